@@ -1,4 +1,4 @@
-"""What every test shares: which tests run by default, Hypothesis profiles, and services.
+"""Shared by all tests: which tests run by default, Hypothesis profiles, and services.
 
 `addopts` in pyproject.toml runs the tests on every core and leaves out those that are slow: tests/live,
 which starts processes, browsers and services, except `KEPT`, and single tests with the mark.
@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even read what `-m "not slow"` would leave out."""
+    """Do not collect files that `-m "not slow"` would deselect."""
     leaves_out = config.option.markexpr.startswith(QUICK) and collection_path.is_relative_to(LIVE)
     return True if leaves_out and not any(p.is_relative_to(collection_path) for p in KEPT) else None
 
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say why tests were skipped, in a line for each reason."""
+    """Report why tests were skipped, in a line for each reason."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

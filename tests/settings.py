@@ -18,7 +18,7 @@ ROOT_URLCONF = "tests.urls"
 ASGI_APPLICATION = "tests.asgi.application"
 LOGGING = {}
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
-# A test that records says so, since that is done by a thread of its own.
+# A test that records calls enables it, since a separate thread writes them.
 DJANGO_MCP = {**DJANGO_MCP, "RECORD_CALLS": False, "PUBLIC_URL": None}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
@@ -35,5 +35,5 @@ if os.environ.get("TEST_DATABASE") == "postgresql":
         }
     }
 
-# Most tests look at what is said, and need no database for that.
+# Most tests check messages, and need no database for that.
 DJANGO_MCP = {**DJANGO_MCP, "SESSION_STORE": "memory", "ATOMIC": False}

@@ -18,7 +18,7 @@ class ShopTests(MCPTestCase):
 
         self.assertEqual([product["sku"] for product in found.structured], ["hose"])
 
-    def test_an_order_is_placed_in_the_name_of_who_is_logged_in(self) -> None:
+    def test_an_order_is_placed_for_the_logged_in_user(self) -> None:
         ann = get_user_model().objects.create_user("ann")
         self.mcp.force_login(ann)
 
@@ -37,21 +37,21 @@ class ShopTests(MCPTestCase):
         self.assertIn("Only 0 of hose left", refused.text)
         self.assertEqual(Product.objects.get(sku="mug").stock, stock)
 
-    def test_what_is_not_there_cannot_be_read(self) -> None:
+    def test_a_missing_resource_cannot_be_read(self) -> None:
         with self.assertRaises(UnknownResource):
             self.mcp.read("product://unicorn/stock")
 
-    def test_an_export_tells_how_far_it_is(self) -> None:
+    def test_an_export_reports_progress(self) -> None:
         exported = self.mcp.call("export_orders")
 
         self.assertEqual(exported.structured["rows"], len(self.mcp.progress))
 
-    def test_who_listens_hears_of_a_changed_stock(self) -> None:
+    def test_a_stock_change_notifies_listeners(self) -> None:
         with self.mcp.listen("product://mug/stock") as changes:
             with self.captureOnCommitCallbacks(execute=True):
                 self.mcp.call("place_order", lines=[{"sku": "mug", "quantity": 2}])
 
             self.assertEqual(changes.next()["params"]["uri"], "product://mug/stock")
 
-    def test_it_says_what_the_protocol_says(self) -> None:
+    def test_responses_conform_to_the_protocol(self) -> None:
         self.mcp.assert_conforms()

@@ -13,7 +13,7 @@ NAMED = sorted(set(re.findall(r"`(django_mcp/[\w/]*(?:\.py)?)`", PAGE)))
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_path_that_the_page_names_exists(name: str):
+def test_every_path_named_on_the_page_exists(name: str):
     assert (ROOT / name).exists()
 
 

@@ -63,7 +63,7 @@ async def find_passed(application: Any) -> set[tuple[str, str]]:
     return passed
 
 
-async def test_a_warm_call_passes_few_functions_and_files():
+async def test_a_warm_call_uses_few_functions_and_files():
     application = django_mcp_application(nothing)
     assert (await make_call(application).end()).status == 200
 

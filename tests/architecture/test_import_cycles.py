@@ -56,7 +56,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def between_children(graph: Graph, package: str) -> dict[str, set[str]]:
-    """Return which children of a package import which others, themselves or through what they hold."""
+    """Return which children of a package import which others, directly or through their contents."""
     depth = package.count(".") + 2
     found = defaultdict(set)
     for name, targets in graph.items():
@@ -89,12 +89,12 @@ def test_no_two_modules_import_each_other():
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_two_parts_of_a_package_import_each_other(package: str):
+def test_no_two_subpackages_import_each_other(package: str):
     cycle = find_cycle(between_children(IMPORTS, package))
     assert cycle == [], " is imported by ".join(cycle)
 
 
-def test_a_cycle_through_a_third_part_is_seen():
+def test_a_cycle_through_a_third_module_is_detected():
     graph = {
         "site.a.one": {"site.b.two"},
         "site.b.other": {"site.c"},

@@ -70,14 +70,14 @@ def loaded_by(code: str, **variables: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_but_itself():
+def test_importing_the_package_loads_only_itself():
     loaded = loaded_by("import django_mcp")
 
     assert {name for name in loaded if name.startswith("django_mcp")} == {"django_mcp"}
     assert loaded & (SLOW | FRAMEWORKS) == set()
 
 
-def test_taking_the_decorators_loads_no_models_and_no_schema_library():
+def test_importing_the_decorators_loads_no_models_or_schema_library():
     loaded = loaded_by(
         "from django_mcp import Context, MCPServer, completion, prompt, resource, tool"
     )
@@ -85,7 +85,7 @@ def test_taking_the_decorators_loads_no_models_and_no_schema_library():
     assert loaded & SLOW == set()
 
 
-def test_no_public_name_loads_what_only_answering_needs():
+def test_public_names_do_not_load_dispatch_modules():
     """A process that registers and does not serve, such as a migration, does not pay for it."""
     loaded = loaded_by(
         "import os\n"
@@ -107,7 +107,7 @@ def loaded_by_site(folder: Path, code: str, settings: str = "with_app") -> set[s
     )
 
 
-def test_the_start_of_a_site_loads_only_what_registers_and_describes_it(tmp_path: Path):
+def test_site_startup_loads_only_registration_modules(tmp_path: Path):
     write_site(tmp_path)
 
     without, whole = (loaded_by_site(tmp_path, "", each) for each in ("without_app", "with_app"))
@@ -124,7 +124,7 @@ def test_the_start_of_a_site_loads_only_what_registers_and_describes_it(tmp_path
     ],
     ids=["the ASGI application", "the first request"],
 )
-def test_what_a_call_needs_is_loaded_before_it(tmp_path: Path, code: str):
+def test_modules_needed_by_a_call_are_preloaded(tmp_path: Path, code: str):
     write_site(tmp_path)
 
     assert "pydantic" in loaded_by_site(tmp_path, code)

@@ -1,4 +1,4 @@
-"""The page of names in other SDKs names only what there is here."""
+"""The page of names in other SDKs lists only names that exist here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERS = {"connection", "tasks", "ALLOWED_HOSTS", "CancelledError"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_answers_one_of_another_sdk_is_there(name: str):
+def test_the_equivalents_of_other_sdk_names_exist(name: str):
     home, _, attribute = name.partition(".")
 
     if attribute:
@@ -35,5 +35,5 @@ def test_a_name_that_answers_one_of_another_sdk_is_there(name: str):
         assert hasattr(django_mcp, name) or name in SETTINGS or name in OTHERS
 
 
-def test_the_table_is_read():
+def test_the_table_is_parsed():
     assert len(NAMES) > 90

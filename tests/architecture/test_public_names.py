@@ -1,4 +1,4 @@
-"""The names that users import: all there, all told about."""
+"""The names that users import: all exist, all are documented."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_a_public_name_resolves(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_stands_in_the_reference(name: str):
+def test_a_public_name_is_documented(name: str):
     assert re.search(rf"`{name}\b", REFERENCE), f"docs/reference says nothing of {name}"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_public_name_and_its_methods_say_what_they_do(name: str):
+def test_a_public_name_and_its_methods_have_docstrings(name: str):
     things = _documented(name, getattr(django_mcp, name))
 
     silent = [called for called, thing in things if not inspect.getdoc(thing)]
@@ -67,7 +67,7 @@ def test_an_error_that_a_public_name_can_raise_can_be_imported(name: str):
     assert [each for each in raised if not any(hasattr(home, each) for home in HOMES)] == []
 
 
-def test_a_class_that_the_reference_names_can_be_imported():
+def test_a_class_named_in_the_reference_can_be_imported():
     named = {
         each
         for page in ("api", "context")

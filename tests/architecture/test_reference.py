@@ -1,4 +1,4 @@
-"""The reference pages against the code they are about."""
+"""The reference pages match the code that they document."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAMED = sorted(
 )
 
 
-def test_every_check_stands_in_the_reference_and_no_other():
+def test_the_reference_lists_exactly_the_checks():
     strings = [text for path in source_files() for _, text in code_strings(tree_of(path))]
     raised = {found for text in strings for found in CHECK_ID.findall(text)}
 
     assert set(CHECK_ID.findall(page("checks"))) == raised
 
 
-def test_every_command_stands_in_the_reference():
+def test_every_command_is_documented():
     commands = {path.stem for path in (PACKAGE / "management" / "commands").glob("mcp_*.py")}
 
     assert set(re.findall(r"`manage\.py (mcp_\w+)`", page("commands"))) == commands
@@ -37,12 +37,12 @@ def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text()
 
 
-def test_the_dialects_of_schemas_are_told():
+def test_the_schema_dialects_are_documented():
     text = (ROOT / "docs" / "howto" / "handlers.md").read_text()
 
     assert set(re.findall(r"`(https?://json-schema\.org/[^`]+/schema)", text)) == set(DIALECTS)
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_the_documentation_names_by_its_module_is_there(name: str):
+def test_dotted_names_in_the_documentation_exist(name: str):
     assert pkgutil.resolve_name(name) is not None

@@ -1,4 +1,4 @@
-"""What a release says of itself: extras, versions of Python, the changelog and the workflows."""
+"""Release metadata: extras, versions of Python, the changelog and the workflows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_readme_lists_every_extra():
     )
 
 
-def test_ci_runs_each_version_of_python_that_is_classified():
+def test_ci_runs_each_python_version_in_the_classifiers():
     classified = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
 
     assert classified == re.findall(r"=\$\(find_python (3\.\d+)\)", CI)
 
 
-def test_the_changelog_is_kept_as_keep_a_changelog_says():
+def test_the_changelog_follows_keep_a_changelog():
     assert CHANGELOG.startswith("# Changelog\n\nAll notable changes")
     versions = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
     assert versions[0] == "[Unreleased]"
@@ -47,7 +47,7 @@ def workflow(name: str) -> dict[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
-def test_a_workflow_has_no_secrets_and_few_rights(name: str):
+def test_workflows_have_no_secrets_and_minimal_permissions(name: str):
     assert "secrets." not in (ROOT / ".github/workflows" / name).read_text()
     assert workflow(name)["permissions"] == {"contents": "read"}
 
@@ -58,7 +58,7 @@ def test_the_workflow_runs_every_step():
     assert {step for group in groups for step in group.split()} == STEPS
 
 
-def test_only_the_job_that_publishes_may_prove_who_it_is():
+def test_only_the_publish_job_has_an_id_token():
     jobs = workflow("release.yml")["jobs"]
 
     assert jobs["publish"]["permissions"] == {"id-token": "write"}

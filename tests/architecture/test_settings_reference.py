@@ -53,7 +53,7 @@ DOCUMENTED = {
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
-def test_a_documented_keyword_of_a_server_is_in_force(name: str):
+def test_a_documented_server_keyword_takes_effect(name: str):
     value = example_of(name, KEYWORDS[name])
     server = MCPServer("staff", **{name: value})
 
@@ -75,13 +75,13 @@ def test_each_keyword_and_each_setting_is_documented():
 
 
 @pytest.mark.parametrize("key", [k for k, each in SETTINGS.items() if each.scope is Scope.SITE])
-def test_a_site_wide_setting_is_no_keyword_of_a_server(key: str):
+def test_a_site_wide_setting_is_not_a_server_keyword(key: str):
     with pytest.raises(TypeError, match=rf"no option '{key.lower()}'.*DJANGO_MCP\['{key}'\]"):
         MCPServer("staff", **{key.lower(): SETTINGS[key].default})
 
 
 @pytest.mark.parametrize("name", sorted(KEYWORDS))
-def test_a_wrong_value_of_a_keyword_is_refused_with_the_allowed_values(name: str):
+def test_an_invalid_keyword_value_is_rejected_with_the_allowed_ones(name: str):
     with pytest.raises(ValueError, match=rf"^MCPServer\({name}=\.\.\.\) .* It must be "):
         MCPServer(**cast(Any, {"name": "staff", name: object()}))
 

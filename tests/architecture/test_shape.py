@@ -1,4 +1,4 @@
-"""Rules about the package's source that no linter knows."""
+"""Rules about the package's source that no linter checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTSIDE_REVISIONS = [path for path in source_files() if REVISIONS not in path.pa
 
 
 @pytest.mark.parametrize("path", source_files(), ids=shown)
-def test_a_file_is_one_idea(path: Path):
+def test_files_stay_within_the_line_limit(path: Path):
     lines = path.read_text().count("\n")
 
     assert lines <= MOST_LINES, f"{shown(path)} has {lines} lines: look for the second idea in it"
@@ -43,7 +43,7 @@ def test_nothing_outside_the_revision_records_compares_versions(path: Path):
     assert found == [], f"{shown(path)}: ask the Revision record a question instead"
 
 
-def test_the_rules_bite():
+def test_the_rules_detect_violations():
     late = ast.parse("if peer.revision.name >= oldest: pass\nx = f'since {1} 2025-06-18'")
 
     assert any(DATE.search(text) for _, text in code_strings(late))

@@ -1,4 +1,4 @@
-"""What `MCPServer` and `Context` show: what their users need, which the reference tells of."""
+"""The public attributes of `MCPServer` and `Context`: all are documented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_names(cls: type) -> set[str]:
 @pytest.mark.parametrize(
     ("cls", "inner"), [(django_mcp.MCPServer, Services), (django_mcp.Context, Call)]
 )
-def test_what_a_class_shows_beside_its_inner_side_is_in_the_reference(cls: type, inner: type):
+def test_public_attributes_of_a_class_are_documented(cls: type, inner: type):
     shown = find_names(cls) - find_names(inner)
 
     assert sorted(name for name in shown if not {name, name.removeprefix("a")} & TOLD) == []

@@ -160,7 +160,7 @@ def _stop(site: sites.Running, server: str) -> Counter[str]:
 
 
 def _warm_up(site: sites.Running, workers: int) -> None:
-    """Make the first, slow requests ourselves: some of the suite's clocks are tight."""
+    """Send the first, slow requests in advance: some of the suite's timeouts are short."""
     version = "2025-11-25"
     client = {"name": "warm-up", "version": "1"}
     opening = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}

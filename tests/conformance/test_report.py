@@ -1,4 +1,4 @@
-"""The runner's own judgement: what counts as passed, and what the list of expected failures allows."""
+"""The runner's verdict: what counts as passed, and what the list of expected failures allows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_scenario_passes_when_a_check_succeeds_and_none_fails(tmp_path: Path) 
     ]
 
 
-def test_a_failed_check_fails_its_scenario_and_says_why(tmp_path: Path) -> None:
+def test_a_failed_check_fails_its_scenario_with_a_reason(tmp_path: Path) -> None:
     run = left_behind(tmp_path, {"ping": [check("a", "SUCCESS"), check("b", "FAILURE")]}, 1)
     [outcome] = report.read(run)
     assert (outcome.verdict, outcome.detail) == (Verdict.FAILED, "[b]")
@@ -50,7 +50,7 @@ def test_a_failed_check_fails_its_scenario_and_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checks", [[], [check("wire-schema-valid", "SUCCESS")]])
-def test_a_scenario_that_looked_at_no_more_than_the_envelope_did_not_pass(
+def test_a_scenario_that_checked_only_the_envelope_did_not_pass(
     tmp_path: Path, checks: list[dict[str, str]]
 ) -> None:
     run = left_behind(tmp_path, {"ping": [*checks, check("a", "SKIPPED")]}, 1)
@@ -67,7 +67,7 @@ def test_scenarios_that_were_announced_but_not_reached_are_failures(tmp_path: Pa
     assert missing.scenario == "(2 scenarios not reached)"
 
 
-def test_a_run_that_left_nothing_behind_is_a_failure(tmp_path: Path) -> None:
+def test_a_run_without_results_is_a_failure(tmp_path: Path) -> None:
     [outcome] = report.read(Run(log="no node", folder=tmp_path, status=1, expected=None))
     assert outcome.verdict is Verdict.FAILED
     assert "no node" in outcome.detail
@@ -86,7 +86,7 @@ def test_a_scenario_that_is_listed_must_fail(tmp_path: Path, outcome: Outcome, w
     assert judged.word == word
 
 
-def test_an_entry_counts_for_its_legs_and_servers_alone(tmp_path: Path) -> None:
+def test_an_entry_applies_only_to_its_legs_and_servers(tmp_path: Path) -> None:
     entry = '{because: x, legs: ["0.1.16"], servers: [wsgi], scenarios: [ping]}'
     expected = listed(tmp_path, f"failed: [{entry}]")
     places = [("wsgi", "0.1.16"), ("uvicorn", "0.1.16"), ("wsgi", "2025-11-25")]

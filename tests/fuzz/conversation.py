@@ -1,4 +1,4 @@
-"""One client's conversation: it opens a session where there are sessions, and uses what it is told."""
+"""One client's conversation: it opens a session where there are sessions, and uses what the server sent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Shot:
 
 
 class Conversation:
-    """Makes the requests of one client, in turn; `learn` shows it what the server said."""
+    """Makes the requests of one client, in turn; `learn` passes it what the server sent."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -182,7 +182,7 @@ class Conversation:
                     found.append((b"mcp-param-" + name.encode(), str(value).encode()))
         return found
 
-    # -- what the server says
+    # -- messages of the server
 
     def learn(
         self, lines: Iterable[Line], payloads: Iterable[Any], event_ids: Iterable[str]

@@ -129,7 +129,7 @@ def initialize(random: Random, revision: Revision) -> dict[str, Any]:
 
 
 def requests(random: Random, memory: dict[str, list[Any]]) -> tuple[str, dict[str, Any]]:
-    """Return a method and its parameters; `memory` holds what the server has named so far."""
+    """Return a method and its parameters; `memory` contains what the server has sent so far."""
     known = {kind: random.choice(found) for kind, found in memory.items() if found}
     cursor = {"cursor": known["cursor"]} if "cursor" in known and random.random() < 0.5 else {}
     uri = random.choice(

@@ -1,4 +1,4 @@
-"""What must never come back, whatever was sent."""
+"""Responses that are always failures, whatever was sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAULT_TEXT = "Internal error (reference"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """One thing that went wrong, and how to have it again: by its seed and round."""
+    """One failure, and how to reproduce it: by its seed and round."""
 
     why: str
     seed: int
@@ -25,7 +25,7 @@ class Failure:
 
 
 def find_faults(payload: Any) -> Iterator[str]:
-    """Yield what is wrong with a message, or a batch of them, that the server sent."""
+    """Yield the faults of a message, or of a batch, that the server sent."""
     for each in payload if isinstance(payload, list) else [payload]:
         if not isinstance(each, dict) or each.get("jsonrpc") != "2.0":
             yield f"no JSON-RPC message: {str(each)[:300]}"

@@ -35,7 +35,7 @@ WARM_UP = 200
 
 
 class Person:
-    """Who sends requests, when they are not anonymous."""
+    """The principal of requests that are not anonymous."""
 
     is_authenticated = True
     auth = None
@@ -166,7 +166,7 @@ class Fuzzer:
         await self._end(server, client, left)
 
     async def _wait(self, task: asyncio.Task[Reply], sink: Sink, shot: Shot) -> bool:
-        """Tell whether the answer is there; it may come later once the server has asked something."""
+        """Return whether the response has arrived; it may come later if the server has sent a request."""
         await asyncio.sleep(0)
         if task.done():
             return True
@@ -204,7 +204,7 @@ class Fuzzer:
         client: Conversation,
         left: list[tuple[asyncio.Task[Reply], Exchange, Sink, Shot]],
     ) -> None:
-        """Leave what is open, as a client that goes away does, and end the session."""
+        """Abandon open streams, as a client that disconnects does, and end the session."""
         for task, exchange, _, _ in left:
             exchange.is_disconnected = True
             if exchange.cancels_on_disconnect:
@@ -242,7 +242,7 @@ def _enter(server: MCPServer, verb: str, exchange: Exchange) -> Coroutine[Any, A
 def run(
     fuzzer: Fuzzer, messages: int, *, first_round: int = 0, report_every_s: float | None = None
 ) -> None:
-    """Send so many messages; `fuzzer` has what came of it."""
+    """Send so many messages; `fuzzer` collects the failures."""
     asyncio.run(_run(fuzzer, messages, first_round, report_every_s))
 
 

@@ -282,7 +282,7 @@ class Round:
         return await Connection.open(self.port)
 
     async def _open_legacy_stream(self) -> None:
-        """Have all that follows posted to a stream of HTTP+SSE."""
+        """Post all further requests to a stream of HTTP+SSE."""
         connection, answer = await Connection.open(self.port), Answer()
         connection.writer.write(
             b"GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n"
@@ -303,7 +303,7 @@ def _show(raw: bytes) -> str:
 
 @contextmanager
 def backends(folder: Path) -> Iterator[Backends]:
-    """Have a database for the site: PostgreSQL where it answers, SQLite elsewhere."""
+    """Provide a database for the site: PostgreSQL if it is reachable, else SQLite."""
     with ExitStack() as stack:
         if is_answering(*postgres_address()):
             found = Backends(postgres=stack.enter_context(own_postgres("fuzz", PACKAGE)))

@@ -11,7 +11,7 @@ from tests.fuzz import inprocess, sockets
 SEED = 1
 
 
-def test_mutated_messages_are_answered_without_a_fault():
+def test_mutated_messages_cause_no_internal_error():
     fuzzer = inprocess.Fuzzer(SEED)
 
     inprocess.run(fuzzer, 300)
@@ -21,7 +21,7 @@ def test_mutated_messages_are_answered_without_a_fault():
 
 
 @pytest.mark.slow
-def test_mutated_requests_are_answered_without_a_fault_by_a_real_server(tmp_path: Path):
+def test_mutated_requests_cause_no_internal_error_on_a_real_server(tmp_path: Path):
     fuzzer = sockets.run("uvicorn", 150, SEED, folder=tmp_path)
 
     failures = [each for each in fuzzer.failures if "at about this time" not in each.why]

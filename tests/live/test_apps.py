@@ -1,4 +1,4 @@
-"""What happens when Django starts: each app's module is found, and its faults are told."""
+"""Django's startup: each app's module is found, and its errors are reported."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def test_the_module_of_each_app_is_found(tmp_path: Path):
     assert (done.stdout, done.stderr) == ("sell\n", "")
 
 
-def test_it_may_have_another_name(tmp_path: Path):
+def test_the_module_may_have_another_name(tmp_path: Path):
     done = start(tmp_path, GOOD, name="assistant", options='{"AUTODISCOVER_MODULE": "assistant"}')
 
     assert (done.stdout, done.stderr) == ("sell\n", "")
 
 
-def test_none_is_looked_for_when_the_site_says_so(tmp_path: Path):
+def test_autodiscovery_can_be_disabled(tmp_path: Path):
     done = start(tmp_path, GOOD, options='{"AUTODISCOVER_MODULE": None}')
 
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
-def test_what_cannot_be_registered_stops_the_start_and_is_named(tmp_path: Path):
+def test_an_invalid_registration_stops_startup_and_is_named(tmp_path: Path):
     done = start(tmp_path, GOOD + GOOD)
 
     assert done.returncode != 0
@@ -85,7 +85,7 @@ def test_what_cannot_be_registered_stops_the_start_and_is_named(tmp_path: Path):
         ("def (", "SyntaxError"),
     ],
 )
-def test_a_module_that_cannot_be_imported_stops_the_start(tmp_path: Path, module: str, error: str):
+def test_a_module_that_cannot_be_imported_stops_startup(tmp_path: Path, module: str, error: str):
     done = start(tmp_path, module)
 
     assert done.returncode != 0
@@ -93,7 +93,7 @@ def test_a_module_that_cannot_be_imported_stops_the_start(tmp_path: Path, module
     assert "stall/mcp.py" in done.stderr
 
 
-def test_a_wrong_setting_does_not_keep_the_checks_from_telling(tmp_path: Path):
+def test_an_invalid_setting_does_not_prevent_the_checks(tmp_path: Path):
     done = start(tmp_path, GOOD, options='{"PAGE_SIZE": -1}')
 
     assert (done.stdout, done.stderr) == ("sell\n", "")

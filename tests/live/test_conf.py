@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_nothing_is_read_at_import():
+def test_no_setting_is_read_at_import():
     modules = [
         "asgi",
         "conf",

@@ -1,4 +1,4 @@
-"""Everything that README and docs show has to work: commands, scripts, snippets, answers."""
+"""Everything shown in README and docs has to work: commands, scripts, snippets, responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def adapted(text: str, address: str) -> str:
 
 @contextmanager
 def serving(command: list[str], address: str, cwd: Path, env: dict[str, str]) -> Iterator[None]:
-    """Run a server until the block ends; it has to listen and to end when told to."""
+    """Run a server until the block ends; it has to listen, and to stop on request."""
     server = subprocess.Popen(command, cwd=cwd, env=env, start_new_session=True)
     try:
         wait_until_it_listens(server, address)
@@ -111,7 +111,7 @@ def require_its_tools(block: Block) -> None:
 
 
 def answers_in(block: Block, output: str, address: str) -> None:
-    """Check the output against the answer that the page shows, if it shows one."""
+    """Compare the output with the answer that the page shows, if there is one."""
     answer = answer_to(block)
     if answer is None:
         return
@@ -136,7 +136,7 @@ def refuse_errors_in(block: Block, output: str) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("bash site", "python site"), ids=str)
-def test_what_is_shown_beside_the_example_site(block: Block, site: tuple[str, dict[str, str]]):
+def test_blocks_run_beside_the_example_site(block: Block, site: tuple[str, dict[str, str]]):
     require_its_tools(block)
     address, env = site
     text = adapted(block.text, address)
@@ -151,7 +151,7 @@ def test_what_is_shown_beside_the_example_site(block: Block, site: tuple[str, di
 
 
 @pytest.mark.parametrize("block", blocks("bash serve"), ids=str)
-def test_a_way_to_serve_the_site_answers(block: Block, shop: dict[str, str]):
+def test_a_documented_server_command_responds(block: Block, shop: dict[str, str]):
     address = f"127.0.0.1:{free_port()}"
     command = ["bash", "-euo", "pipefail", "-c", adapted(block.text, address)]
 

@@ -1,4 +1,4 @@
-"""What a process holds for good is no work for the garbage collector."""
+"""Permanent objects of a process are frozen for the garbage collector."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ print(*found)
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_the_first_answer_sets_aside_what_there_is(is_on: bool):
-    """Once, and not for what the site answers itself."""
+def test_the_first_response_freezes_existing_objects(is_on: bool):
+    """Once, and not for responses of the site itself."""
     done = subprocess.run(
         [sys.executable, "-c", SERVING, str(is_on)],
         check=False,
@@ -68,7 +68,7 @@ def test_the_first_answer_sets_aside_what_there_is(is_on: bool):
     assert done.returncode == 0, done.stderr
     before, after_others, after_first, after_second = map(int, done.stdout.split())
 
-    # Python 3.12 itself has set something aside.
+    # Python 3.12 itself has frozen some objects.
     assert before == after_others
     assert (after_first - before > 10_000) is is_on
     assert after_second <= after_first

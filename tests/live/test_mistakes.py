@@ -1,4 +1,4 @@
-"""Common mistakes of a first project, made in one, with what the site prints about each."""
+"""Common mistakes in a first project, with the output of the site for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.projects import Project
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project that works once it is migrated."""
+    """A project that works after its migrations."""
     return Project(tmp_path)
 
 
@@ -26,7 +26,7 @@ MIGRATE = "The database lacks tables or columns that this server needs: run mana
 @pytest.mark.parametrize(
     "command", ["mcp_prune", "mcp_list --user anna", "mcp_config --client cursor --user anna"]
 )
-def test_a_command_says_to_migrate(project: Project, command: str):
+def test_a_command_asks_to_run_migrate(project: Project, command: str):
     done = project.manage(*command.split())
 
     assert done.returncode == 1
@@ -34,7 +34,7 @@ def test_a_command_says_to_migrate(project: Project, command: str):
     assert "Traceback" not in done.stdout
 
 
-def test_a_command_that_works_without_tables_says_once_to_migrate(project: Project):
+def test_a_command_that_works_without_tables_asks_once_to_migrate(project: Project):
     done = project.manage("mcp_call", "total", '{"price": 5}')
 
     assert done.returncode == 0
@@ -57,14 +57,14 @@ def test_an_unmigrated_site_answers_503_and_logs_one_line(
     assert "Traceback" not in printed
 
 
-def test_a_migrated_site_complains_about_nothing(project: Project):
+def test_a_migrated_site_reports_nothing(project: Project):
     assert project.manage("migrate", "-v0").stdout == ""
 
     assert project.post().startswith("200\n")
     assert project.check() == "System check identified no issues (0 silenced).\n"
 
 
-# -- what is missing in the set-up
+# -- missing configuration
 
 
 def test_the_app_is_not_installed(project: Project):
@@ -121,7 +121,7 @@ WRAPPED = "\nwrapped = application\n"
 def test_runserver_serves_wsgi(project: Project):
     project.set(INSTALLED_APPS="INSTALLED_APPS[1:]")
 
-    # The address ends it after the checks.
+    # The invalid address stops it after the checks.
     printed = project.manage("runserver", "--noreload", "192.0.2.1:8000").stdout
 
     assert "(django_mcp.W015) This runserver serves WSGI" in printed
@@ -198,7 +198,7 @@ importlib.util.find_spec = lambda name, *rest: (
 
 
 @pytest.mark.parametrize("value", ["object()", "[None]", "-1", "''"])
-def test_settings_that_are_all_wrong(project: Project, value: str):
+def test_invalid_settings_are_all_reported(project: Project, value: str):
     wrong = [key for key, setting in SETTINGS.items() if not setting.rule.accepts(eval(value))]
     project.set(DJANGO_MCP=f"dict.fromkeys({wrong!r}, {value})")
 

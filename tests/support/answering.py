@@ -1,4 +1,4 @@
-"""A web server that gives the same answer to every POST, as what stands in front of a site may."""
+"""A web server that gives the same response to every POST, as a proxy in front of a site may."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Answering:
-    """Such a server, and the `Authorization` header of each request that it got."""
+    """Such a server, and the `Authorization` header of each request it received."""
 
     url: str
     authorizations: list[str | None] = field(default_factory=list)
@@ -19,7 +19,7 @@ class Answering:
 
 @contextmanager
 def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[Answering]:
-    """Serve one answer to everything."""
+    """Serve one response for every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""What the processes of a site of the tests share: a database, and perhaps a Redis.
+"""The backends that processes of a test site share: a database, and perhaps a Redis.
 
     python -m tests.support.backends    exits with 0 when PostgreSQL and Redis answer where they are looked for
 
@@ -113,7 +113,7 @@ def channel_layers() -> dict[str, dict[str, Any]]:
     }
 
 
-# -- where the services are
+# -- locating the services
 
 
 def require(it_is_there: object, what: str) -> None:
@@ -146,7 +146,7 @@ def is_answering(host: str, port: int) -> bool:
 
 
 def missing_services() -> list[str]:
-    """Return what does not answer, in words."""
+    """Describe the services that do not respond."""
     wanted = {"PostgreSQL": postgres_address(), "Redis": redis_address()}
     return [
         f"{name} does not answer on {host}:{port}"

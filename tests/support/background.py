@@ -1,4 +1,4 @@
-"""Wait for the threads of the package, which go on after the test that gave them work."""
+"""Wait for the package's threads, which continue after the test that gave them work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def wait_for_pools() -> None:
     until_s = time.monotonic() + 20
     for pool in filter(None, pools):
         while (state := pool.find_state()).running or state.waiting:
-            # There is nothing else to wait for.
+            # There is no event to wait for.
             assert time.monotonic() < until_s, state
             time.sleep(0.001)
 

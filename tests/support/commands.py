@@ -77,7 +77,7 @@ urlpatterns = []
 
 @pytest.fixture
 def server_in_urlconf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> str:
-    """Return the name of a server that is made in the site's URLconf, which nothing has loaded yet."""
+    """Return the name of a server defined in the site's URLconf, which is not loaded yet."""
     name = f"urlconf_{uuid4().hex}"
     (tmp_path / f"{name}.py").write_text(URLCONF.format(name=name))
     monkeypatch.syspath_prepend(tmp_path)

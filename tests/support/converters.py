@@ -1,4 +1,4 @@
-"""A converter of results, for servers without a framework."""
+"""A result converter for servers without a framework."""
 
 from __future__ import annotations
 

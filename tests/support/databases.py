@@ -92,7 +92,7 @@ def serving(maker: Maker) -> Iterator[None]:
     finally:
         for alias in ALIASES:
             connections[alias].close()
-            # A test may have led it elsewhere.
+            # A test may have changed it.
             connections.settings[alias].update(maker(alias))
             for model in reversed(MODELS):
                 model._base_manager.using(alias).all()._raw_delete(alias)

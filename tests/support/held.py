@@ -1,4 +1,4 @@
-"""Hold the threads of a pool, and let go."""
+"""Block the threads of a pool, and release them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_S = 10.0
 
 
 class Holder:
-    """A server whose tool `hold` keeps its thread until it is let go."""
+    """A server whose tool `hold` keeps its thread until it is released."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.server = MCPServer(name, atomic=False, **options)

@@ -1,4 +1,4 @@
-"""A server to try the test kit on."""
+"""A server for tests of the test kit."""
 
 from __future__ import annotations
 

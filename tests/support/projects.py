@@ -163,5 +163,5 @@ class Project:
         return self.manage("check").stdout
 
     def post(self, body: Any = INITIALIZE) -> str:
-        """Return the status and the body of a response at /mcp, and what the site logs."""
+        """Return the status and body of a response at /mcp, and the site's log."""
         return self.python("-c", POST, json.dumps(body)).stdout

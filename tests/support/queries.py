@@ -1,4 +1,4 @@
-"""The queries of a block of a test."""
+"""Collect the queries of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server reduced to its registration, and what is injected into its handlers."""
+"""A server reduced to its registry, and the injected parameters of its handlers."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Processes of a site with sessions, as tests of their stores need them."""
+"""Processes of a site with sessions, for tests of session stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
 
 
 class ToFirst:
-    """Sends everything to the database that only these tests know."""
+    """Routes everything to a database that only these tests use."""
 
     def db_for_read(self, *_args: Any, **_hints: Any) -> str:
         return "first"
@@ -38,7 +38,7 @@ class Principal:
 
 
 class Site:
-    """A process of a site: its hub, its store, and what that said is over, at a time of its own."""
+    """A process of a site: its hub, its store, its ended sessions, and its own clock."""
 
     name = "shop"
 
@@ -58,7 +58,7 @@ class Site:
             self.store = DatabaseSessions(server, clock, closed)
 
     async def tick(self) -> None:
-        """Do what a hub does every two seconds."""
+        """Run the periodic work of a hub."""
         for function in self.hub.on_tick:
             done = function(self.hub)
             if done is not None:
@@ -82,7 +82,7 @@ class Site:
 
 
 class Time:
-    """Stands where it is put; starts at 2026-01-01."""
+    """A clock that is set by hand; starts at 2026-01-01."""
 
     now_s = 1_767_225_600.0
 

@@ -1,4 +1,4 @@
-"""Serve a small Django site of the tests on a real server, in this process's place or beside it.
+"""Serve a small Django test site on a real server, in place of this process or beside it.
 
 A site is a package with a `settings` module. It may have `asgi` and `wsgi` modules of its own; without them
 those of `tests.support.site` are served. `module` names another of its modules whose `application` is to be
@@ -178,7 +178,7 @@ def share_a_port_among_daphnes(target: str, host: str, port: int, workers: int) 
 
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        # One that was told to end before it was ready dies of the signal, as clean as any other end.
+        # A process stopped before it was ready dies of the signal, which counts as a clean exit.
         statuses = [child.wait() for child in children]
         return max(0 if status == -signal.SIGTERM else abs(status) for status in statuses)
 

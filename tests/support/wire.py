@@ -1,4 +1,4 @@
-"""Messages as clients of each revision write them, and a client that talks to a server in process."""
+"""Messages as clients of each revision send them, and an in-process client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def headers_for(request: Mapping[str, Any], revision: Revision) -> dict[str, str
     """Return the headers that belong to a request of `revision`."""
     found = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     if request["method"] != "initialize":
-        # 2024-11-05 has no such header; without a session nothing else would tell it apart.
+        # 2024-11-05 has no such header; without a session nothing else identifies it.
         found["mcp-protocol-version"] = revision.name
     if revision is R5:
         found["mcp-method"] = request["method"]
@@ -58,7 +58,7 @@ def headers_for(request: Mapping[str, Any], revision: Revision) -> dict[str, str
 
 
 class RecordingSink:
-    """Keeps what a handler sent ahead of its answer."""
+    """Collects the messages that a handler sent before its response."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -111,7 +111,7 @@ class WireClient:
     async def open(
         self, capabilities: Mapping[str, Any] | None = None, *, is_ready: bool = True
     ) -> None:
-        """Open a session, unless there is one, and say so unless `is_ready` is False."""
+        """Open a session, unless there is one, and send `initialized` unless `is_ready` is False."""
         known = self.session_id
         if known is None:
             params = {
@@ -125,7 +125,7 @@ class WireClient:
                 await self.ready()
 
     async def ready(self) -> None:
-        """Say that the handshake is over."""
+        """Send `notifications/initialized`."""
         headers = {
             "mcp-session-id": self.session_id or "",
             "mcp-protocol-version": self.revision.name,

@@ -14,7 +14,7 @@ __all__ = ["databases", "postgresql_settings", "sqlite_files", "sqlite_settings"
 
 @pytest.fixture(autouse=True)
 def empty_refusal_log() -> None:
-    """Have each test log its refusals, whatever those before it logged."""
+    """Reset the limit of logged rejections for each test."""
     from django_mcp.transports.http.replies import refusals
 
     refusals.reset()

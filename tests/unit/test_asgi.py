@@ -1,4 +1,4 @@
-"""The ASGI door: who gets which request, and the health of the site."""
+"""The ASGI entry point: routing, and the health endpoints."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def serve_alone() -> Any:
 
 
 class Site:
-    """Stands for the rest of the site: remembers what came to it."""
+    """Replaces the rest of the site: records its requests."""
 
     def __init__(self) -> None:
         self.scopes: list[dict[str, Any]] = []
@@ -98,11 +98,11 @@ async def where(application: Any, path: str, **scope: Any) -> Any:
     return decode(talked.body)["result"]["structuredContent"]
 
 
-# -- who gets what
+# -- routing
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/taken/mcp/"])
-async def test_an_endpoint_is_taken_in_both_slash_forms(site: Site, path: str):
+async def test_an_endpoint_is_matched_with_and_without_a_trailing_slash(site: Site, path: str):
     found = await where(django_mcp_application(site), path)
 
     assert found == {"kwargs": {}, "reversed": "/mcp"}
@@ -112,7 +112,7 @@ async def test_an_endpoint_is_taken_in_both_slash_forms(site: Site, path: str):
 @pytest.mark.parametrize(
     ("path", "kwargs"), [("/of/acme/mcp", {"tenant": "acme"}), ("/re/2026/mcp/", {"year": "2026"})]
 )
-async def test_what_the_url_captures_is_known_to_handlers(site: Site, path: str, kwargs: Any):
+async def test_handlers_can_read_url_kwargs(site: Site, path: str, kwargs: Any):
     application = django_mcp_application(site)
 
     assert (await where(application, path))["kwargs"] == kwargs
@@ -123,7 +123,7 @@ async def test_what_the_url_captures_is_known_to_handlers(site: Site, path: str,
     "path",
     ["/", "/page", "/taken/mcp", "/wrapped/mcp", "/mcp/more", "/MCP", "//mcp", "/of/a b/mcp", "/é"],
 )
-async def test_everything_else_is_the_sites(site: Site, path: str):
+async def test_other_paths_go_to_the_site(site: Site, path: str):
     talked = await ask(django_mcp_application(site), path)
 
     assert talked.status == 418
@@ -131,7 +131,7 @@ async def test_everything_else_is_the_sites(site: Site, path: str):
 
 
 @pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-async def test_other_kinds_of_scope_are_the_sites(site: Site, kind: str):
+async def test_other_scope_types_go_to_the_site(site: Site, kind: str):
     scope = {"type": kind, "path": "/page"}
 
     await django_mcp_application(site)(scope, None, None)
@@ -141,7 +141,7 @@ async def test_other_kinds_of_scope_are_the_sites(site: Site, kind: str):
 
 @pytest.mark.parametrize("path", ["/mcp", "/elsewhere"])
 @pytest.mark.parametrize("has_router", [False, True])
-async def test_a_websocket_is_refused_where_the_site_takes_none(path: str, has_router: bool):
+async def test_a_websocket_is_rejected_if_the_site_has_none(path: str, has_router: bool):
     django: Any = ASGIHandler()
     application: Any = ProtocolTypeRouter({"http": django}) if has_router else django
     sent: list[Any] = []
@@ -159,7 +159,7 @@ async def test_a_websocket_is_refused_where_the_site_takes_none(path: str, has_r
 
 
 async def upgrade(application: Any, path: str) -> list[dict[str, Any]]:
-    """Return what an application sends to a client that asks for a WebSocket."""
+    """Return what an application sends to a client that requests a WebSocket."""
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -182,11 +182,11 @@ async def upgrade(application: Any, path: str) -> list[dict[str, Any]]:
     ],
     ids=["django", "channels", "alone"],
 )
-async def test_a_websocket_that_nobody_serves_is_refused_without_an_error(make: Any, path: str):
+async def test_an_unserved_websocket_is_rejected_without_an_error(make: Any, path: str):
     assert await upgrade(make(), path) == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_a_websocket_to_an_endpoint_is_refused_where_the_site_has_websockets(site: Site):
+async def test_a_websocket_to_an_endpoint_is_rejected_on_a_websocket_site(site: Site):
     sent = await upgrade(django_mcp_application(site), "/mcp")
 
     assert (sent, site.scopes) == ([{"type": "websocket.close", "code": 1008}], [])
@@ -205,20 +205,20 @@ async def test_the_urlconf_is_read_again_when_it_changes(site: Site):
 
 
 @pytest.mark.parametrize("name", ["/app", "/app/"])
-async def test_a_prefix_of_the_server_is_not_part_of_the_path(site: Site, name: str):
+async def test_the_root_path_is_not_part_of_the_path(site: Site, name: str):
     found = await where(django_mcp_application(site), "/app/mcp", root_path="/app")
 
     assert found["reversed"] == "/app/mcp"
 
 
 @override_settings(FORCE_SCRIPT_NAME="/forced")
-async def test_a_forced_script_name_counts_as_it_does_for_django(site: Site):
+async def test_force_script_name_works_as_in_django(site: Site):
     found = await where(django_mcp_application(site), "/forced/mcp")
 
     assert found["reversed"] == "/forced/mcp"
 
 
-async def test_many_paths_are_remembered_within_bounds(site: Site):
+async def test_the_path_cache_is_bounded(site: Site):
     from django_mcp.endpoints import mounts
 
     application = django_mcp_application(site)
@@ -229,7 +229,7 @@ async def test_many_paths_are_remembered_within_bounds(site: Site):
     assert len(mounts._known) <= mounts.MAX_KNOWN
 
 
-async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
+async def test_a_standalone_endpoint_does_not_consult_the_urlconf(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     from django_mcp.endpoints import mounts
@@ -253,7 +253,7 @@ async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
     assert resolved == ["/mcp"]
 
 
-async def test_the_start_tells_what_is_served_where(site: Site, caplog: pytest.LogCaptureFixture):
+async def test_startup_logs_the_endpoints(site: Site, caplog: pytest.LogCaptureFixture):
     told = MCPServer("told at start")
     told.tool(place)
     told.resource("told://it", name="it")(lambda: "it")
@@ -272,10 +272,10 @@ async def test_the_start_tells_what_is_served_where(site: Site, caplog: pytest.L
     ]
 
 
-# -- further doors
+# -- other ASGI applications
 
 
-async def test_a_server_alone_serves_itself_and_nothing_else():
+async def test_a_standalone_server_serves_only_itself():
     application = serve_alone()
 
     assert (await where(application, "/mcp/"))["kwargs"] == {}
@@ -285,7 +285,7 @@ async def test_a_server_alone_serves_itself_and_nothing_else():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_channels_routes_lead_to_a_server():
+async def test_channels_routes_can_lead_to_a_server():
     router = URLRouter(mcp_routes(server, "in.here/"))
 
     assert (await where(router, "/in.here/mcp"))["kwargs"] == {}
@@ -303,7 +303,9 @@ def header(talked: Conversation, name: str) -> str | None:
 
 @pytest.mark.parametrize("path", ["/mcp/health", "/mcp/health/", "/of/acme/mcp/health"])
 @pytest.mark.parametrize("is_wrapped", [True, False], ids=["wrapper", "django"])
-async def test_health_is_told_on_either_road(path: str, is_wrapped: bool):
+async def test_the_health_endpoints_work_through_both_asgi_applications(
+    path: str, is_wrapped: bool
+):
     application = django_mcp_application(Site()) if is_wrapped else ASGIHandler()
 
     talked = await ask(application, path, method="GET")
@@ -314,7 +316,7 @@ async def test_health_is_told_on_either_road(path: str, is_wrapped: bool):
 
 
 @pytest.mark.parametrize("is_wrapped", [True, False], ids=["wrapper", "django"])
-async def test_head_has_no_body_and_other_verbs_are_refused(is_wrapped: bool):
+async def test_head_has_no_body_and_other_methods_are_rejected(is_wrapped: bool):
     application = django_mcp_application(Site()) if is_wrapped else ASGIHandler()
 
     head = await ask(application, "/mcp/health", method="HEAD")
@@ -324,13 +326,13 @@ async def test_head_has_no_body_and_other_verbs_are_refused(is_wrapped: bool):
     assert (delete.status, header(delete, "allow")) == (405, "GET, HEAD")
 
 
-def test_health_is_told_under_wsgi():
+def test_the_health_endpoints_work_under_wsgi():
     response = Client().get("/mcp/health", headers={"host": "localhost"})
 
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-def test_atomic_requests_does_not_concern_it():
+def test_atomic_requests_does_not_affect_the_health_view():
     client = Client(headers={"host": "localhost"})
     connections["default"].settings_dict["ATOMIC_REQUESTS"] = True
     try:
@@ -341,7 +343,7 @@ def test_atomic_requests_does_not_concern_it():
 
 
 @pytest.mark.usefixtures("databases")
-async def test_readiness_asks_every_database(databases: str, monkeypatch: pytest.MonkeyPatch):
+async def test_readiness_checks_every_database(databases: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(connections.settings, "default")
     application = django_mcp_application(Site())
 

@@ -1,4 +1,4 @@
-"""The settings dict: defaults, reading, resetting, and what may be wrong with it."""
+"""The settings dict: defaults, reading, resetting, and validation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ KEYS = list(SETTINGS)
 
 
 @override_settings(DJANGO_MCP={})
-def test_every_key_has_a_default_that_is_right():
+def test_every_setting_has_a_valid_default():
     defaults = {key: getattr(settings, key) for key in KEYS}
 
     assert defaults == {key: setting.default for key, setting in SETTINGS.items()}
     assert list(find_problems(defaults)) == []
 
 
-def test_no_dict_at_all_is_all_defaults():
+def test_a_missing_dict_means_all_defaults():
     with override_settings():
         from django.conf import settings as site_settings
 
@@ -103,14 +103,14 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("key", "value"), RIGHT)
-def test_a_right_value_is_taken(key: str, value: Any):
+def test_a_valid_value_is_used(key: str, value: Any):
     with override_settings(DJANGO_MCP={key: value}):
         assert getattr(settings, key) is value
     assert list(find_problems({key: value})) == []
 
 
 @pytest.mark.parametrize(("key", "value"), WRONG)
-def test_a_wrong_value_is_found_and_not_used(key: str, value: Any):
+def test_an_invalid_value_is_reported_and_not_used(key: str, value: Any):
     (problem,) = find_problems({key: value})
 
     assert problem.key == key
@@ -129,7 +129,7 @@ def test_a_wrong_value_is_found_and_not_used(key: str, value: Any):
         ("CALLTIMEOUT", "CALL_TIMEOUT_S"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_nearest(key: str, nearest: str):
+def test_an_unknown_key_is_reported_with_the_nearest(key: str, nearest: str):
     (problem,) = find_problems({key: 1})
 
     assert problem.is_unknown
@@ -142,7 +142,7 @@ class Hidden:
 
 
 @pytest.mark.parametrize("value", [Hidden(), 10**5000], ids=["raises", "too long"])
-def test_a_wrong_value_that_cannot_be_shown_is_found(value: Any):
+def test_an_invalid_value_without_repr_is_reported(value: Any):
     (problem,) = find_problems({"MODE": value})
 
     assert "a value of type" in problem.message
@@ -162,21 +162,21 @@ def test_a_wrong_value_that_cannot_be_shown_is_found(value: Any):
         ),
     ],
 )
-def test_a_wrong_value_is_told_with_the_allowed_values(key: str, value: Any, allowed: str):
+def test_an_invalid_value_is_reported_with_the_allowed_ones(key: str, value: Any, allowed: str):
     (problem,) = find_problems({key: value})
 
     assert problem.message == f"DJANGO_MCP[{key!r}] cannot be {value!r}."
     assert allowed in problem.hint
 
 
-def test_a_key_like_no_other_is_told_with_all():
+def test_an_unrecognizable_key_is_reported_with_all_keys():
     (problem,) = find_problems({"QQQQ": 1})
 
     assert "PAGE_SIZE" in problem.hint
 
 
 @pytest.mark.parametrize("raw", [None, [], "MODE", 3])
-def test_anything_but_a_dict_is_told(raw: Any):
+def test_anything_but_a_dict_is_reported(raw: Any):
     (problem,) = find_problems(raw)
 
     assert "not a dict" in problem.message
@@ -184,7 +184,7 @@ def test_anything_but_a_dict_is_told(raw: Any):
         settings.MIDDLEWARE  # noqa: B018  (reading it is the test)
 
 
-def test_there_is_no_such_thing_as_an_unknown_setting():
+def test_reading_an_unknown_setting_raises():
     with pytest.raises(AttributeError):
         settings.PAGES  # type: ignore[attr-defined]  # noqa: B018
 
@@ -196,5 +196,5 @@ values = st.recursive(
 
 
 @given(key=st.sampled_from(KEYS) | st.text(), value=values)
-def test_any_dict_is_judged(key: str, value: Any):
+def test_any_dict_is_validated(key: str, value: Any):
     assert len(list(find_problems({key: value}))) <= 1

@@ -1,4 +1,4 @@
-"""What handlers are given by annotation: the context, the user, the HTTP request."""
+"""Injection by annotation: the context, the user, the HTTP request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANNA = User(pk=1, username="anna")
 
 
 class Principal:
-    """Stands for what authentication makes of a token."""
+    """Replaces the result of token authentication."""
 
     def __init__(self, user: Any) -> None:
         self.user = user
@@ -72,30 +72,28 @@ def register(server: MCPServer, annotation: Any, *, optional: bool = False) -> N
     ],
 )
 @pytest.mark.parametrize("principal", [ANNA, Principal(ANNA)], ids=["user", "principal"])
-async def test_a_user_is_given_by_annotation(server: MCPServer, annotation: Any, principal: Any):
+async def test_a_user_is_injected_by_annotation(server: MCPServer, annotation: Any, principal: Any):
     register(server, annotation)
 
     assert await call(server, principal=principal) == "User anna"
 
 
 @pytest.mark.parametrize("annotation", [AnonymousUser, User | AnonymousUser, AnonymousUser | None])
-async def test_where_anybody_will_do_nobody_is_a_user_too(server: MCPServer, annotation: Any):
+async def test_an_anonymous_user_is_injected_where_allowed(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     assert await call(server) == "AnonymousUser AnonymousUser"
 
 
 @pytest.mark.parametrize("annotation", [User | None, AbstractBaseUser | None])
-async def test_an_optional_user_is_none_when_nobody_is_signed_in(
-    server: MCPServer, annotation: Any
-):
+async def test_an_optional_user_is_none_for_anonymous_requests(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     assert await call(server) == "NoneType None"
 
 
 @pytest.mark.parametrize("annotation", [User, AbstractUser, AbstractBaseUser])
-async def test_a_user_who_must_be_there_is_asked_for_in_words(server: MCPServer, annotation: Any):
+async def test_a_required_user_has_a_clear_error(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     assert await call(server) == "error: This needs a user who is signed in."
@@ -103,7 +101,7 @@ async def test_a_user_who_must_be_there_is_asked_for_in_words(server: MCPServer,
         assert await call(server) == "error: Dafür muss jemand angemeldet sein."
 
 
-async def test_the_context_knows_the_user(server: MCPServer):
+async def test_the_context_has_the_user(server: MCPServer):
     @server.tool
     def probe(ctx: Context) -> str:
         assert ctx.user is ctx.user
@@ -114,13 +112,13 @@ async def test_the_context_knows_the_user(server: MCPServer):
 
 
 @pytest.mark.parametrize("annotation", [Context, CoreContext, Context | None])
-async def test_the_context_is_given_by_either_class(server: MCPServer, annotation: Any):
+async def test_either_context_class_is_injected(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     assert (await call(server)).startswith("Context ")
 
 
-def test_other_models_are_no_users(server: MCPServer):
+def test_other_models_are_not_injected_as_users(server: MCPServer):
     assert server._injectables(Group) is None
     assert server._injectables(User | int) is None
     assert server._injectables(int) is None
@@ -138,7 +136,7 @@ def wsgi_request() -> HttpRequest:
 
 
 @pytest.mark.parametrize("annotation", [HttpRequest, WSGIRequest, HttpRequest | None])
-async def test_the_request_is_given_by_annotation(server: MCPServer, annotation: Any):
+async def test_the_request_is_injected_by_annotation(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     text = await call(server, build_request=wsgi_request)
@@ -146,16 +144,14 @@ async def test_the_request_is_given_by_annotation(server: MCPServer, annotation:
     assert text.startswith("WSGIRequest <WSGIRequest: POST '/mcp'>")
 
 
-async def test_an_optional_request_is_none_where_there_is_none(server: MCPServer):
+async def test_an_optional_request_is_none_without_http(server: MCPServer):
     register(server, HttpRequest | None)
 
     assert await call(server) == "NoneType None"
 
 
 @pytest.mark.parametrize("annotation", [HttpRequest, ASGIRequest])
-async def test_a_request_that_must_be_there_is_asked_for_in_words(
-    server: MCPServer, annotation: Any
-):
+async def test_a_required_request_has_a_clear_error(server: MCPServer, annotation: Any):
     register(server, annotation)
 
     assert await call(server) == (
@@ -163,13 +159,13 @@ async def test_a_request_that_must_be_there_is_asked_for_in_words(
     )
 
 
-async def test_a_request_of_another_class_is_none(server: MCPServer):
+async def test_an_optional_request_of_another_class_is_none(server: MCPServer):
     register(server, ASGIRequest | None)
 
     assert await call(server, build_request=wsgi_request) == "NoneType None"
 
 
-async def test_the_request_is_built_once_and_only_when_asked_for(server: MCPServer):
+async def test_the_request_is_built_once_and_lazily(server: MCPServer):
     built = []
 
     def build() -> HttpRequest:
@@ -199,7 +195,7 @@ async def test_the_request_is_built_once_and_only_when_asked_for(server: MCPServ
     assert built == [1]
 
 
-async def test_the_user_of_the_request_is_the_principals_not_the_sessions(server: MCPServer):
+async def test_request_user_is_the_principals_user_and_not_the_sessions(server: MCPServer):
     """A browser's session would let any page call with its user's rights."""
     request = wsgi_request()
 
@@ -216,7 +212,7 @@ async def test_the_user_of_the_request_is_the_principals_not_the_sessions(server
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_credentials_of_a_client_are_not_in_the_request_whoever_may_call(public: bool):
+def test_the_request_never_contains_client_credentials(public: bool):
     server = MCPServer("credentials", public=public)
     names = ("Authorization", "X-Api-Key", "Proxy-Authorization")
     sent = {"Cookie": "sessionid=secret; theme=dark", **dict.fromkeys(names, "secret")}

@@ -1,4 +1,4 @@
-"""Our own middleware: around each exchange, whichever road it came by."""
+"""MCP middleware: around each exchange, on every transport."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Inner:
 
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.outer", f"{HERE}.Inner"]})
-async def test_the_first_in_the_list_is_outermost(server: MCPServer):
+async def test_the_first_middleware_in_the_list_is_outermost(server: MCPServer):
     events.clear()
 
     await call(server, "language")
@@ -104,7 +104,7 @@ async def test_the_first_in_the_list_is_outermost(server: MCPServer):
     assert events == ["outer in", "inner", "outer out"]
 
 
-async def test_a_changed_list_is_taken(server: MCPServer):
+async def test_a_changed_middleware_list_takes_effect(server: MCPServer):
     events.clear()
 
     with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.Inner"]}):
@@ -114,7 +114,7 @@ async def test_a_changed_list_is_taken(server: MCPServer):
     assert events == ["inner"]
 
 
-def test_an_empty_list_adds_nothing():
+def test_an_empty_middleware_list_adds_nothing():
     async def get_reply(exchange: Exchange) -> Reply:
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ def test_an_empty_list_adds_nothing():
 
 
 @pytest.mark.parametrize("path", [f"{HERE}.nothing", "nowhere.at.All", f"{HERE}.HERE", "nowhere"])
-def test_what_cannot_be_loaded_is_told(path: str):
+def test_middleware_that_cannot_be_imported_raises(path: str):
     with pytest.raises(ImproperlyConfigured, match="MIDDLEWARE"):
         load_middleware([path], MCPServer("x").answer)
 
@@ -145,16 +145,16 @@ def test_what_cannot_be_loaded_is_told(path: str):
         ("x" * 10_000, None),
     ],
 )
-def test_the_language_is_the_best_that_the_site_has(header: str, language: str | None):
+def test_the_best_available_language_is_activated(header: str, language: str | None):
     assert find_language(header) == language
 
 
 @given(st.text(max_size=200))
-def test_any_header_has_an_answer(header: str):
+def test_any_accept_language_header_selects_a_language(header: str):
     assert find_language(header) in (None, "de", "en")
 
 
-async def test_handlers_and_texts_are_in_the_callers_language(server: MCPServer):
+async def test_handlers_and_messages_use_the_callers_language(server: MCPServer):
     assert await call(server, "language") == "en"
     assert await call(server, "language", accept_language="de") == "de"
     assert await call(server, "language", accept_language="en") == "en"
@@ -166,7 +166,7 @@ async def test_handlers_and_texts_are_in_the_callers_language(server: MCPServer)
     assert decode(reply.body)["result"]["tools"][0]["title"] == "Nicht gefunden."
 
 
-async def test_exchanges_at_the_same_time_keep_their_languages(server: MCPServer):
+async def test_concurrent_exchanges_keep_their_languages(server: MCPServer):
     languages = ["de", "en"] * 10
 
     seen = await asyncio.gather(
@@ -181,7 +181,7 @@ async def test_without_translations_the_header_is_not_read(server: MCPServer):
     assert find_language("de") is None
 
 
-async def test_an_exchange_without_headers_goes_through(server: MCPServer):
+async def test_an_exchange_without_headers_is_accepted(server: MCPServer):
     reply = await server.answer(Exchange(body=exchange_of("tools/list").body))
 
     assert reply.status == 200
@@ -200,7 +200,7 @@ async def reply_to(server: MCPServer, **headers: str) -> tuple[Exchange, dict[by
 
 
 @WITH_ID
-async def test_a_sane_id_of_the_caller_is_kept(server: MCPServer):
+async def test_a_valid_request_id_of_the_caller_is_kept(server: MCPServer):
     exchange, headers = await reply_to(server, x_request_id="trace-1:2")
 
     assert exchange.request_id == "trace-1:2"
@@ -209,7 +209,7 @@ async def test_a_sane_id_of_the_caller_is_kept(server: MCPServer):
 
 @WITH_ID
 @pytest.mark.parametrize("given", ["", "x" * 129, "a b", "a\x00b", "é"])
-async def test_any_other_is_replaced(server: MCPServer, given: str):
+async def test_any_other_request_id_is_replaced(server: MCPServer, given: str):
     exchange, headers = await reply_to(server, **({"x_request_id": given} if given else {}))
 
     assert exchange.request_id not in (None, given)
@@ -217,7 +217,7 @@ async def test_any_other_is_replaced(server: MCPServer, given: str):
 
 
 @WITH_ID
-async def test_log_records_of_a_handler_carry_the_id(
+async def test_log_records_of_a_handler_contain_the_request_id(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
     caplog.handler.addFilter(request_ids := RequestIDFilter())
@@ -266,7 +266,7 @@ def _in_force(name: str) -> Iterator[None]:
 
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
-async def test_a_tenant_is_in_force_while_the_exchange_lasts(server: MCPServer):
+async def test_a_tenant_is_active_during_the_exchange(server: MCPServer):
     names = [f"tenant-{number}" for number in range(10)]
 
     seen = await asyncio.gather(*[call(server, "which_tenant", x_tenant=each) for each in names])
@@ -276,7 +276,7 @@ async def test_a_tenant_is_in_force_while_the_exchange_lasts(server: MCPServer):
 
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
-async def test_without_a_tenant_there_is_nothing_here(server: MCPServer):
+async def test_without_a_tenant_the_server_is_not_found(server: MCPServer):
     reply = await server.answer(exchange_of("tools/list"))
 
     assert reply.status == 404

@@ -1,4 +1,4 @@
-"""What a process makes for itself, and when it is made again."""
+"""Objects per process, and when they are recreated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_mcp.process import PerProcess, process_id
 
 
 class Opened:
-    """Notes whether it was closed."""
+    """Records whether it was closed."""
 
     is_closed = False
 
@@ -19,7 +19,7 @@ class Opened:
         self.is_closed = True
 
 
-def test_an_object_is_made_once_and_again_after_a_setting_changed():
+def test_an_object_is_created_once_and_recreated_after_a_setting_change():
     held = PerProcess(Opened, settings=("DJANGO_MCP",), close=Opened.close)
     first = held.get()
     assert held.get() is first
@@ -33,7 +33,7 @@ def test_an_object_is_made_once_and_again_after_a_setting_changed():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_child_of_a_fork_makes_its_own():
+def test_a_forked_child_creates_its_own_object():
     held = PerProcess(Opened)
     first, parent = held.get(), process_id()
     child = os.fork()

@@ -20,13 +20,13 @@ from django_mcp.servers import MCPServer, all_servers, default_server, find_serv
 from tests.support.wire import R4, R5, headers_for, message
 
 
-def test_the_decorators_are_the_default_servers():
+def test_the_module_level_decorators_use_the_default_server():
     assert django_mcp.tool.__self__ is default_server  # type: ignore[attr-defined]
     assert django_mcp.default_server is default_server
     assert all_servers()[0] is default_server
 
 
-def test_of_several_servers_of_a_name_the_one_made_last_is_found():
+def test_a_lookup_by_name_finds_the_newest_server():
     # A test's server stays until the collector finds it: the next test's has its name.
     made = [MCPServer("twice") for _ in range(9)]
 
@@ -47,7 +47,7 @@ def test_of_several_servers_of_a_name_the_one_made_last_is_found():
         "LIST_TTL_MS": 1000,
     }
 )
-def test_the_default_server_is_what_the_settings_say():
+def test_the_default_server_follows_the_settings():
     options = default_server.options
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
@@ -63,7 +63,7 @@ def test_the_default_server_is_what_the_settings_say():
 
 
 @override_settings(DJANGO_MCP={"NAME": "shop", "TITLE": "The shop", "PAGE_SIZE": 5, "VERSION": "7"})
-def test_another_server_shares_the_limits_and_not_the_identity():
+def test_another_server_shares_limits_but_not_its_identity():
     options = MCPServer("staff", call_timeout_s=3).options
 
     assert (options.name, options.title, options.version) == ("staff", None, "7")
@@ -103,7 +103,7 @@ def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]):
 
 
 @override_settings(DJANGO_MCP={"PAGE_SIZE": 0})
-def test_a_setting_of_0_puts_each_list_on_one_page():
+def test_a_page_size_of_0_disables_paging():
     server = MCPServer("unpaged", public=True)
     for number in range(1001):
         server.register_tool(lambda: "", name=f"t{number}", description="A tool.")
@@ -117,14 +117,14 @@ def test_a_setting_of_0_puts_each_list_on_one_page():
 # -- seals
 
 
-def test_a_seal_holds_on_every_worker():
+def test_a_seal_is_valid_on_every_worker():
     assert SiteSealer().unseal(SiteSealer().seal(b"\x00page 2\xff")) == b"\x00page 2\xff"
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", "AAAA", "AAAA:", "AAAA:x", "é:é", "A" * 10_000, SiteSealer("other").seal(b"")]
 )
-def test_what_we_did_not_seal_is_nothing(text: str):
+def test_unsealed_data_is_rejected(text: str):
     assert SiteSealer().unseal(text) is None
 
 
@@ -136,7 +136,7 @@ def test_every_changed_character_breaks_a_seal():
         assert SiteSealer().unseal(sealed[:place] + other + sealed[place + 1 :]) is None
 
 
-def test_a_seal_outlives_a_change_of_the_key():
+def test_a_seal_survives_a_secret_key_rotation():
     sealed = SiteSealer().seal(b"page 2")
 
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only-for-tests"]):
@@ -192,7 +192,7 @@ INITIALIZE = {
         ("/of/acme/mcp", "mounted-staff"),
     ],
 )
-def test_each_server_answers_where_it_is_mounted_in_both_slash_forms(path: str, name: str):
+def test_each_server_is_mounted_with_and_without_a_trailing_slash(path: str, name: str):
     response = post_to(Client(enforce_csrf_checks=True), path)
 
     assert response.status_code == 200
@@ -207,7 +207,7 @@ def test_endpoints_have_names():
 
 
 @MOUNTED
-def test_the_view_tells_at_first_use_what_is_served_where(
+def test_the_view_logs_its_endpoints_on_first_use(
     caplog: pytest.LogCaptureFixture,
 ):
     server = MCPServer("told", public=True)

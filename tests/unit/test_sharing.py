@@ -1,4 +1,4 @@
-"""One question to the database for all calls of a busy session that need its answer at once."""
+"""One shared database query for all concurrent calls of a busy session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.session_sites import Time, ToFirst, site
 
 
 class CountingRouter(ToFirst):
-    """Counts who looks for a session in the threads for that; writers and watchers have their own."""
+    """Counts session lookups in their threads; writers and watchers have their own."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -31,7 +31,7 @@ class CountingRouter(ToFirst):
 
 
 @pytest.mark.usefixtures("databases")
-async def test_calls_that_find_a_session_stale_ask_the_database_once():
+async def test_concurrent_calls_refresh_a_stale_session_with_one_query():
     router, clock = CountingRouter(), Time()
     with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
         here = site("database", clock)
@@ -49,7 +49,7 @@ async def test_calls_that_find_a_session_stale_ask_the_database_once():
         assert router.asked == 2
 
 
-async def test_who_leaves_takes_the_answer_from_nobody():
+async def test_a_cancelled_waiter_does_not_cancel_the_shared_query():
     release: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     sharing: Sharing[str] = Sharing()
 
@@ -66,7 +66,7 @@ async def test_who_leaves_takes_the_answer_from_nobody():
     assert await second == "answer"
 
 
-async def test_a_failure_reaches_all_who_asked_and_nobody_later():
+async def test_a_failure_reaches_all_current_waiters_and_is_not_cached():
     answers = iter([ConnectionError("away"), None])
     sharing: Sharing[str] = Sharing()
 
@@ -85,7 +85,7 @@ async def test_a_failure_reaches_all_who_asked_and_nobody_later():
     assert await sharing.ask("q", find) == "answer"
 
 
-async def test_different_questions_have_answers_of_their_own():
+async def test_different_queries_have_their_own_results():
     sharing: Sharing[str] = Sharing()
 
     async def find(answer: str) -> str:

@@ -25,12 +25,12 @@ MESSAGES = sorted(
 )
 
 
-def test_there_are_messages():
+def test_the_catalogue_has_messages():
     assert len(MESSAGES) > 3
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_stands_in_the_german_catalogue(message: str):
+def test_every_message_is_translated_into_german(message: str):
     found = re.search(rf'^msgid "{re.escape(message)}"\nmsgstr "(.+)"$', CATALOGUES, re.MULTILINE)
 
     assert found is not None

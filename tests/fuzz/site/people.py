@@ -1,4 +1,4 @@
-"""Users by a name in `Authorization`, who are in no database."""
+"""Users named in `Authorization`, without a database."""
 
 from __future__ import annotations
 

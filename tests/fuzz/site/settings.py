@@ -24,7 +24,7 @@ USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
-# What Django says of a foreign host, with a traceback, is no fault.
+# Django's error for a disallowed host, with a traceback, is no failure.
 QUIET: dict[str, Any] = {"handlers": ["nowhere"], "propagate": False}
 LOGGING = {
     "version": 1,

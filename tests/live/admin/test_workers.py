@@ -57,7 +57,7 @@ print(get_access_token_model().objects.count(), left.count())
 
 
 class Site:
-    """Two processes of one site: an operator looks at the first, a client talks to the second."""
+    """Two processes of one site: an operator uses the first, a client uses the second."""
 
     def __init__(self, first: Running, second: Running, cookie: str, extra: dict[str, str]) -> None:
         self.first = first
@@ -85,7 +85,7 @@ class Site:
         return self.operator.post(address, data=data, headers={"X-CSRFToken": token})
 
     async def until(self, find: Callable[[dict[str, Any]], Any]) -> Any:
-        """Look at the live page until there is something."""
+        """Poll the live page until it shows something."""
         async with asyncio.timeout(LIMIT_S):
             while not (found := find(await asyncio.to_thread(self.live))):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
@@ -191,7 +191,7 @@ async def test_a_log_message_reaches_a_client_of_another_process(site: Site):
         assert (params["data"], params["logger"]) == ("Back at six", "operator")
 
 
-async def test_a_ping_reaches_a_client_of_another_process_and_its_answer_is_told(site: Site):
+async def test_a_ping_reaches_a_client_of_another_process_and_shows_its_reply(site: Site):
     async with listening(site, "pinged") as client:
         stream = await site.until(of("pinged", "streams"))
         pinging = asyncio.create_task(asyncio.to_thread(site.act, "ping", stream["id"]))
@@ -210,7 +210,7 @@ async def test_a_stream_of_another_process_is_closed(site: Site):
             pass
 
 
-async def test_a_revoked_oauth_token_opens_nothing_and_its_streams_end(site: Site):
+async def test_a_revoked_oauth_token_is_rejected_and_its_streams_end(site: Site):
     site.run(GIVE_TOKEN.format(resource=site.second.url))
     async with listening(site, "app", authorization="Bearer a-token") as client:
         session = await site.until(of("app", "sessions"))
@@ -223,7 +223,7 @@ async def test_a_revoked_oauth_token_opens_nothing_and_its_streams_end(site: Sit
         while await client.next() is not None:
             pass
         async with asyncio.timeout(LIMIT_S):
-            # What a process knows of a token it believes for two seconds.
+            # A process caches the verdict on a token for two seconds.
             while (await client.send(call)).status_code != 401:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
     assert site.run(COUNT_TOKENS) == "0 0"
@@ -240,7 +240,7 @@ async def test_selected_sessions_are_ended_from_their_list(site: Site):
             pass
 
 
-async def test_requests_in_flight_are_shown_by_session_by_caller_and_by_worker(
+async def test_requests_in_flight_are_shown_per_session_caller_and_worker(
     site: Site, tmp_path: Path
 ):
     sign = tmp_path / "sign"

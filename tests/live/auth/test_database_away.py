@@ -1,4 +1,4 @@
-"""The database of the accounts away, closed or silent: clear answers, no pile-up, well again after."""
+"""An outage of the accounts' database, closed or silent: clear errors, no pile-up, and recovery."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def site(backends: Backends, proxy: Proxy, tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.mark.services
 @pytest.mark.parametrize("how", ["cut", "freeze"])
-async def test_whom_nobody_can_look_up_is_told_to_come_again(
+async def test_credentials_that_cannot_be_looked_up_get_503(
     site: Cluster, proxy: Proxy, credentials: Mapping[str, Any], how: str
 ) -> None:
     async with httpx.AsyncClient(timeout=LIMIT_S) as http:
@@ -78,7 +78,7 @@ async def test_whom_nobody_can_look_up_is_told_to_come_again(
         getattr(proxy, how)()
         async with asyncio.timeout(LIMIT_S):
             for kind in credentials:
-                # What a process knows of credentials is good for a moment.
+                # A process caches the verdict on credentials for a moment.
                 while (refused := await ask(kind)).status_code == 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
                 assert (refused.status_code, refused.headers.get("retry-after")) == (503, "2")
@@ -91,5 +91,5 @@ async def test_whom_nobody_can_look_up_is_told_to_come_again(
 
     assert set(before) == {200}
     assert {answer.status_code for answer in crowd} == {503}
-    # Each kind is told once that its database is gone, and once that it is back.
+    # Each kind logs once that its database is gone, and once that it is back.
     assert site.logs().count("does not answer") <= 2 * len(credentials)

@@ -1,4 +1,4 @@
-"""What a principal may not use looks to them as what does not exist: for all that can be named."""
+"""Entries that a principal may not use look like missing ones, for everything that has a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPLETE = "completion/complete"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A request that names something hidden.
+    """A request that names a hidden entry.
 
     Attributes:
         revisions: those that have it.
@@ -53,7 +53,7 @@ def about_task(method: str, revision: Revision, **params: Any) -> Case:
 
 
 def listening(**notifications: Any) -> Case:
-    # Of a resource, what is heard later tells them apart.
+    # For a resource, later notifications distinguish them.
     return Case(
         method=LISTEN,
         params={"notifications": notifications},
@@ -127,7 +127,7 @@ def find_door(site: Running) -> Iterator[Callable[[str, str], Door]]:
 
 @everywhere
 @pytest.mark.parametrize("who", ["bob", "nobody"])
-def test_forbidden_looks_like_unknown(
+def test_forbidden_entries_look_like_unknown_ones(
     find_door: Callable[[str, str], Door], door: str, who: str, case: Case
 ) -> None:
     asking = find_door(door, who)
@@ -141,10 +141,10 @@ def test_forbidden_looks_like_unknown(
 
 
 @everywhere
-def test_it_is_there_for_those_who_may(
+def test_permitted_principals_can_use_the_entries(
     find_door: Callable[[str, str], Door], door: str, case: Case
 ) -> None:
-    """Without this, the test above would pass on a server that has nothing."""
+    """Without this, the test above would pass on an empty server."""
     asking = find_door(door, "ann")
 
     seen = asking.ask(case.method, case.params)
@@ -169,8 +169,8 @@ async def over_the_wire(
 @pytest.mark.parametrize(
     "method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
 )
-async def test_lists_are_each_ones_own_over_a_socket(site: Running, method: str) -> None:
-    """One worker answers ann, bob and nobody in turn, again and again."""
+async def test_lists_differ_per_principal_over_a_socket(site: Running, method: str) -> None:
+    """One worker repeatedly serves ann, bob and an anonymous client in turn."""
     for _ in range(2):
         _, _, anns = await over_the_wire(site, "ann", method, {}, R5)
         _, _, bobs = await over_the_wire(site, "bob", method, {}, R5)
@@ -185,7 +185,7 @@ async def test_lists_are_each_ones_own_over_a_socket(site: Running, method: str)
         assert b'"private"' in nobodys
 
 
-async def test_a_hidden_completer_is_as_none(site: Running) -> None:
+async def test_a_hidden_completer_looks_like_a_missing_one(site: Running) -> None:
     params = {
         "ref": {"type": "ref/prompt", "name": "shown"},
         "argument": {"name": "n", "value": ""},

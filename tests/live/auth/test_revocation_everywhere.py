@@ -1,4 +1,4 @@
-"""What is open when somebody loses what they had ends at every process, though nobody tells them.
+"""Streams and calls end in every process when their user loses access, without any signal.
 
 Two processes share PostgreSQL and Redis. The rights go by a statement in the database, as another
 program would write it: no signal is sent, so that what the processes do they do by looking.
@@ -36,7 +36,7 @@ LATE_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """One way to lose one's rights.
+    """One way to lose access.
 
     Attributes:
         by: which credentials are used.
@@ -126,7 +126,7 @@ class Known(Client):
         """Return the credentials, and what a browser would send with a cookie."""
         if "cookie" not in self.credentials:
             return dict(self.credentials)
-        # All processes are one site to it.
+        # Cookies are valid for all processes.
         return {
             **self.credentials,
             "host": "localhost",
@@ -158,7 +158,7 @@ class Known(Client):
 
 
 class Scene:
-    """Everything that one principal can have open, at both processes."""
+    """Everything that one principal can have open, in both processes."""
 
     def __init__(self, client: Known, name: str) -> None:
         self.client, self.name = client, name
@@ -209,7 +209,7 @@ class Scene:
         await asyncio.gather(*(cluster.marked(f"{work} was interrupted") for work in works))
 
     async def let_go(self) -> list[Any]:
-        """Let everything that goes on come to its end, and return the answers."""
+        """Let all running calls finish, and return the responses."""
         for work in self.works:
             self.client.cluster.mark(f"{work} may go")
         return await asyncio.gather(*self._calls, return_exceptions=True)
@@ -246,7 +246,7 @@ async def until_status(backends: Backends, task_id: str, status: str) -> None:
 
 @pytest.mark.services
 @pytest.mark.parametrize("how", ENDS)
-async def test_everything_ends_at_every_process_and_nothing_of_others(
+async def test_lost_rights_end_everything_of_that_principal_in_every_process(
     backends: Backends, cluster: Cluster, people: Mapping[str, Any], how: str
 ) -> None:
     end, name, other = ENDS[how], NAMES[how], NAMES["somebody else"]

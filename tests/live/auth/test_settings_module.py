@@ -1,4 +1,4 @@
-"""A settings module can make authenticators, before Django knows any settings."""
+"""A settings module can create authenticators, before Django's settings are loaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DJANGO_MCP = {
 """
 
 
-def test_settings_can_hold_authenticators(tmp_path: Path):
+def test_settings_can_contain_authenticators(tmp_path: Path):
     (tmp_path / "site_settings.py").write_text(SETTINGS)
     code = (
         "import django; django.setup();"

@@ -1,4 +1,4 @@
-"""Authentication as clients meet it: over real sockets, behind each server it is promised for."""
+"""Authentication over real sockets, behind each supported server."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def text_of(answer: httpx.Response) -> str:
 
 
 def until_refused(site: Running, key: str) -> httpx.Response:
-    """Ask until the verdict on a key, which is remembered for two seconds, is forgotten."""
+    """Retry until the verdict on a key, which is cached for two seconds, has expired."""
     deadline = time.monotonic() + 10
     while (answer := call(site, "who", key)).status_code == 200:
         assert time.monotonic() < deadline
     return answer
 
 
-async def test_two_users_are_never_taken_for_each_other(site: Running):
+async def test_two_users_are_never_confused(site: Running):
     keys = {name: key_of(site, name) for name in ("ada", "grace")}
 
     async def ask(client: httpx.AsyncClient, username: str, tool: str) -> str:
@@ -112,7 +112,7 @@ async def test_the_official_client_calls_with_a_key(site: Running, mode: Any):
 
 
 @pytest.mark.parametrize("limit", ["principal", "address", "tool", "failures"])
-def test_whoever_asks_too_often_is_told_when_to_come_back(site: Running, limit: str):
+def test_rate_limited_clients_get_retry_after(site: Running, limit: str):
     url = site.url.replace("/mcp", f"/{limit}/mcp")
     anns, bobs = key_of(site, f"ann {limit}"), key_of(site, f"bob {limit}")
     asking = "mcp_wrong_key" if limit == "failures" else anns
@@ -123,13 +123,13 @@ def test_whoever_asks_too_often_is_told_when_to_come_back(site: Running, limit: 
     seconds = int(answers[2].headers["retry-after"])
     assert 0 < seconds <= 86_400
     assert answers[2].json()["error"]["data"]["retryAfterS"] == seconds
-    # By their addresses they are one.
+    # They share one IP address.
     other = call(site, "who", bobs, url=url)
     assert other.status_code == (429 if limit in ("address", "failures") else 200)
     assert ("retry-after" in other.headers) is (other.status_code == 429)
 
 
-def test_without_a_key_nothing_is_answered(site: Running):
+def test_without_a_key_every_request_gets_401(site: Running):
     answer = call(site, "who")
 
     assert answer.status_code == 401
@@ -137,7 +137,7 @@ def test_without_a_key_nothing_is_answered(site: Running):
     assert answer.json()["error"]["code"] == -32600
 
 
-def test_a_discovery_is_guarded_as_any_request(site: Running):
+def test_discover_requires_authentication(site: Running):
     request = message("server/discover", revision=R5)
     headers = headers_for(request, R5)
     key = key_of(site, "ada")
@@ -150,7 +150,7 @@ def test_a_discovery_is_guarded_as_any_request(site: Running):
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
-def test_every_verb_is_guarded(site: Running, method: str):
+def test_every_method_requires_authentication(site: Running, method: str):
     """A session's id is no credential."""
     headers = {
         "accept": "application/json, text/event-stream",
@@ -161,7 +161,7 @@ def test_every_verb_is_guarded(site: Running, method: str):
     assert httpx.request(method, site.url, headers=headers).status_code == 401
 
 
-def test_a_server_that_says_nothing_is_closed(site: Running):
+def test_a_server_without_settings_is_closed(site: Running):
     request = request_of("who")
     url = site.url.replace("/mcp", "/closed/mcp")
 
@@ -172,7 +172,7 @@ def test_a_server_that_says_nothing_is_closed(site: Running):
 
 
 @pytest.mark.parametrize("parameter", ["access_token", "token", "api_key", "authorization"])
-def test_a_key_in_the_query_string_is_none(site: Running, parameter: str):
+def test_a_key_in_the_query_string_is_ignored(site: Running, parameter: str):
     assert call(site, "who", params={parameter: key_of(site, "ada")}).status_code == 401
 
 
@@ -281,8 +281,8 @@ async def test_several_credentials_are_refused(site: Running):
     assert (await ask(site, raw_request(lines))).status == 400
 
 
-async def test_a_nul_is_refused_by_somebody(site: Running):
-    """Servers refuse it themselves, some by closing."""
+async def test_a_nul_is_rejected_by_the_server_or_the_endpoint(site: Running):
+    """Servers reject it themselves, some by closing the connection."""
     try:
         answer = await ask(site, raw_request([("Authorization", "Bearer can\0ary")]))
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -290,8 +290,8 @@ async def test_a_nul_is_refused_by_somebody(site: Running):
     assert answer.status in (400, 401)
 
 
-async def test_100_kb_are_refused_by_somebody(site: Running):
-    """Servers have limits of their own, and may close before all is read."""
+async def test_100_kb_are_rejected_by_the_server_or_the_endpoint(site: Running):
+    """Servers have their own limits, and may close the connection before reading everything."""
     try:
         answer = await ask(site, raw_request([("Authorization", "Bearer " + "x" * 100_000)]))
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -305,9 +305,9 @@ def test_no_credentials_are_logged(site: Running):
     call(site, "who", f"{key}x")
     log = Path(site.log).read_text()
 
-    # Ours told of refusals; what was refused is not in there.
+    # Our log contains the rejections, but not the rejected credentials.
     assert "The API key is unknown" in log
-    # The secret may hold the character that parts it from the rest.
+    # The secret may contain the separator.
     assert key.split("_", 2)[2] not in log
     assert "canary" not in log
     assert "Traceback" not in log

@@ -38,7 +38,7 @@ users.create_user("clerk", password="clerk", is_staff=True)
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Where the browser is; without one these tests are skipped, but failed on CI."""
+    """The path of the browser; without one these tests are skipped, but fail on CI."""
     for name in NAMES:
         if (found := shutil.which(name)) is not None:
             return found
@@ -64,7 +64,7 @@ def run_in_site(site: Running) -> Callable[[str], None]:
 
 @contextmanager
 def serving(folder: Path, workers: int, **more: str) -> Iterator[Running]:
-    """Serve the site with a database of its own; what is given besides goes to the environment."""
+    """Serve the site with its own database; further arguments go to the environment."""
     extra = {"SHOP_DATABASE": str(folder / "db.sqlite3"), **more}
     for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", MAKE_USERS]):
         run_django(extra, *command)

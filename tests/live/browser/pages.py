@@ -1,4 +1,4 @@
-"""The admin as a person uses it, and the checks that hold on each of its pages."""
+"""The admin in a browser, and the checks that apply to each of its pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERIOUS = ("serious", "critical")
 
 
 class AdminPages:
-    """One browser page, signed in to the admin; remembers what went wrong on it."""
+    """One browser page, signed in to the admin; collects its errors."""
 
     def __init__(self, page: Page, site: Running, folder: Path) -> None:
         self.page = page
@@ -53,7 +53,7 @@ class AdminPages:
 
     async def screenshot(self, name: str) -> None:
         """Take a picture; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
-        # Where this copy of the project lies is nobody's business.
+        # Do not publish the local path of the project.
         await self.page.evaluate(
             "root => document.querySelectorAll('code bdi').forEach("
             "each => { each.textContent = each.textContent.replace(root, '/srv/shop') })",

@@ -13,7 +13,7 @@ from tests.live.browser.pages import AdminPages, call, until
 from tests.support.site.browser.hostile import SCRIPT
 
 
-async def test_the_catalogue_shows_what_there_is(admin: AdminPages):
+async def test_the_catalogue_shows_all_entries(admin: AdminPages):
     await admin.open("disabledentry/")
 
     await expect(admin.page.locator("#mcp-tools tr[data-key=greet]")).to_contain_text("enabled")
@@ -22,7 +22,7 @@ async def test_the_catalogue_shows_what_there_is(admin: AdminPages):
     await admin.screenshot("catalogue")
 
 
-async def test_a_tool_is_tried(admin: AdminPages):
+async def test_a_tool_can_be_tried(admin: AdminPages):
     await admin.open_entry("greet")
     page = admin.page
     await page.get_by_label("Name *").fill("Ann")
@@ -40,7 +40,7 @@ async def test_a_tool_is_tried(admin: AdminPages):
     await admin.check()
 
 
-async def test_wrong_arguments_are_told(admin: AdminPages):
+async def test_invalid_arguments_are_reported(admin: AdminPages):
     await admin.open_entry("greet")
     await admin.page.get_by_label("Times").fill("9")
     await admin.page.get_by_role("button", name="Call").click()
@@ -49,7 +49,7 @@ async def test_wrong_arguments_are_told(admin: AdminPages):
     await expect(admin.page.locator("#mcp-status")).to_contain_text("failed")
 
 
-async def test_a_tool_that_asks_is_answered(admin: AdminPages):
+async def test_a_question_of_a_tool_is_answered(admin: AdminPages):
     await admin.open_entry("order_shirt")
     page = admin.page
     await page.get_by_label("Color").select_option("green")
@@ -72,7 +72,7 @@ ASKING = [each.name for each in REVISIONS if "form" in each.asks]
 
 
 @pytest.mark.parametrize("revision", ASKING)
-async def test_a_tool_that_asks_is_answered_at_each_revision(
+async def test_a_question_of_a_tool_is_answered_at_each_revision(
     admin: AdminPages, run_in_site: Callable[[str], None], revision: str
 ):
     await admin.open_entry("order_shirt", revision=revision)
@@ -80,7 +80,7 @@ async def test_a_tool_that_asks_is_answered_at_each_revision(
     await expect(page.locator("body")).not_to_contain_text("cannot be answered here")
     await page.get_by_label("Color").select_option("green")
     for size in ("M", "L"):
-        # Answers come back at either of the two workers.
+        # Answers may reach either of the two workers.
         await page.get_by_role("button", name="Call").click()
         await page.get_by_label("Size").select_option(size)
         await page.get_by_role("button", name="Answer").click()
@@ -92,7 +92,7 @@ async def test_a_tool_that_asks_is_answered_at_each_revision(
     run_in_site(WAIT_UNTIL_GONE)
 
 
-async def test_a_question_that_is_left_ends_its_session(
+async def test_leaving_a_question_ends_its_session(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
     await admin.open_entry("order_shirt", revision="2025-11-25")
@@ -128,7 +128,7 @@ async def test_progress_is_shown(admin: AdminPages):
     await expect(admin.page.locator("#mcp-wire li")).to_have_count(5)
 
 
-async def test_an_image_is_drawn_and_what_is_none_is_told(admin: AdminPages):
+async def test_images_are_displayed_and_invalid_ones_reported(admin: AdminPages):
     await admin.open_entry("picture")
     await admin.page.get_by_role("button", name="Call").click()
 
@@ -161,7 +161,7 @@ async def test_hostile_texts_stay_texts(admin: AdminPages):
     assert admin.complaints == []
 
 
-async def test_a_disabled_tool_is_gone_for_clients_of_all_workers(admin: AdminPages):
+async def test_a_disabled_tool_disappears_on_all_workers(admin: AdminPages):
     row = admin.page.locator("#mcp-tools tr[data-key=find_products]")
     await admin.open("disabledentry/")
     await row.get_by_role("button", name="Disable").click()
@@ -187,7 +187,7 @@ async def test_the_pages_are_accessible_in_light_and_dark(admin: AdminPages, sch
         await admin.check()
 
 
-async def test_the_pages_read_from_right_to_left(admin: AdminPages):
+async def test_the_pages_support_right_to_left_text(admin: AdminPages):
     await admin.page.set_extra_http_headers({"Accept-Language": "ar"})
     await admin.open("disabledentry/")
 
@@ -209,7 +209,7 @@ PAGES = (
 )
 
 
-async def test_the_pages_fit_a_narrow_window(admin: AdminPages):
+async def test_the_pages_fit_a_narrow_viewport(admin: AdminPages):
     await call(admin.site, "greet", {"name": "Ann"})
     await admin.page.set_viewport_size({"width": 400, "height": 800})
     for path in PAGES:
@@ -222,7 +222,7 @@ async def test_the_pages_fit_a_narrow_window(admin: AdminPages):
     assert admin.complaints == []
 
 
-async def test_the_keyboard_is_enough_to_try_a_tool(admin: AdminPages):
+async def test_a_tool_can_be_tried_with_the_keyboard_alone(admin: AdminPages):
     await admin.open_entry("greet")
     await admin.page.locator("[data-name=name]").focus()
     await admin.page.keyboard.type("Bob")

@@ -12,7 +12,7 @@ from tests.live.browser.pages import AdminPages, call, until
 from tests.support.site.browser.hostile import SCRIPT
 
 
-async def test_the_charts_show_the_calls_made(admin: AdminPages):
+async def test_the_charts_show_recorded_calls(admin: AdminPages):
     for name in ("Ann", "Bob", "Cid"):
         await call(admin.site, "greet", {"name": name})
     await call(admin.site, "greet", {"name": 1})
@@ -50,7 +50,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
         ("en", "2:00 PM", "3/1", "1,000", "Mar 1, 2026, 2:30 PM", "1,200"),
     ],
 )
-async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
+async def test_times_and_numbers_are_localized(
     admin: AdminPages,
     language: str,
     hour: str,
@@ -60,7 +60,7 @@ async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
     median: str,
 ):
     page = admin.page
-    # In the zone of the site, wherever the browser is.
+    # In the time zone of the site, not of the browser.
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
     times = [noon + 60 * minute for minute in range(0, 181, 30)]
     values = {key: [value] * len(times) for key, value in NUMBERS.items()}
@@ -85,7 +85,7 @@ async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
 
 
 @pytest.mark.parametrize("width", [360, 1000])
-async def test_long_names_fit_the_window(admin: AdminPages, width: int):
+async def test_long_names_fit_the_viewport(admin: AdminPages, width: int):
     long = "n" * 200
     values = {key: [value] for key, value in NUMBERS.items()}
     name = {"name": long, "method": "tool", "server": "browser-site", **NUMBERS}
@@ -99,7 +99,7 @@ async def test_long_names_fit_the_window(admin: AdminPages, width: int):
     await admin.check(".mcp-page")
 
 
-async def test_a_point_leads_to_its_calls_and_the_choices_stay_in_the_address(admin: AdminPages):
+async def test_a_data_point_links_to_its_calls_and_filters_stay_in_the_url(admin: AdminPages):
     page = admin.page
     await call(admin.site, "greet", {"name": "Ann"})
     await admin.open("callrecord/charts/", span="day", name="greet")
@@ -116,7 +116,7 @@ async def test_a_point_leads_to_its_calls_and_the_choices_stay_in_the_address(ad
     assert admin.complaints == []
 
 
-async def test_the_legend_keeps_its_colours_where_colours_are_forced(admin: AdminPages):
+async def test_the_legend_keeps_its_colours_in_forced_colours_mode(admin: AdminPages):
     await call(admin.site, "greet", {"name": "Ann"})
     await admin.page.emulate_media(forced_colors="active")
     await admin.open("callrecord/charts/")

@@ -1,4 +1,4 @@
-"""From page to page as a person goes: from a spike to the session behind it, and with a new key to a client."""
+"""Journeys over several pages: from a spike to its session, and from a new key to a connected client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PAGES = (
 )
 
 
-async def test_from_a_spike_to_the_end_of_the_session_behind_it(
+async def test_a_spike_leads_to_ending_its_session(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
     run_in_site(SPIKE)
@@ -69,7 +69,7 @@ async def test_from_a_spike_to_the_end_of_the_session_behind_it(
     await admin.check(".mcp-page", ".mcp-tabs")
 
 
-async def test_from_a_new_key_to_a_connected_client(admin: AdminPages):
+async def test_a_new_key_leads_to_a_connected_client(admin: AdminPages):
     page = admin.page
     await admin.open("apikey/add/")
     await page.fill("#id_name", "for travel")
@@ -111,7 +111,7 @@ async def test_from_a_new_key_to_a_connected_client(admin: AdminPages):
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-async def test_every_page_fits_the_window(
+async def test_every_page_fits_the_viewport(
     admin: AdminPages, run_in_site: Callable[[str], None], width: int
 ):
     run_in_site(SPIKE)
@@ -124,7 +124,7 @@ async def test_every_page_fits_the_window(
 
 
 @pytest.mark.parametrize("look", ["dark", "forced"])
-async def test_the_pages_can_be_read_in_dark_and_in_forced_colours(
+async def test_the_pages_are_readable_in_dark_and_forced_colours(
     admin: AdminPages, run_in_site: Callable[[str], None], look: str
 ):
     run_in_site(SPIKE)
@@ -140,7 +140,7 @@ async def test_the_pages_can_be_read_in_dark_and_in_forced_colours(
 @pytest.mark.parametrize(
     ("language", "direction", "tab"), [("de", "ltr", "Fehler"), ("ar", "rtl", "Errors")]
 )
-async def test_the_pages_are_in_the_language_and_its_direction(
+async def test_the_pages_use_the_language_and_its_direction(
     admin: AdminPages, run_in_site: Callable[[str], None], language: str, direction: str, tab: str
 ):
     run_in_site(SPIKE)

@@ -49,7 +49,7 @@ async def live(admin: AdminPages, run_in_site: Callable[[str], None]) -> AdminPa
     return admin
 
 
-async def test_what_is_connected_appears_and_disappears_by_itself(
+async def test_connections_appear_and_disappear_automatically(
     live: AdminPages, run_in_site: Callable[[str], None]
 ):
     await call(live.site, "greet", {"name": "Ann"})
@@ -77,7 +77,7 @@ async def test_what_is_connected_appears_and_disappears_by_itself(
     assert live.complaints == []
 
 
-async def test_a_session_is_ended_and_the_history_says_so(live: AdminPages):
+async def test_ending_a_session_is_recorded_in_the_history(live: AdminPages):
     row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
     await row.locator("summary").click()
     await row.get_by_role("button", name="End desktop 1.2", exact=True).click()
@@ -103,7 +103,7 @@ async def test_a_stream_gets_a_message_and_is_closed(live: AdminPages):
     await expect(row).to_have_count(0)
 
 
-async def test_without_a_feed_the_page_asks(admin: AdminPages, run_in_site: Callable[[str], None]):
+async def test_without_a_feed_the_page_polls(admin: AdminPages, run_in_site: Callable[[str], None]):
     await admin.page.route("**/live/feed/", lambda route: route.fulfill(status=204))
     run_in_site(OPEN)
     await admin.open("session/live/")
@@ -122,7 +122,7 @@ BROKEN: dict[str, Callable[[Route], Any]] = {
 
 
 @pytest.mark.parametrize("feed", BROKEN)
-async def test_where_the_feed_does_not_come_through_the_page_asks(
+async def test_a_blocked_feed_falls_back_to_polling(
     admin: AdminPages, run_in_site: Callable[[str], None], feed: str
 ):
     rows = admin.page.locator("#mcp-sessions tbody tr")
@@ -138,7 +138,7 @@ async def test_where_the_feed_does_not_come_through_the_page_asks(
     await expect(admin.page.locator("#mcp-live-connection")).to_have_text("")
 
 
-async def test_the_page_asks_no_more_once_the_feed_delivers(admin: AdminPages):
+async def test_polling_stops_once_the_feed_delivers(admin: AdminPages):
     page = admin.page
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.rpartition("/live/")[2]))
@@ -157,13 +157,13 @@ async def test_the_page_asks_no_more_once_the_feed_delivers(admin: AdminPages):
     await expect(page.locator("#mcp-callers tbody tr")).to_have_count(1)
     before = asked.count("data/")
     await page.clock.fast_forward(4_000)
-    # What the page had asked for would be heard of before this.
+    # A poll of the page would have been answered before this.
     await page.evaluate("fetch(location.href)")
 
     assert asked.count("data/") == before
 
 
-async def test_the_page_says_that_it_asks_in_vain_until_it_is_answered(admin: AdminPages):
+async def test_the_page_reports_failed_polls_until_one_succeeds(admin: AdminPages):
     status = admin.page.locator("#mcp-live-connection")
     await admin.page.route("**/live/feed/", lambda route: route.abort())
     await admin.page.route("**/live/data/", lambda route: route.abort())
@@ -182,7 +182,7 @@ Stream.objects.filter(client_name={SCRIPT!r}[:100]).update(session=None, client_
 """
 
 
-async def test_what_would_be_refused_is_not_offered(
+async def test_unavailable_actions_are_not_offered(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
     run_in_site(OPEN + CALLING)
@@ -212,7 +212,7 @@ DATA: dict[str, Any] = {
 
 
 async def open_with(admin: AdminPages, **data: Any) -> None:
-    """Open the live page with this as what the site tells of."""
+    """Open the live page with this as the site's data."""
 
     async def answer(route: Route) -> None:
         await route.fulfill(json={**DATA, **data})
@@ -234,7 +234,7 @@ STREAM = {**CALLER, "id": "1", "session": "1", "since": SEEN}
         ({"status": 502, "body": "no"}, "That was refused."),
     ],
 )
-async def test_what_an_action_told_stays_while_the_connection_comes_and_goes(
+async def test_action_messages_stay_while_the_connection_changes(
     admin: AdminPages, answer: dict[str, Any], told: str
 ):
     await open_with(admin, streams=[STREAM])
@@ -251,7 +251,7 @@ async def test_what_an_action_told_stays_while_the_connection_comes_and_goes(
     await expect(admin.page.locator("#mcp-live-status")).to_have_text(told)
 
 
-async def test_what_is_not_shown_is_counted(admin: AdminPages):
+async def test_hidden_rows_are_counted(admin: AdminPages):
     await open_with(admin)
     counts = admin.page.locator(".mcp-count")
 
@@ -262,7 +262,7 @@ async def test_what_is_not_shown_is_counted(admin: AdminPages):
 
 
 @pytest.mark.parametrize("width", [360, 1000])
-async def test_long_names_fit_the_window(admin: AdminPages, width: int):
+async def test_long_names_fit_the_viewport(admin: AdminPages, width: int):
     caller = {**CALLER, "id": "1", "client": "n" * 200, "calls": 1, "seen": SEEN, "running": 0}
     await admin.page.set_viewport_size({"width": width, "height": 800})
     await open_with(admin, callers=[caller], streams=[{**STREAM, "client": "n" * 200}])
@@ -271,7 +271,7 @@ async def test_long_names_fit_the_window(admin: AdminPages, width: int):
     await admin.check(".mcp-page")
 
 
-async def test_who_may_only_look_gets_no_buttons(
+async def test_view_permission_shows_no_buttons(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
     run_in_site(
@@ -288,7 +288,7 @@ async def test_who_may_only_look_gets_no_buttons(
     await expect(admin.page.locator("#mcp-live table :is(button, summary)")).to_have_count(0)
 
 
-async def test_the_connect_page_is_ready_to_copy_from(admin: AdminPages):
+async def test_the_connect_page_has_copy_buttons(admin: AdminPages):
     await admin.open("disabledentry/connect/")
     await admin.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await admin.page.get_by_text("claude-code").first.click()
@@ -300,7 +300,7 @@ async def test_the_connect_page_is_ready_to_copy_from(admin: AdminPages):
     await admin.check()
 
 
-async def test_the_connect_page_explains_in_the_language_of_the_page(admin: AdminPages):
+async def test_the_connect_page_is_translated(admin: AdminPages):
     await admin.page.set_extra_http_headers({"Accept-Language": "de"})
     await admin.open("disabledentry/connect/")
     await admin.page.get_by_text("inspector").first.click()

@@ -1,4 +1,4 @@
-"""The live page with the keyboard alone, and what is told to those who do not see it."""
+"""The live page with the keyboard alone, and what screen readers announce."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def live(admin: AdminPages, run_in_site: Callable[[str], None]) -> AdminPa
 
 
 @pytest.mark.parametrize("ending", ["Enter", "Cancel"])
-async def test_the_focus_goes_back_to_the_button_of_the_message(live: AdminPages, ending: str):
+async def test_the_focus_returns_to_the_message_button(live: AdminPages, ending: str):
     row = live.page.locator("#mcp-streams tbody tr", has_text="desktop")
     await row.locator("summary").click()
     opener = row.get_by_role("button", name="Send a message")
@@ -45,7 +45,7 @@ async def test_the_focus_goes_back_to_the_button_of_the_message(live: AdminPages
     await expect(opener).to_be_focused()
 
 
-async def test_a_question_is_told_and_waits_as_long_as_the_focus_is_there(live: AdminPages):
+async def test_a_confirmation_is_announced_and_waits_while_focused(live: AdminPages):
     row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
     await row.locator("summary").click()
     status = live.page.locator("#mcp-live-status")
@@ -61,7 +61,7 @@ async def test_a_question_is_told_and_waits_as_long_as_the_focus_is_there(live: 
     await expect(status).to_have_text("")
 
 
-async def test_a_row_that_moves_or_goes_does_not_lose_the_focus(
+async def test_a_moved_or_removed_row_does_not_lose_the_focus(
     live: AdminPages, run_in_site: Callable[[str], None]
 ):
     rows = live.page.locator("#mcp-sessions tbody tr")
@@ -96,7 +96,7 @@ BEFORE_THE_SESSIONS = """() => {
 }"""
 
 
-async def test_few_tab_stops_are_before_the_sessions(
+async def test_few_tab_stops_precede_the_sessions(
     live: AdminPages, run_in_site: Callable[[str], None]
 ):
     run_in_site(MANY)

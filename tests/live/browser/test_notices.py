@@ -1,4 +1,4 @@
-"""A client that is connected while somebody disables a tool in the admin."""
+"""A connected client while a tool is disabled in the admin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.live.browser.pages import AdminPages
 from tests.support.wire import R5, headers_for, message
 
 
-async def test_a_disabled_tool_vanishes_for_a_connected_client(admin: AdminPages):
+async def test_a_disabled_tool_disappears_for_a_connected_client(admin: AdminPages):
     row = admin.page.locator("#mcp-tools tr[data-key=climb]")
     await admin.open("disabledentry/")
     request = message(

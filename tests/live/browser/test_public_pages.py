@@ -1,4 +1,4 @@
-"""The pages for users outside of the admin: consent, what was allowed, and pages that a call sends to."""
+"""The pages for users outside the admin: consent, authorizations, and pages for URL elicitation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def site(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
 
 @pytest.fixture
 async def visitor(admin: AdminPages, site: Running) -> AdminPages:
-    """A browser in which the user that allowed a client is signed in."""
+    """A browser with the signed-in user who authorized a client."""
     extra = {"SHOP_DATABASE": str(site.log.parent / "db.sqlite3"), "SHOP_OAUTH": "1"}
     run_django(extra, "shell", "-v", "0", "-c", ALLOWED)
     return admin
@@ -73,7 +73,7 @@ async def look_at(admin: AdminPages, heading: str) -> None:
     ("language", "scheme", "width"),
     [("en", "light", 1280), ("de", "dark", 390), ("ar", "light", 390)],
 )
-async def test_the_pages_can_be_read(visitor: AdminPages, language: str, scheme: str, width: int):
+async def test_the_pages_are_readable(visitor: AdminPages, language: str, scheme: str, width: int):
     german = language == "de"
     page = visitor.page
     await page.set_viewport_size({"width": width, "height": 900})
@@ -97,7 +97,7 @@ async def test_the_pages_can_be_read(visitor: AdminPages, language: str, scheme:
     await look_at(visitor, "nicht für Sie" if german else "not for you")
 
 
-async def test_what_was_allowed_is_taken_back(visitor: AdminPages):
+async def test_an_authorization_is_revoked(visitor: AdminPages):
     page = await visit(visitor, AUTHORIZED)
     await page.get_by_role("button", name="Take it back Desk").click()
 
@@ -106,7 +106,7 @@ async def test_what_was_allowed_is_taken_back(visitor: AdminPages):
     await visitor.check()
 
 
-async def test_somebody_else_signs_in_and_comes_back(visitor: AdminPages):
+async def test_switching_accounts_returns_to_the_page(visitor: AdminPages):
     page = await visit(visitor, CONSENT)
     await page.get_by_role("button", name="Use another account").click()
     await page.fill("#id_username", "clerk")

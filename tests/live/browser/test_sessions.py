@@ -1,4 +1,4 @@
-"""A client with a session, as the live page shows and ends it, whichever worker has it."""
+"""The live page shows and ends a client's session on any worker."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ async def test_a_nested_form_with_a_wrong_answer(admin: AdminPages):
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 @pytest.mark.parametrize("look", ["light", "dark", "forced"])
-async def test_a_nested_form_fits_each_window_and_look(admin: AdminPages, width: int, look: str):
+async def test_a_nested_form_fits_every_viewport_and_theme(
+    admin: AdminPages, width: int, look: str
+):
     page = admin.page
     await page.set_viewport_size({"width": width, "height": 900})
     if look == "forced":
@@ -140,7 +142,7 @@ async def test_entries_of_a_list_are_added_and_removed(admin: AdminPages):
     await admin.check()
 
 
-async def test_a_list_that_may_be_left_out_can_be_empty(admin: AdminPages):
+async def test_an_optional_list_can_be_empty(admin: AdminPages):
     await admin.open_entry("label")
     labels = group(admin.page.locator("#mcp-arguments"), "labels")
     leave = labels.get_by_role("button", name="Leave out labels")
@@ -155,7 +157,7 @@ async def test_a_list_that_may_be_left_out_can_be_empty(admin: AdminPages):
     await expect(await press_call(admin)).to_contain_text("['new']")
 
 
-async def test_what_may_be_left_out_is_added_first(admin: AdminPages):
+async def test_optional_fields_must_be_added_first(admin: AdminPages):
     await admin.open_entry("book_trip")
     home = group(admin.page.locator("#mcp-arguments"), "home")
     await home.get_by_role("button", name="Add home").click()
@@ -176,7 +178,7 @@ RECORDED = {
 }
 
 
-async def test_the_arguments_of_a_recorded_call_stand_in_nested_fields(
+async def test_a_recorded_call_fills_nested_fields(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
     run_in_site(f"""
@@ -226,7 +228,7 @@ async def test_dates_times_and_decimals_have_fields(
     await context.close()
 
 
-async def test_half_a_date_is_refused_at_its_field(admin: AdminPages):
+async def test_an_incomplete_date_is_rejected_at_its_field(admin: AdminPages):
     await admin.open_entry("meet")
     day = admin.page.locator("[data-name=day]")
     await day.press_sequentially("12")
@@ -237,7 +239,7 @@ async def test_half_a_date_is_refused_at_its_field(admin: AdminPages):
     await expect(admin.page.locator("#mcp-wire li")).to_have_count(0)
 
 
-async def test_a_template_has_a_field_for_each_variable_with_proposals(admin: AdminPages):
+async def test_a_template_has_a_field_with_completions_per_variable(admin: AdminPages):
     await admin.open_entry("room://{building}/{room}{?floor}", "templates", revision="2025-11-25")
     page = admin.page
     await page.get_by_label("building *").fill("north")
@@ -257,7 +259,7 @@ async def test_a_template_has_a_field_for_each_variable_with_proposals(admin: Ad
     await admin.check()
 
 
-async def test_a_variable_of_a_template_that_is_empty_is_asked_for(admin: AdminPages):
+async def test_an_empty_template_variable_is_rejected_at_its_field(admin: AdminPages):
     await admin.open_entry("room://{building}/{room}{?floor}", "templates")
     await press_call(admin)
 
@@ -265,7 +267,7 @@ async def test_a_variable_of_a_template_that_is_empty_is_asked_for(admin: AdminP
     await expect(admin.page.locator("#mcp-wire li")).to_have_count(0)
 
 
-async def test_the_arguments_of_a_prompt_have_proposals(admin: AdminPages):
+async def test_prompt_arguments_have_completions(admin: AdminPages):
     await admin.open_entry("toast", "prompts")
     await admin.page.get_by_label("drink").fill("w")
     await expect(admin.page.locator("datalist option")).to_have_count(2)
@@ -279,7 +281,7 @@ REVISIONS_THAT_ASK = ["2025-11-25", "2026-07-28"]
 
 
 @pytest.mark.parametrize("revision", REVISIONS_THAT_ASK)
-async def test_a_wrong_answer_keeps_what_was_typed(admin: AdminPages, revision: str):
+async def test_an_invalid_answer_keeps_the_input(admin: AdminPages, revision: str):
     await admin.open_entry("pick_number", revision=revision)
     await press_call(admin)
     questions = admin.page.locator("#mcp-questions")
@@ -327,7 +329,9 @@ while not CallRecord.objects.filter(name="wait", outcome="cancelled").exists():
 """
 
 
-async def test_stop_says_what_happened(admin: AdminPages, run_in_site: Callable[[str], None]):
+async def test_the_stop_button_reports_what_happened(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
     await admin.open_entry("wait")
     status = admin.page.locator("#mcp-status")
     await press_call(admin)
@@ -347,7 +351,7 @@ async def test_stop_says_what_happened(admin: AdminPages, run_in_site: Callable[
     run_in_site(WAIT_FOR_CANCELLATION)
 
 
-async def test_one_call_is_open_at_a_time(admin: AdminPages):
+async def test_only_one_call_is_open_at_a_time(admin: AdminPages):
     await admin.open_entry("order_shirt")
     page = admin.page
     await page.get_by_label("color *").select_option("green")
@@ -392,7 +396,7 @@ async def test_the_messages_are_timed_and_copied(admin: AdminPages):
     assert decode(copied.encode())["result"]["structuredContent"] == {"steps": 2}
 
 
-async def test_headings_are_in_order_and_texts_in_their_own_direction(admin: AdminPages):
+async def test_headings_are_in_order_and_texts_have_their_own_direction(admin: AdminPages):
     await admin.open_entry("toast", "prompts")
     name = admin.page.get_by_label("name *")
     await name.fill("שלום")

@@ -22,7 +22,7 @@ async def send(admin: AdminPages) -> Locator:
     return admin.page.locator("#mcp-result")
 
 
-async def test_what_has_to_be_there_and_may_be_null_is_null_when_left_empty(admin: AdminPages):
+async def test_an_empty_required_nullable_field_is_sent_as_null(admin: AdminPages):
     await admin.open_entry("measure")
     await field(admin, "number").fill("7")
 
@@ -34,7 +34,7 @@ async def test_what_has_to_be_there_and_may_be_null_is_null_when_left_empty(admi
 
 
 @pytest.mark.parametrize(("name", "text"), [("number", UNSAFE), ("marks", f'{{"a": {UNSAFE}}}')])
-async def test_a_number_that_would_be_rounded_is_refused_at_its_field(
+async def test_a_number_that_would_be_rounded_is_rejected_at_its_field(
     admin: AdminPages, name: str, text: str
 ):
     await admin.open_entry("measure")
@@ -56,7 +56,7 @@ async def test_a_number_that_would_be_rounded_is_refused_at_its_field(
     await expect(await send(admin)).to_contain_text("(None, None, 7, ")
 
 
-async def test_a_default_is_told_and_not_sent(admin: AdminPages):
+async def test_a_default_is_shown_but_not_sent(admin: AdminPages):
     await admin.open_entry("dress")
 
     await expect(field(admin, "size").locator("option:checked")).to_have_text("– not given: M –")
@@ -66,7 +66,7 @@ async def test_a_default_is_told_and_not_sent(admin: AdminPages):
     await expect(admin.page.locator("#mcp-wire pre").first).to_contain_text('"arguments": {}')
 
 
-async def test_nothing_hides_in_choices_and_defaults(admin: AdminPages):
+async def test_invisible_characters_are_shown_in_choices_and_defaults(admin: AdminPages):
     await admin.open_entry("dress")
     shown = "abc\\u{202e}txt.exe\\u{202c}"
 
@@ -76,7 +76,7 @@ async def test_nothing_hides_in_choices_and_defaults(admin: AdminPages):
     await expect(field(admin, "text")).to_have_attribute("placeholder", shown)
 
 
-async def test_a_number_that_a_question_needs_is_asked_for_at_its_field(admin: AdminPages):
+async def test_a_missing_required_number_is_reported_at_its_field(admin: AdminPages):
     await admin.open_entry("order_socks")
     await send(admin)
     answer = admin.page.get_by_role("button", name="Answer")
@@ -90,7 +90,7 @@ async def test_a_number_that_a_question_needs_is_asked_for_at_its_field(admin: A
     await expect(admin.page.locator("#mcp-result")).to_contain_text("{'count': 3, 'size': 'M'}")
 
 
-async def test_a_large_number_is_shown_as_the_tool_gave_it(admin: AdminPages):
+async def test_a_large_number_is_shown_unrounded(admin: AdminPages):
     await admin.open_entry("count_stars")
 
     await expect((await send(admin)).locator("pre").last).to_have_text(
@@ -98,7 +98,7 @@ async def test_a_large_number_is_shown_as_the_tool_gave_it(admin: AdminPages):
     )
 
 
-async def test_an_image_that_is_read_is_drawn(admin: AdminPages):
+async def test_an_image_resource_is_displayed(admin: AdminPages):
     await admin.open_entry("site://logo", "resources")
     result = await send(admin)
 
@@ -106,7 +106,7 @@ async def test_an_image_that_is_read_is_drawn(admin: AdminPages):
     assert admin.complaints == []
 
 
-async def test_a_drawing_that_could_hold_a_script_is_not_drawn(admin: AdminPages):
+async def test_an_svg_image_is_not_displayed(admin: AdminPages):
     await admin.open_entry("site://drawing", "resources")
     result = await send(admin)
 
@@ -127,7 +127,7 @@ async def test_the_messages_of_a_prompt_are_listed_with_their_roles(admin: Admin
     await admin.check()
 
 
-async def test_who_is_not_signed_in_any_more_is_told_so(admin: AdminPages):
+async def test_an_expired_login_is_reported(admin: AdminPages):
     await admin.open_entry("greet")
     await field(admin, "name").fill("Ann")
     await admin.page.context.clear_cookies(name="sessionid")
@@ -145,7 +145,7 @@ async def test_who_is_not_signed_in_any_more_is_told_so(admin: AdminPages):
         (500, r"The call failed after [\d.]+ s\. 500"),
     ],
 )
-async def test_a_refusal_is_not_told_as_a_lost_connection(
+async def test_a_rejection_is_not_reported_as_a_lost_connection(
     admin: AdminPages, status: int, told: str
 ):
     await admin.open_entry("greet")

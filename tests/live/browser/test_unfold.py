@@ -1,4 +1,4 @@
-"""The pages under django-unfold, whose style sheet knows none of Django's classes and colours."""
+"""The pages under django-unfold, whose style sheet has none of Django's classes and colours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = (
     "callrecord/charts/",
     "session/live/",
 )
-# The least contrast that WCAG asks of texts; of parts of controls it is 3.
+# The minimum contrast of text in WCAG; for parts of controls it is 3.
 READABLE = 4.5
 # The strongest contrast of a pixel of the lowest 40, where the labels are, with what is behind.
 LABELS = """canvas => {
@@ -77,7 +77,7 @@ async def test_the_pages_are_accessible_under_unfold(unfold: AdminPages, scheme:
         await unfold.check(*PARTS)
 
 
-async def test_what_is_for_screen_readers_is_not_seen_under_unfold(unfold: AdminPages):
+async def test_screen_reader_texts_are_invisible_under_unfold(unfold: AdminPages):
     await unfold.open("session/live/")
     menu = unfold.page.locator("summary", has_text="Actions desktop 1.2").first
     await expect(menu).to_be_visible()
@@ -87,7 +87,7 @@ async def test_what_is_for_screen_readers_is_not_seen_under_unfold(unfold: Admin
     assert (hidden["width"], hidden["height"]) == (1, 1)
 
 
-async def test_controls_can_be_told_from_texts_under_unfold(unfold: AdminPages):
+async def test_controls_are_distinguishable_from_text_under_unfold(unfold: AdminPages):
     await unfold.open_entry("greet")
     for control in (
         unfold.page.get_by_role("button", name="Call"),

@@ -103,7 +103,7 @@ async def signed_in(site: Site, name: str, mode: Any) -> AsyncIterator[User]:
         yield User(client)
 
 
-async def test_the_tools_that_an_api_lets_somebody_use_are_listed(site: Site, mode: Any) -> None:
+async def test_the_api_tools_available_to_a_user_are_listed(site: Site, mode: Any) -> None:
     async with signed_in(site, "ada", mode) as ada, signed_in(site, "eve", mode) as eve:
         of_ada, of_eve = await ada.tools(), await eve.tools()
 
@@ -128,7 +128,7 @@ async def test_an_api_shows_each_user_their_own_rows(site: Site, mode: Any) -> N
     assert foreign == unknown
 
 
-async def test_an_api_is_written_to_and_refuses(site: Site, mode: Any) -> None:
+async def test_an_api_accepts_writes_and_rejects_invalid_ones(site: Site, mode: Any) -> None:
     async with signed_in(site, "ada", mode) as ada, signed_in(site, "bob", mode) as bob:
         queue = (await ada.call("tickets_list"))["results"][0]["queue"]
         made = await ada.call(
@@ -150,7 +150,7 @@ async def test_an_api_is_written_to_and_refuses(site: Site, mode: Any) -> None:
     assert foreign_ticket == gone
 
 
-async def test_models_show_and_change_what_their_package_says(site: Site, mode: Any) -> None:
+async def test_model_tools_follow_the_rules_of_their_package(site: Site, mode: Any) -> None:
     async with signed_in(site, "ada", mode) as ada, signed_in(site, "bob", mode) as bob:
         of_bob = await bob.call("search_tickets", queue__slug="payroll", count=True)
         nothing = await bob.call("search_tickets", queue__slug="hardware")
@@ -178,7 +178,7 @@ async def test_users_change_their_own_devices(site: Site, mode: Any) -> None:
     assert of_eve["results"] == []
 
 
-async def test_the_admin_decides_by_its_permissions(site: Site, mode: Any) -> None:
+async def test_the_admin_tools_follow_admin_permissions(site: Site, mode: Any) -> None:
     async with (
         signed_in(site, "ada", mode) as ada,
         signed_in(site, "bob", mode) as bob,

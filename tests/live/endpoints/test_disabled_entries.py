@@ -1,4 +1,4 @@
-"""Entries disabled in the database are gone in processes that nobody told."""
+"""Entries disabled in the database disappear in other processes without a message."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def listed(site: Running) -> set[str]:
     return {each["name"] for each in ask(site, "tools/list")["result"]["tools"]}
 
 
-def test_another_process_disables_and_enables_a_tool(site: Running, tmp_path: Path):
+def test_another_process_can_disable_and_enable_a_tool(site: Running, tmp_path: Path):
     assert "greet" in listed(site)
     row = "server='browser-site', kind='tools', key='greet'"
     load = "from django_mcp.models import DisabledEntry as D;"
@@ -71,7 +71,7 @@ def test_another_process_disables_and_enables_a_tool(site: Running, tmp_path: Pa
     until(lambda: "greet" in listed(site))
 
 
-def test_what_is_disabled_is_not_even_there_for_the_first_request(tmp_path: Path):
+def test_a_disabled_entry_is_missing_from_the_first_request(tmp_path: Path):
     django(tmp_path, "migrate", "-v", "0")
     django(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Two customers use the tools made from models, admin and APIs at once: none meets the other's data."""
+"""Two customers use the generated tools at once: neither sees the other's data."""
 
 from __future__ import annotations
 
@@ -109,7 +109,9 @@ async def use_everything(client: Client, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_nobody_meets_foreign_data(shop: Running, keys: dict[str, str], mode: Any) -> None:
+async def test_customers_never_see_each_others_data(
+    shop: Running, keys: dict[str, str], mode: Any
+) -> None:
     async def work(name: str) -> list[str]:
         url = shop.url.replace("/mcp", "/storefront/mcp")
         headers = {"Authorization": f"Bearer {keys[name]}"}

@@ -1,4 +1,4 @@
-"""The example shop in two processes on one SQLite file, without a Redis: who is asked may answer at either."""
+"""The example shop in two processes on one SQLite file, without Redis: either accepts answers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Running]]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_an_order_is_confirmed_at_another_process(shops: list[Running], mode: Any) -> None:
-    """The question goes out from one process, and its answer reaches the other."""
+async def test_an_order_can_be_confirmed_at_another_process(
+    shops: list[Running], mode: Any
+) -> None:
+    """The request is sent by one process, and its response reaches the other."""
     asked: list[str] = []
 
     async def agree(context: Any, params: Any) -> ElicitResult:
@@ -74,7 +76,7 @@ async def stock_of(shop: Running, sku: str) -> int:
     return int(json.loads(contents[0].text)["stock"])  # type: ignore[union-attr]
 
 
-async def test_goods_are_ordered_and_put_back_once_by_concurrent_calls(shops: list[Running]):
+async def test_concurrent_calls_order_and_restock_once(shops: list[Running]):
     before = await stock_of(shops[0], "kettle")
     lines = {"lines": [{"sku": "kettle", "quantity": 1}]}
 

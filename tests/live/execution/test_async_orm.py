@@ -62,7 +62,7 @@ def cut_connections(name: str) -> int:
 
 @pytest.mark.services
 @pytest.mark.parametrize(("server", "max_age"), [("uvicorn", "60"), ("daphne", "60")])
-async def test_the_async_orm_of_tools_and_authenticators_heals_after_a_cut_of_its_connections(
+async def test_the_async_orm_recovers_from_lost_connections(
     database: str, tmp_path: Path, server: str, max_age: str
 ) -> None:
     backends = Backends(postgres=database, more={"SITE_CONN_MAX_AGE": max_age})
@@ -70,7 +70,7 @@ async def test_the_async_orm_of_tools_and_authenticators_heals_after_a_cut_of_it
         async with calling(site) as caller, asyncio.timeout(LIMIT_S):
             before = [await caller.call("groups"), await caller.call("groups", group="clerks")]
             assert cut_connections(database) > 0
-            # Whoever comes first may find out that a connection is gone; nobody does after that.
+            # The first call may hit a lost connection; no later call does.
             for group in (None, "clerks", None, "clerks"):
                 await caller.call("groups", group=group)
             after = [await caller.call("groups"), await caller.call("groups", group="clerks")]

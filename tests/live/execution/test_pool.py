@@ -19,7 +19,7 @@ os.write(1, b"done\\n")
 """
 
 
-def test_a_process_ends_with_what_was_left_to_do_done():
+def test_a_process_finishes_queued_work_before_exit():
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30, check=True
     )

@@ -48,7 +48,7 @@ async def hear_all(listener: Listener) -> set[str]:
 
 
 @pytest.mark.parametrize("tool", ["change_many", "change_many_from_a_thread"])
-async def test_listeners_hear_all_their_changes_of_a_burst_in_both_processes(site: Site, tool: str):
+async def test_listeners_receive_every_change_of_a_burst_in_both_processes(site: Site, tool: str):
     uris = [f"stock://{number}" for number in MINE]
     async with listening(site.first, *uris) as near, listening(site.second, *uris) as far:
         await call(site.first, tool, count=COUNT)

@@ -1,4 +1,4 @@
-"""Changes told in one process and heard of by clients of another: with a Redis, and without one."""
+"""Changes in one process notify clients of another, with and without Redis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Two processes of one site, and what further processes need to know."""
+    """Two processes of one site, and the environment that further processes need."""
 
     first: Running
     second: Running
@@ -46,7 +46,7 @@ class Site:
     redis: PrivateRedis | None = None
 
     async def run(self, *arguments: str, script: str = "publish") -> str:
-        """Tell of a change from a third process; return what it printed."""
+        """Announce a change from a third process; return what it printed."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -66,7 +66,7 @@ class Site:
 
 
 class PrivateRedis:
-    """A Redis of our own, which may be stopped."""
+    """A separate Redis, which may be stopped."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -145,7 +145,7 @@ def site(
 
 
 @pytest.mark.parametrize("tool", ["change", "achange"])
-async def test_a_change_is_heard_of_in_both_processes(site: Site, tool: str):
+async def test_a_change_notifies_clients_of_both_processes(site: Site, tool: str):
     uri = f"stock://{tool}"
     async with listening(site.first, uri) as near, listening(site.second, uri) as far:
         result = await call(site.first, tool, uri=uri)
@@ -169,7 +169,7 @@ async def test_a_command_reaches_listeners_after_its_commit(site: Site):
         await other.until("notifications/resources/updated")
 
 
-async def test_nothing_is_heard_of_what_was_rolled_back(site: Site):
+async def test_a_rolled_back_change_sends_no_notification(site: Site):
     """What comes after it is: so it was not merely late."""
     uris = ("stock://undone", "stock://done")
     async with listening(site.first, *uris) as near, listening(site.second, *uris) as far:
@@ -182,7 +182,7 @@ async def test_nothing_is_heard_of_what_was_rolled_back(site: Site):
             assert found["params"]["uri"] == "stock://done"
 
 
-async def test_a_tool_added_while_the_server_runs_is_told_of(site: Site):
+async def test_a_tool_added_at_run_time_sends_list_changed(site: Site):
     async with listening(site.first) as near, listening(site.second) as far:
         name = f"added_{site.first.port}"
         await call(site.first, "add_tool", name=name)
@@ -191,8 +191,8 @@ async def test_a_tool_added_while_the_server_runs_is_told_of(site: Site):
         await far.until("notifications/tools/list_changed")
 
 
-async def test_a_notification_of_the_sites_own_reaches_a_session_once(site: Site):
-    """One copy, though two streams of the session are open."""
+async def test_a_custom_notification_reaches_a_session_once(site: Site):
+    """One copy, although two streams of the session are open."""
     session = await open_session(site.first)
     async with standing(site.first, session) as older, standing(site.first, session) as newer:
         await call(site.second, "shout", text="one")
@@ -208,7 +208,7 @@ async def key_of(site: Site) -> str:
     """Return the key of the only session that has a stream, once all processes know of that."""
     async with asyncio.timeout(10):
         while True:
-            # One of the test before may still be written down.
+            # One of the previous test may still be recorded.
             at_first, at_second = [
                 (await call(each, "sessions"))["structuredContent"]
                 for each in (site.first, site.second)
@@ -219,7 +219,7 @@ async def key_of(site: Site) -> str:
 
 
 async def streams_of(site: Site, count: int) -> dict[str, tuple[str, int]]:
-    """Return the name of each stream, and what it hears of, by kind, as a command sees them."""
+    """Return the name of each stream, and its subscriptions by kind, as a command sees them."""
     async with asyncio.timeout(40):
         while True:
             found = await site.tell("reach", "streams")
@@ -228,14 +228,14 @@ async def streams_of(site: Site, count: int) -> dict[str, tuple[str, int]]:
             await asyncio.sleep(0.1)
 
 
-async def test_of_two_streams_in_two_processes_one_gets_a_notification(site: Site):
+async def test_only_one_of_two_streams_in_two_processes_is_notified(site: Site):
     """The newer one; and the older one again, when that is gone."""
     session = await open_session(site.first)
     async with standing(site.first, session) as older:
         async with standing(site.second, session) as newer:
             await tell_until(site, newer, "newer")
             with pytest.raises(TimeoutError):
-                # What came before the first process knew of the other stream is over by now.
+                # Messages sent before the first process knew of the other stream have been delivered by now.
                 while True:
                     found = await older.next(1.5)
                     assert found is not None
@@ -248,7 +248,7 @@ async def test_of_two_streams_in_two_processes_one_gets_a_notification(site: Sit
 
 
 async def tell_until(site: Site, listener: Listener, text: str) -> None:
-    """Tell sessions again and again until a listener hears of it."""
+    """Notify sessions repeatedly until a listener receives it."""
     for _ in range(30):
         await call(site.first, "shout", text=text)
         try:
@@ -259,7 +259,7 @@ async def tell_until(site: Site, listener: Listener, text: str) -> None:
     pytest.fail("nothing was heard")
 
 
-async def test_a_client_is_pinged_and_answers_in_whichever_process(site: Site):
+async def test_a_client_can_be_pinged_from_any_process(site: Site):
     session = await open_session(site.first)
     async with standing(site.first, session) as stream:
         key = await key_of(site)
@@ -272,7 +272,7 @@ async def test_a_client_is_pinged_and_answers_in_whichever_process(site: Site):
         assert (await pinging)["structuredContent"] > 0
 
 
-async def test_a_session_that_is_ended_elsewhere_loses_its_stream(site: Site):
+async def test_a_session_ended_elsewhere_loses_its_stream(site: Site):
     session = await open_session(site.first)
     async with standing(site.first, session) as stream:
         key = await key_of(site)
@@ -282,8 +282,8 @@ async def test_a_session_that_is_ended_elsewhere_loses_its_stream(site: Site):
 
 
 @pytest.mark.parametrize("at", [0, 1])
-async def test_a_thread_knows_and_reaches_the_clients_of_all_processes(site: Site, at: int) -> None:
-    """In whichever process: where the stream is, and at another."""
+async def test_a_thread_can_list_and_reach_clients_of_all_processes(site: Site, at: int) -> None:
+    """In the process with the stream, and in another."""
     asked = (site.first, site.second)[at]
     session = await open_session(site.first)
     async with standing(site.first, session) as stream:
@@ -298,9 +298,7 @@ async def test_a_thread_knows_and_reaches_the_clients_of_all_processes(site: Sit
 
 
 @pytest.mark.parametrize("how", ["end", "end on a loop"])
-async def test_a_command_knows_and_reaches_the_clients_of_all_processes(
-    site: Site, how: str
-) -> None:
+async def test_a_command_can_list_and_reach_clients_of_all_processes(site: Site, how: str) -> None:
     session = await open_session(site.second)
     async with (
         standing(site.second, session) as stream,
@@ -329,7 +327,7 @@ async def answer_ping(at: Running, stream: Listener, session: str) -> None:
     assert (await ask(at, answer, **{"mcp-session-id": session})).status == 202
 
 
-async def test_a_stream_is_written_down_and_can_be_closed_from_elsewhere(site: Site):
+async def test_a_stream_is_recorded_and_can_be_closed_from_elsewhere(site: Site):
     before = set((await call(site.first, "rows"))["structuredContent"])
     async with listening(site.first, "stock://row") as stream:
         rows = await until_rows(site, lambda rows: rows - before)
@@ -340,8 +338,8 @@ async def test_a_stream_is_written_down_and_can_be_closed_from_elsewhere(site: S
         await until_rows(site, lambda rows: name not in rows)
 
 
-async def test_a_stream_whose_row_was_deleted_is_closed_though_nobody_said_so(site: Site):
-    """In its own process, which looks for it; and no other stream of that process."""
+async def test_deleting_a_stream_row_closes_the_stream_without_a_message(site: Site):
+    """In its own process, which polls for it; other streams of that process stay open."""
     before = set((await call(site.first, "rows"))["structuredContent"])
     async with listening(site.first, "stock://kept") as kept:
         rows = await until_rows(site, lambda rows: rows - before)
@@ -354,7 +352,7 @@ async def test_a_stream_whose_row_was_deleted_is_closed_though_nobody_said_so(si
         await kept.until("notifications/resources/updated")
 
 
-async def test_streams_of_a_process_that_was_forgotten_are_written_down_again(site: Site):
+async def test_streams_of_a_deleted_process_row_are_recorded_again(site: Site):
     before = set((await call(site.first, "rows"))["structuredContent"])
     async with listening(site.first, "stock://again") as stream:
         (name,) = await until_rows(site, lambda rows: rows - before) - before
@@ -374,7 +372,7 @@ async def until_rows(site: Site, holds: Callable[[set[str]], object]) -> set[str
             await asyncio.sleep(0.1)
 
 
-async def test_push_is_back_soon_after_redis_was_restarted(site: Site):
+async def test_push_recovers_after_a_redis_restart(site: Site):
     if site.redis is None:
         pytest.skip("there is no Redis")
     async with listening(site.second, "stock://redis") as listener:
@@ -391,7 +389,7 @@ async def test_push_is_back_soon_after_redis_was_restarted(site: Site):
 
 
 @pytest.mark.parametrize("action", ["revoke", "deactivate", "deactivate aloud"])
-async def test_streams_end_in_both_processes_when_their_user_may_no_longer(site: Site, action: str):
+async def test_streams_end_in_both_processes_when_a_user_loses_access(site: Site, action: str):
     name, other = f"ann {action}", f"bob {action}"
     anns = await site.run("issue", name, script="people")
     bobs = await site.run("issue", other, script="people")
@@ -402,16 +400,16 @@ async def test_streams_end_in_both_processes_when_their_user_may_no_longer(site:
     ):
         await site.run(action, name, script="people")
 
-        # The first may be the end of what it asked for.
+        # The first may be the response to its request.
         for listener in (near, far):
             while (found := await listener.next()) is not None:
-                # Who lost what they may do hears of the lists; nothing else is meant for them.
+                # A user who lost permissions receives list changes and nothing else.
                 assert found.get("method") in (None, "notifications/tools/list_changed")
         await call(site.second, "add_tool", name=f"after_{action}".replace(" ", "_"))
         await stays.until("notifications/tools/list_changed")
 
 
-async def test_a_permission_granted_elsewhere_is_told_to_whom_it_concerns(site: Site):
+async def test_a_permission_granted_elsewhere_notifies_the_affected_users(site: Site):
     anns = await site.run("issue", "granted", script="people")
     async with (
         listening(site.first, authorization=f"Bearer {anns}") as near,

@@ -1,4 +1,4 @@
-"""A process with many streams that is told to stop."""
+"""Shutdown of a process with many streams."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LIMIT_S = 5.0
 
 
 @pytest.mark.parametrize("server", ["uvicorn", "daphne"])
-async def test_streams_are_closed_politely_within_five_seconds(server: str, tmp_path: Path):
-    """Each client of a session hears when to come back, each listener gets its result."""
+async def test_streams_are_closed_cleanly_within_five_seconds(server: str, tmp_path: Path):
+    """Each session's stream gets a retry delay, each listener gets its result."""
     extra = {"TEST_SESSION_STORE": "memory"}
     with running(SITE, server, log=tmp_path / "log", extra=extra) as site:
         async with AsyncExitStack() as stack:

@@ -21,7 +21,7 @@ print(*(name for name in sys.argv[1:] if name in sys.modules))
         ["django", "channels", "asgiref"],
     ],
 )
-def test_importing_the_registry_imports_no(modules: list[str]):
+def test_importing_the_registry_does_not_import(modules: list[str]):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *modules], capture_output=True, text=True, check=True
     )

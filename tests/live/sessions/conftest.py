@@ -22,7 +22,7 @@ def postgres_name(postgres: tuple[str, int]) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def rows(postgres_name: str) -> Rows:
-    """What is in the database."""
+    """The rows of the database."""
     return Rows(name=postgres_name)
 
 
@@ -34,7 +34,7 @@ def shared(postgres_name: str, redis_url: str) -> Backends:
 
 @pytest.fixture
 def unshared(postgres: tuple[str, int], redis_url: str) -> Iterator[Backends]:
-    """A PostgreSQL and a Redis that no other site uses: its workers would take tasks over."""
+    """A PostgreSQL and a Redis that no other site uses, whose workers would take over tasks."""
     with own_postgres("unshared", SITE) as name:
         yield Backends(postgres=name, redis=f"{redis_url}/0 unshared{os.getpid()}")
 
@@ -51,7 +51,7 @@ def cluster(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses them needs the services."""
+    """Tests that use them need the services."""
     for item in items:
         if {"shared", "unshared"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.services)

@@ -1,4 +1,4 @@
-"""What nobody should send to a site of sessions: the right status, nothing leaked, nothing grown."""
+"""Bad input to a site with sessions: the right status, no leaks, no growth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def visitor(cluster: Cluster, user: str | None = None) -> AsyncIterator[Cl
 
 
 def comparable(answer: httpx.Response) -> tuple[Any, ...]:
-    """Return all that a client can tell two answers apart by."""
+    """Return everything by which a client can distinguish two responses."""
     left_out = {"date", "server", "x-request-id"}
     headers = {name: value for name, value in answer.headers.items() if name not in left_out}
     return answer.status_code, headers, answer.content
@@ -50,10 +50,10 @@ async def every_verb(client: Client, session_id: str, *, at: int = 0) -> dict[st
 
 @pytest.mark.parametrize("at", [0, 1])
 @pytest.mark.parametrize("thief", ["bob", None])
-async def test_a_foreign_session_looks_like_one_that_never_was(
+async def test_another_users_session_looks_like_an_unknown_one(
     cluster: Cluster, at: int, thief: str | None
 ) -> None:
-    """On every verb, at either process, and it stays open."""
+    """For every method, in either process, and it stays open."""
     async with connected(cluster, user="ann") as owner, visitor(cluster, thief) as client:
         assert owner.session_id is not None
         foreign = await every_verb(client, owner.session_id, at=at)
@@ -70,8 +70,8 @@ async def test_a_foreign_session_looks_like_one_that_never_was(
     "invented",
     ["x", "0" * 128, "x" * 4000, "../../etc/passwd", "' OR 1=1 --", "\xe9\xe9", "a\tb"],
 )
-async def test_an_invented_session_is_unknown(cluster: Cluster, invented: str) -> None:
-    """Whatever is in the header."""
+async def test_a_made_up_session_is_unknown(cluster: Cluster, invented: str) -> None:
+    """For any content of the header."""
     raw = head(
         "DELETE",
         "/mcp",
@@ -86,13 +86,13 @@ async def test_an_invented_session_is_unknown(cluster: Cluster, invented: str) -
 
 
 async def test_an_ended_session_is_unknown_everywhere(cluster: Cluster) -> None:
-    """At the process that did not see the end, too."""
+    """Also in the process that did not handle the end."""
     async with connected(cluster, user="ann") as client:
         assert await client.call("who", at=1)
         session_id = client.session_id or ""
         ended = await client.send(None, verb="DELETE", at=0)
         async with asyncio.timeout(LIMIT_S):
-            # Its word travels to the other process in its own time.
+            # The message takes a while to reach the other process.
             while (await client.send(PING, at=1)).status_code != 404:
                 pass
         after = await every_verb(client, session_id, at=1)
@@ -102,7 +102,7 @@ async def test_an_ended_session_is_unknown_everywhere(cluster: Cluster) -> None:
 
 
 async def test_a_handshake_within_a_session_is_refused(cluster: Cluster) -> None:
-    """And the session goes on."""
+    """And the session continues."""
     async with connected(cluster, user="ann") as client:
         opening = client.request(
             "initialize",
@@ -120,7 +120,7 @@ async def test_a_handshake_within_a_session_is_refused(cluster: Cluster) -> None
     assert alive["result"] == {}
 
 
-async def test_a_request_without_a_session_id_says_what_is_missing(cluster: Cluster) -> None:
+async def test_a_request_without_a_session_id_gets_a_clear_error(cluster: Cluster) -> None:
     async with visitor(cluster) as client:
         answer = await client.send(PING)
         listening = await client.send(None, verb="GET", accept="text/event-stream")
@@ -130,7 +130,7 @@ async def test_a_request_without_a_session_id_says_what_is_missing(cluster: Clus
     assert "Mcp-Session-Id" in answer.json()["error"]["message"]
 
 
-async def test_requests_before_initialized_get_an_answer(cluster: Cluster) -> None:
+async def test_requests_before_initialized_are_answered(cluster: Cluster) -> None:
     """Tolerated unless the site wants the notification."""
     async with visitor(cluster) as client:
         await client.open(is_ready=False)
@@ -153,7 +153,7 @@ EVENT_IDS = {
 
 
 @pytest.mark.parametrize("last_id", EVENT_IDS.values(), ids=EVENT_IDS)
-async def test_an_invented_event_id_replays_nothing(cluster: Cluster, last_id: str) -> None:
+async def test_a_made_up_event_id_replays_nothing(cluster: Cluster, last_id: str) -> None:
     async with connected(cluster, user="ann") as client:
         async with client.listen(at=1, last_event_id=last_id) as stream:
             status = stream.response.status_code
@@ -199,10 +199,10 @@ async def test_an_event_id_of_a_megabyte_is_refused(cluster: Cluster) -> None:
     assert alive["result"] == {}
 
 
-async def test_the_events_of_a_stream_are_its_sessions_alone(
+async def test_only_its_session_can_replay_a_stream(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """Neither another user nor another session of the same user gets them."""
+    """Neither another user nor another session of the same user receives them."""
     name = request.node.name.replace("[", "-").replace("]", "")
     async with (
         connected(cluster, user="ann") as owner,
@@ -223,7 +223,7 @@ async def test_the_events_of_a_stream_are_its_sessions_alone(
     assert answer["result"]["content"][0]["text"] == f"{name} is done"
 
 
-async def test_an_event_id_from_the_future_gets_no_event_twice(
+async def test_a_future_event_id_duplicates_no_event(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     """A stream that ended before that id says so, and replays nothing."""
@@ -240,8 +240,8 @@ async def test_an_event_id_from_the_future_gets_no_event_twice(
             assert "Unknown Last-Event-ID" in (await resumed.event()).data
 
 
-async def test_answers_to_questions_that_were_never_asked_are_ignored(cluster: Cluster) -> None:
-    """Of any form, and 202 each, as for one that was."""
+async def test_responses_to_unknown_requests_are_ignored(cluster: Cluster) -> None:
+    """In any form; each gets 202, as for an expected one."""
     strange = [
         {**ANSWER, "id": "ask-" + "0" * 32},
         {**ANSWER, "id": 7},
@@ -258,7 +258,7 @@ async def test_answers_to_questions_that_were_never_asked_are_ignored(cluster: C
     assert alive["result"] == {}
 
 
-async def test_only_whom_it_was_put_to_answers_a_question(cluster: Cluster) -> None:
+async def test_only_the_addressed_session_can_answer_a_question(cluster: Cluster) -> None:
     """Not another user, not another session; the second answer is late and ignored."""
     async with (
         connected(cluster, user="ann") as asked,
@@ -278,8 +278,8 @@ async def test_only_whom_it_was_put_to_answers_a_question(cluster: Cluster) -> N
     assert last["result"]["content"][0]["text"] == "truth"
 
 
-async def test_a_cancelled_call_ends_its_stream_without_an_answer(cluster: Cluster) -> None:
-    """From either process; what comes late is ignored."""
+async def test_a_cancelled_call_ends_its_stream_without_a_response(cluster: Cluster) -> None:
+    """From either process; a late answer is ignored."""
     async with connected(cluster, user="ann") as client:
         message = client.request("tools/call", {"name": "ask_dataclass", "arguments": {}})
         cancel = {
@@ -312,9 +312,7 @@ BAD_ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("bad", BAD_ANSWERS.values(), ids=BAD_ANSWERS)
-async def test_an_answer_that_does_not_fit_is_asked_for_again(
-    cluster: Cluster, bad: dict[str, Any]
-) -> None:
+async def test_an_invalid_answer_is_asked_for_again(cluster: Cluster, bad: dict[str, Any]) -> None:
     async with connected(cluster) as client, client.begin("ask_dataclass") as stream:
         first = await stream.message()
         await client.respond(first, bad, at=1)
@@ -328,10 +326,8 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
 
 
 @pytest.mark.parametrize("verb", ["resources/subscribe", "resources/unsubscribe"])
-async def test_a_forbidden_resource_looks_like_one_that_is_not_there(
-    cluster: Cluster, verb: str
-) -> None:
-    """Subscribing tells nothing about what is hidden."""
+async def test_a_forbidden_resource_looks_like_a_missing_one(cluster: Cluster, verb: str) -> None:
+    """Subscribing reveals nothing about hidden resources."""
     async with connected(cluster, user="bob") as client:
         forbidden = await client.ask(verb, {"uri": "secret://a"})
         unknown = await client.ask(verb, {"uri": "nothing://a"})
@@ -346,15 +342,15 @@ async def test_a_forbidden_resource_looks_like_one_that_is_not_there(
 @pytest.mark.parametrize(
     "params", [{}, {"uri": 7}, {"uri": ["x"]}, {"uri": ""}, {"uri": "x" * 10_000}]
 )
-async def test_a_subscription_to_nonsense_is_refused(cluster: Cluster, params: Any) -> None:
+async def test_an_invalid_subscription_is_rejected(cluster: Cluster, params: Any) -> None:
     async with connected(cluster) as client:
         answer = await client.ask("resources/subscribe", params)
 
     assert answer["error"]["code"] in (-32602, -32002)
 
 
-async def test_a_change_of_a_forbidden_resource_is_not_heard(cluster: Cluster) -> None:
-    """What may not be seen is acknowledged as what is not there, and never heard of."""
+async def test_updates_of_a_forbidden_resource_are_not_sent(cluster: Cluster) -> None:
+    """A hidden resource is acknowledged like a missing one, and sends no updates."""
     listen = {
         "notifications": {"resourceSubscriptions": ["secret://a", "none://a", "counter://a"]},
         "_meta": {
@@ -383,8 +379,8 @@ async def test_a_change_of_a_forbidden_resource_is_not_heard(cluster: Cluster) -
     assert heard["params"]["uri"] == "counter://a"
 
 
-async def test_nothing_of_it_stays(cluster: Cluster, rows: Rows) -> None:
-    """Whatever strangers send, each table is as large afterwards as it was before."""
+async def test_bad_input_leaves_no_rows(cluster: Cluster, rows: Rows) -> None:
+    """Bad input of anonymous clients leaves every table as large as before."""
     async with connected(cluster, user="ann") as client, visitor(cluster, "bob") as thief:
         await client.call("who", at=1)
         before = await rows.settled()
@@ -403,7 +399,7 @@ async def test_nothing_of_it_stays(cluster: Cluster, rows: Rows) -> None:
 
 @pytest.fixture(scope="module")
 def crowded(shared: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One process that lets few in, and wants their `initialized`."""
+    """One process with a low session limit that requires `initialized`."""
     folder = tmp_path_factory.mktemp("crowded")
     options: dict[str, Any] = {"MAX_SESSIONS_PER_PRINCIPAL": 5, "REQUIRE_INITIALIZED": True}
     with serving(shared, folder, count=1, **options) as found:
@@ -411,10 +407,8 @@ def crowded(shared: Backends, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert "Traceback" not in found.logs()
 
 
-async def test_sessions_that_nobody_ends_make_room_for_new_ones(
-    crowded: Cluster, rows: Rows
-) -> None:
-    """One user cannot fill the table, and cannot push out anybody else's."""
+async def test_abandoned_sessions_are_evicted_for_new_ones(crowded: Cluster, rows: Rows) -> None:
+    """One user cannot fill the table, and cannot evict sessions of others."""
     async with visitor(crowded, "cid") as greedy, connected(crowded, user="dan") as modest:
         ids = []
         for _ in range(25):
@@ -431,7 +425,7 @@ async def test_sessions_that_nobody_ends_make_room_for_new_ones(
     assert oldest.status_code == 404
 
 
-async def test_a_site_may_want_the_notification_first(crowded: Cluster) -> None:
+async def test_a_site_may_require_initialized(crowded: Cluster) -> None:
     """Only pings are answered before it."""
     async with visitor(crowded, "eve") as client:
         await client.open(is_ready=False)

@@ -1,4 +1,4 @@
-"""Two users at once on two processes: nothing reaches the wrong one."""
+"""Two users at once on two processes: no data reaches the wrong user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.support.sessions import canary
 from tests.support.sessions.cluster import Cluster
 
 
-async def test_not_a_byte_reaches_anybody_else(cluster: Cluster) -> None:
+async def test_no_data_leaks_to_another_user(cluster: Cluster) -> None:
     """Answers, progress, log messages, questions and pushes."""
     found = await canary.run(cluster, clients=8, rounds=3)
 

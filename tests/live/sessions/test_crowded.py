@@ -13,10 +13,10 @@ from tests.support.sessions.cluster import serving
 from tests.support.sessions.rows import Rows
 
 
-async def test_sessions_that_are_opened_at_once_make_room_for_one_another(
+async def test_concurrently_opened_sessions_respect_the_limit(
     shared: Backends, rows: Rows, tmp_path: Path
 ) -> None:
-    """None is refused, and the next one finds no more than there may be; of others none goes."""
+    """None is rejected, the limit holds for the next one, and no session of others is evicted."""
     async with httpx.AsyncClient(timeout=LIMIT_S) as http:
         with serving(shared, tmp_path, MAX_SESSIONS_PER_PRINCIPAL=5) as pair:
             other = Client(pair, http, user="fay")

@@ -1,4 +1,4 @@
-"""PostgreSQL away, closed or silent: clear answers, no pile-up, and well again soon after."""
+"""A PostgreSQL outage, closed or silent: clear errors, no pile-up, and quick recovery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDED_S = 20.0
 
 @pytest.fixture
 def proxy(postgres: tuple[str, int]) -> Iterator[Proxy]:
-    """What stands between the site and its database."""
+    """The proxy between the site and its database."""
     with proxied(*postgres) as found:
         yield found
 
@@ -56,7 +56,7 @@ async def ping(client: Client, at: int = 0) -> httpx.Response:
 
 
 @pytest.mark.parametrize("how", ["cut", "freeze"])
-async def test_a_database_that_is_away_is_said_so_and_forgotten_when_it_is_back(
+async def test_a_database_outage_gets_clear_errors_and_recovers(
     site: Cluster, proxy: Proxy, how: str
 ) -> None:
     async with connected(site, user="ann") as client, connected(site, user="bob") as late:
@@ -64,7 +64,7 @@ async def test_a_database_that_is_away_is_said_so_and_forgotten_when_it_is_back(
         getattr(proxy, how)()
         async with asyncio.timeout(ENDED_S):
             for at in (0, 1):
-                # What a process knows of a session is good for a moment.
+                # A process caches a session for a moment.
                 while (await ping(client, at=at)).status_code == 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
             refused = await asyncio.gather(*(ping(client, at=n % 2) for n in range(CROWD)))

@@ -29,7 +29,7 @@ RED = {"action": "accept", "content": {"name": "red"}}
 def pair(
     request: pytest.FixtureRequest, shared: Backends, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """Two processes of one site, linked by one thing or the other; HTTP+SSE beside the endpoint."""
+    """Two processes of one site, linked by Redis or the database; HTTP+SSE beside the endpoint."""
     way, server = request.param
     backends = Backends(postgres=shared.postgres, redis=shared.redis if way == "redis" else None)
     folder: Path = tmp_path_factory.mktemp("elsewhere")
@@ -47,10 +47,10 @@ def name_of(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize(("stream_at", "post_at"), [(0, 1), (1, 0)])
-async def test_a_standing_stream_hears_what_happens_elsewhere(
+async def test_a_standalone_stream_gets_notifications_from_elsewhere(
     pair: Cluster, stream_at: int, post_at: int
 ) -> None:
-    """Once each, whichever process it was told in, in order."""
+    """Once each and in order, whichever process sent it."""
     async with connected(pair, user="ann", at=post_at) as client:
         await client.ask("resources/subscribe", {"uri": "counter://a"}, at=post_at)
         async with client.listen(at=stream_at) as standing:
@@ -64,7 +64,7 @@ async def test_a_standing_stream_hears_what_happens_elsewhere(
                     await client.call(
                         "tell_mine", method="notifications/said", params={"t": text}, at=at
                     )
-                # What another process tells arrives a moment later than what this one tells.
+                # Messages of another process arrive a moment later than local ones.
                 said += [await standing.message() for _ in range(2)]
             await hear(client, standing, "counter://b", at=post_at)
             await client.ask("resources/unsubscribe", {"uri": "counter://b"}, at=post_at)
@@ -78,7 +78,7 @@ async def test_a_standing_stream_hears_what_happens_elsewhere(
 
 
 async def hear(client: Client, standing: Stream, uri: str, *, at: int) -> None:
-    """Tell of a resource until its new subscription is known where the stream is."""
+    """Send updates until the new subscription is known in the process with the stream."""
     heard = asyncio.create_task(standing.message())
     while not heard.done():
         await client.call("update", uri=uri, at=at)
@@ -87,8 +87,8 @@ async def hear(client: Client, standing: Stream, uri: str, *, at: int) -> None:
 
 
 @pytest.mark.parametrize("tool", ["ask_dataclass", "ask_model", "ask_form"])
-async def test_a_question_is_answered_elsewhere(pair: Cluster, tool: str) -> None:
-    """Asked at one process, answered at the other; a copy of the answer changes nothing."""
+async def test_a_question_can_be_answered_elsewhere(pair: Cluster, tool: str) -> None:
+    """Asked in one process, answered in the other; a duplicate answer changes nothing."""
     fits = {"name": "red", "number": 3, "size": "s"}
     async with connected(pair, user="ann", at=1) as client, client.begin(tool, at=0) as call:
         question = await call.message()
@@ -104,13 +104,15 @@ async def test_a_question_is_answered_elsewhere(pair: Cluster, tool: str) -> Non
     assert last["result"]["content"][0]["text"] in ("red", "3", "s")
 
 
-async def test_a_call_is_cancelled_elsewhere(pair: Cluster, request: pytest.FixtureRequest) -> None:
-    """And one with the same id in another session goes on."""
+async def test_a_call_can_be_cancelled_elsewhere(
+    pair: Cluster, request: pytest.FixtureRequest
+) -> None:
+    """A call with the same id in another session continues."""
     name = name_of(request)
     cancel = {
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
-        # The id that both calls have.
+        # The id of both calls.
         "params": {"requestId": 2, "reason": "enough"},
     }
     async with (
@@ -134,7 +136,7 @@ async def test_a_call_is_cancelled_elsewhere(pair: Cluster, request: pytest.Fixt
 async def test_a_session_that_is_deleted_elsewhere_ends_its_call(
     pair: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """What runs for it is cancelled, and its stream is closed."""
+    """Its running calls are cancelled, and its stream is closed."""
     name = name_of(request)
     async with connected(pair, user="ann") as client:
         async with client.begin("hold", name=name, at=0) as call:
@@ -149,10 +151,10 @@ async def test_a_session_that_is_deleted_elsewhere_ends_its_call(
     assert [each.get("error", {}).get("message") for each in rest] in (["Cancelled"], [])
 
 
-async def test_a_call_is_resumed_elsewhere_while_it_runs(
+async def test_a_running_call_can_be_resumed_elsewhere(
     pair: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """Its question too, once, and the answer posted at either process."""
+    """Its question too, once, and the answer is accepted by either process."""
     name = name_of(request)
     async with connected(pair, user="ann") as client:
         async with client.begin("ask_held", name=name, at=0) as call:
@@ -215,10 +217,10 @@ async def legacy(cluster: Cluster, at: int, post_at: int) -> AsyncIterator[Legac
 
 
 @pytest.mark.parametrize(("stream_at", "post_at"), [(0, 1), (1, 0)])
-async def test_an_old_connection_is_served_from_elsewhere(
+async def test_an_http_sse_connection_is_served_from_elsewhere(
     pair: Cluster, stream_at: int, post_at: int
 ) -> None:
-    """The handshake too, of which no process but one knows."""
+    """Also the handshake, which only one process knows about."""
     async with legacy(pair, stream_at, post_at) as old:
         listed = await old.ask(2, "tools/list", {}, post_at)
         asked = await old.ask(3, "tools/call", {"name": "sample", "arguments": {}}, post_at)
@@ -240,7 +242,7 @@ async def test_an_old_connection_is_served_from_elsewhere(
     assert pinged["result"] == {}
 
 
-async def test_no_message_for_an_old_connection_is_lost_or_doubled(pair: Cluster) -> None:
+async def test_no_http_sse_message_is_lost_or_duplicated(pair: Cluster) -> None:
     async with legacy(pair, 0, 1) as old:
         for number in range(10, 30):
             await old.post({"jsonrpc": "2.0", "id": number, "method": "ping"}, number % 2)

@@ -1,4 +1,4 @@
-"""A process that is killed: its clients go on at another one, and nothing of it stays."""
+"""A killed process: its clients continue in another one, and it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pair(shared: Backends, tmp_path: Path) -> Iterator[Cluster]:
 
 
 async def ids_and_messages(stream: Stream) -> list[tuple[str | None, str]]:
-    """Return what comes until the end, events without a message left out."""
+    """Return the messages until the end of the stream, without empty events."""
     found: list[tuple[str | None, str]] = []
     while True:
         try:
@@ -44,8 +44,8 @@ async def ids_and_messages(stream: Stream) -> list[tuple[str | None, str]]:
             found.append((event.id, event.data))
 
 
-async def test_clients_go_on_at_another_process(pair: Cluster, rows: Rows) -> None:
-    """No recorded event lost or doubled; what ran there ends as failed."""
+async def test_clients_continue_in_another_process(pair: Cluster, rows: Rows) -> None:
+    """No recorded event is lost or duplicated; its running calls end as failed."""
     async with (
         connected(pair, user="ann") as asked,
         connected(pair, user="ann") as done,
@@ -90,8 +90,8 @@ async def test_clients_go_on_at_another_process(pair: Cluster, rows: Rows) -> No
     assert heard["params"]["uri"] == "counter://kept"
 
 
-async def test_nothing_stays_of_a_killed_process(pair: Cluster, rows: Rows) -> None:
-    """Its leases end, and who is left cleans up after it."""
+async def test_a_killed_process_leaves_nothing_behind(pair: Cluster, rows: Rows) -> None:
+    """Its leases expire, and the remaining process cleans up."""
     pid = pair.workers[0].process.pid
     async with connected(pair, user="ann") as client, client.listen(at=1) as standing:
         await standing.event()
@@ -110,7 +110,7 @@ async def test_nothing_stays_of_a_killed_process(pair: Cluster, rows: Rows) -> N
 async def test_the_official_client_survives_the_death_of_a_worker(
     shared: Backends, tmp_path: Path
 ) -> None:
-    """Two workers on one socket; the call that ran in the killed one fails, the session goes on."""
+    """Two workers on one socket; the call of the killed one fails, the session continues."""
     extra = environment(shared, tmp_path, {})
     log = tmp_path / "server.log"
     with sites.running(SITE, "uvicorn", log=log, workers=2, extra=extra) as site:
@@ -122,7 +122,7 @@ async def test_the_official_client_survives_the_death_of_a_worker(
             await session.initialize()
             calling = asyncio.create_task(session.call_tool("hold", {"name": "victim"}))
             pid = await marks.amarked("victim runs", tmp_path / "marks")
-            # Long enough for its stream to be open, with an id to come back with.
+            # Long enough for its stream to be open, with an event id to resume from.
             await asyncio.sleep(1)
             os.kill(int(pid), signal.SIGKILL)
             with pytest.raises(MCPError, match="its process has ended"):

@@ -1,4 +1,4 @@
-"""The official client on two processes that share PostgreSQL and Redis; each request at the other one."""
+"""The official client on two processes that share PostgreSQL and Redis; requests alternate between them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_of(result: Any) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Let the client work until something holds."""
+    """Run the client until a condition is true."""
     async with asyncio.timeout(LIMIT_S):
         while True:
             if holds():
@@ -50,7 +50,7 @@ async def until(holds: Callable[[], bool]) -> None:
         ("sample", None, "Paris"),
     ],
 )
-async def test_it_is_asked_and_answers_at_the_other_process(
+async def test_the_client_answers_questions_at_the_other_process(
     cluster: Cluster, tool: str, content: Any, expected: str
 ) -> None:
     """The answer to a question need not reach the process that asked."""
@@ -66,14 +66,14 @@ async def test_it_is_asked_and_answers_at_the_other_process(
     assert called != answered or tool == "ask_twice"
 
 
-async def test_it_lists_its_roots(cluster: Cluster) -> None:
+async def test_the_client_lists_its_roots(cluster: Cluster) -> None:
     async with official(cluster, Person()) as (session, _):
         result = await session.call_tool("roots", {})
 
     assert text_of(result) == '["file:///home/ann"]'
 
 
-async def test_it_is_pinged(cluster: Cluster) -> None:
+async def test_the_client_is_pinged(cluster: Cluster) -> None:
     async with official(cluster, Person()) as (session, _):
         result = await session.call_tool("ping", {})
 
@@ -81,7 +81,7 @@ async def test_it_is_pinged(cluster: Cluster) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
-async def test_it_subscribes_and_hears_what_any_process_says(cluster: Cluster) -> None:
+async def test_the_client_subscribes_and_gets_updates_from_any_process(cluster: Cluster) -> None:
     person = Person()
     uris = [f"counter://{number}" for number in range(4)]
     async with official(cluster, person, user="ann") as (session, road):
@@ -89,7 +89,7 @@ async def test_it_subscribes_and_hears_what_any_process_says(cluster: Cluster) -
             await session.subscribe_resource(uri)
         await session.unsubscribe_resource("counter://left")
         while not person.heard:
-            # Until its stream is open somewhere, nobody hears.
+            # No notification arrives until its stream is open.
             await session.call_tool("lists_changed", {})
         await session.call_tool("update", {"uri": "counter://left"})
         for uri in uris:
@@ -109,7 +109,7 @@ def updated(person: Person) -> list[str]:
     ]
 
 
-async def test_it_hears_of_progress(cluster: Cluster) -> None:
+async def test_the_client_receives_progress(cluster: Cluster) -> None:
     steps: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -122,10 +122,10 @@ async def test_it_hears_of_progress(cluster: Cluster) -> None:
     assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
-async def test_it_comes_back_for_the_answer_after_its_stream_was_closed(
+async def test_the_client_reconnects_for_the_response_after_a_closed_stream(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """The client does that by itself, at the other process."""
+    """The client does that automatically, in the other process."""
     name = request.node.name
     async with official(cluster, Person()) as (session, road):
         calling = asyncio.create_task(session.call_tool("close", {"name": name}))
@@ -140,7 +140,7 @@ async def test_it_comes_back_for_the_answer_after_its_stream_was_closed(
 async def test_another_client_object_resumes_a_call_with_its_token(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """The first one is gone for good; the second knows the session and the token."""
+    """The first client is gone; the second has the session and the token."""
     name = request.node.name
     tokens: list[str] = []
     call = CallToolRequest(
@@ -167,7 +167,7 @@ async def test_another_client_object_resumes_a_call_with_its_token(
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_one_tool_asks_in_either_era(cluster: Cluster, mode: Any) -> None:
+async def test_one_tool_can_ask_in_both_eras(cluster: Cluster, mode: Any) -> None:
     """The second round is answered by the other process: the state travels, or the question waits."""
     person = Person()
     road = InTurn(cluster.ports())

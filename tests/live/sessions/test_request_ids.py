@@ -1,4 +1,4 @@
-"""Chosen ids of our own requests, on two processes that share a database and a Redis."""
+"""Chosen ids of server requests, on two processes that share a database and a Redis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITTEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text"
 async def test_a_question_is_cancelled_by_its_id_from_any_process(
     cluster: Cluster, at: int
 ) -> None:
-    """That session's alone, though another chose the same id."""
+    """Only in that session, although another one uses the same id."""
     async with (
         connected(cluster, user="ann") as asked,
         connected(cluster, user="bob") as other,
@@ -36,7 +36,7 @@ async def test_a_question_is_cancelled_by_its_id_from_any_process(
     assert last["result"]["content"][0]["text"] == "Paris"
 
 
-async def test_an_id_is_not_asked_under_twice_at_a_time(cluster: Cluster) -> None:
+async def test_a_request_id_cannot_be_used_twice_concurrently(cluster: Cluster) -> None:
     async with connected(cluster) as client, client.begin("sample_as", name="capital") as first:
         question = await first.message()
         again = await client.call("sample_as", name="capital", at=1)

@@ -1,4 +1,4 @@
-"""Tasks on two processes of one site: made at one, looked after at the other, left by one that dies."""
+"""Tasks on two processes of one site: created in one, managed in the other, left by a dead one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def site(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert "Traceback" not in cluster.logs()
 
 
-async def test_a_task_is_the_same_at_every_process(site: Cluster):
+async def test_a_task_is_visible_in_every_process(site: Cluster):
     async with modern(site) as client:
         task_id = await client.create("job", at=0, name="same")
         assert (await client.until(task_id, "working", at=1))["taskId"] == task_id
@@ -95,7 +95,7 @@ async def test_a_task_is_the_same_at_every_process(site: Cluster):
     assert task["result"]["content"][0]["text"] == "same is done"
 
 
-async def test_a_result_is_waited_for_at_another_process(site: Cluster):
+async def test_a_result_can_be_awaited_in_another_process(site: Cluster):
     async with connected(site) as client:
         task_id = await create(client, "job", at=0, name="waited")
         waiting = asyncio.create_task(client.ask("tasks/result", {"taskId": task_id}, at=1))
@@ -108,7 +108,7 @@ async def test_a_result_is_waited_for_at_another_process(site: Cluster):
 
 
 @pytest.mark.parametrize("tool", ["job", "slow_job"])
-async def test_it_is_cancelled_from_another_process(site: Cluster, tool: str):
+async def test_a_task_can_be_cancelled_from_another_process(site: Cluster, tool: str):
     async with modern(site) as client:
         task_id = await client.create(tool, at=0, name=f"cancelled {tool}")
         await site.marked(f"cancelled {tool} runs")
@@ -118,7 +118,7 @@ async def test_it_is_cancelled_from_another_process(site: Cluster, tool: str):
         assert (await client.until(task_id, "cancelled", at=0))["status"] == "cancelled"
 
 
-async def test_what_it_asks_is_answered_at_another_process_where_it_goes_on(site: Cluster):
+async def test_a_task_answered_in_another_process_continues_there(site: Cluster):
     async with modern(site) as client:
         task_id = await client.create("ask_job", at=0, name="x")
         task = await client.until(task_id, "input_required", at=1)
@@ -130,7 +130,7 @@ async def test_what_it_asks_is_answered_at_another_process_where_it_goes_on(site
     assert (colour, first != last) == ("red", True)
 
 
-async def test_it_asks_on_the_stream_of_a_result_at_another_process(site: Cluster):
+async def test_a_task_asks_on_a_result_stream_in_another_process(site: Cluster):
     async with connected(site) as client:
         task_id = await create(client, "ask_job", at=0, name="x")
         request = client.request("tasks/result", {"taskId": task_id})
@@ -143,7 +143,7 @@ async def test_it_asks_on_the_stream_of_a_result_at_another_process(site: Cluste
     assert result["content"][0]["text"].endswith(" red")
 
 
-async def test_a_listener_at_another_process_hears_of_its_end(site: Cluster):
+async def test_a_listener_in_another_process_gets_the_final_status(site: Cluster):
     async with modern(site) as client:
         task_id = await client.create("job", at=0, name="heard")
         body, headers = client.request(
@@ -161,7 +161,7 @@ async def test_a_listener_at_another_process_hears_of_its_end(site: Cluster):
     assert "heard is done" in line
 
 
-async def test_another_users_task_is_unknown_at_every_process(site: Cluster):
+async def test_another_users_task_is_unknown_in_every_process(site: Cluster):
     async with modern(site, "ann") as own, modern(site, "bob") as other, modern(site) as nobody:
         task_id = await own.create("ask_job", at=0, name="x")
         await own.until(task_id, "input_required", at=1)
@@ -184,7 +184,7 @@ AGE = (
 )
 
 
-async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
+async def test_a_dead_process_fails_its_tasks_or_leaves_them_to_others(
     backends: Backends, tmp_path: Path, request: pytest.FixtureRequest
 ):
     if backends.postgres is None:
@@ -199,7 +199,7 @@ async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
             for name in ("lost", "again"):
                 await site.marked(f"{name} runs")
             site.kill(0)
-            # Nothing is said of a process before the lease of its tasks is over: not waited for.
+            # A dead process is detected only when its leases expire, which would take too long here.
             mine.manage(SITE, "shell", "-v", "0", "-c", AGE)
 
             task = await client.until(lost, "failed", at=1)
@@ -212,7 +212,7 @@ async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
 
 
 @pytest.mark.parametrize("server", ["uvicorn", "daphne", "wsgi"])
-async def test_a_graceful_stop_ends_tasks_at_once_or_hands_them_to_another_worker(
+async def test_a_graceful_stop_ends_or_hands_over_tasks_immediately(
     unshared: Backends, tmp_path: Path, server: str
 ):
     with serving(unshared, tmp_path, server=server) as cluster:

@@ -1,4 +1,4 @@
-"""Tasks that real Celery workers run, told by a real broker, for clients of a web process."""
+"""Tasks that real Celery workers run through a real broker, for clients of a web process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.services
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """A worker, and what a web process needs to know to have it work."""
+    """A worker, and the environment of a web process that uses it."""
 
     worker: subprocess.Popen[bytes]
     folder: Path
@@ -95,7 +95,7 @@ def site(
                 assert time.monotonic() < deadline, tail(log)
                 time.sleep(0.05)
             yield Site(worker=worker, folder=folder, extra=extra)
-            # As an operator would: it ends what it runs, and goes.
+            # As an operator would: it finishes its tasks, and exits.
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(LIMIT_S) == 0, tail(log)
             assert "Traceback" not in log.read_text()
@@ -121,7 +121,7 @@ async def request(web: Running, method: str, **params: Any) -> dict[str, Any]:
 
 
 async def tell(web: Running, body: dict[str, Any], headers: dict[str, str]) -> None:
-    """Post what wants no answer."""
+    """Post a message without a response."""
     async with connect(web.host, web.port) as client:
         found = {"mcp-protocol-version": R4.name, **headers}
         taken = await client.ask(
@@ -147,14 +147,14 @@ async def until_it_is(web: Running, task_id: str, status: str) -> dict[str, Any]
         await asyncio.sleep(0.05)
 
 
-async def test_a_worker_runs_what_a_web_process_was_asked_for(site: Site, web: Running):
+async def test_a_worker_runs_tasks_created_in_a_web_process(site: Site, web: Running):
     task = await until_it_is(web, await create(web, "where"), "completed")
 
     ran_at = task["result"]["structuredContent"]
     assert ran_at not in (web.process.pid, site.worker.pid, os.getpid())
 
 
-async def test_its_progress_is_seen_while_it_runs(site: Site, web: Running):
+async def test_task_progress_is_visible_while_it_runs(site: Site, web: Running):
     task_id = await create(web, "work", name="seen")
     await site.until_marked("seen-begun")
     begun = time.monotonic()
@@ -176,7 +176,7 @@ async def test_a_cancellation_reaches_the_worker(site: Site, web: Running):
     assert (await until_it_is(web, task_id, "cancelled"))["status"] == "cancelled"
 
 
-async def test_what_it_asks_is_answered_at_another_web_process(site: Site):
+async def test_task_questions_can_be_answered_at_another_web_process(site: Site):
     """The first web process is gone before the answer comes."""
     with site.web() as first:
         task_id = await create(first, "confirm")
@@ -191,7 +191,7 @@ async def test_what_it_asks_is_answered_at_another_web_process(site: Site):
     assert int(first_run) not in (first.process.pid, second.process.pid)
 
 
-async def test_a_task_goes_on_while_the_web_process_is_restarted(site: Site):
+async def test_a_task_survives_a_web_process_restart(site: Site):
     with site.web() as first:
         task_id = await create(first, "work", name="restart")
         await site.until_marked("restart-begun")
@@ -203,7 +203,7 @@ async def test_a_task_goes_on_while_the_web_process_is_restarted(site: Site):
     assert ended["result"]["content"][0]["text"].startswith("done by ")
 
 
-async def test_who_listens_at_a_web_process_hears_of_its_end(site: Site, web: Running):
+async def test_a_listener_at_a_web_process_gets_the_task_status(site: Site, web: Running):
     task_id = await create(web, "work", name="heard")
     wanted = {"notifications": {"taskIds": [task_id]}}
     meta = {"_meta": {META + "clientCapabilities": CAPABILITIES}}
@@ -221,8 +221,8 @@ async def test_who_listens_at_a_web_process_hears_of_its_end(site: Site, web: Ru
             pass
 
 
-async def test_a_session_is_told_of_the_status_and_waits_for_the_result(site: Site, web: Running):
-    """The other kind of client, whose notices come from the worker."""
+async def test_a_session_gets_status_notifications_and_the_result(site: Site, web: Running):
+    """A client of core tasks, whose notifications come from the worker."""
     session = await open_session(web)
     headers = {"mcp-session-id": session}
 
@@ -243,7 +243,7 @@ async def test_a_session_is_told_of_the_status_and_waits_for_the_result(site: Si
     assert ended["content"][0]["text"].startswith("done by ")
 
 
-async def test_a_session_is_asked_while_it_waits_for_the_result(site: Site, web: Running):
+async def test_a_session_can_be_asked_while_awaiting_a_task_result(site: Site, web: Running):
     """The worker asks, and the stream of `tasks/result` at the web process carries it."""
     own = {"mcp-session-id": await open_session(web, {"elicitation": {"form": {}}})}
     await tell(web, {"method": "notifications/initialized"}, own)

@@ -32,20 +32,20 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_pytest_fixture_gives_a_client(tmp_path: Path):
+def test_the_pytest_fixture_returns_a_client(tmp_path: Path):
     done = run_pytest(tmp_path, "--ds=tests.settings")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
 
 
-def test_the_pytest_fixture_says_what_it_needs(tmp_path: Path):
+def test_the_pytest_fixture_names_missing_requirements(tmp_path: Path):
     done = run_pytest(tmp_path, "-p", "no:django", "-o", "markers=django_db", "-o", "addopts=")
 
     assert "mcp_client needs pytest-django" in done.stdout
 
 
-def test_the_plugin_is_found_and_costs_nothing_unless_used():
+def test_the_plugin_is_found_and_loads_lazily():
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]

@@ -74,13 +74,13 @@ async def test_the_official_client_is_served(site: Running, path: str, tool: str
     assert result.content[0].text in ("hello", "alone")  # type: ignore[union-attr]
 
 
-async def test_who_is_connected_is_written_down(site: Running) -> None:
+async def test_connected_clients_are_recorded(site: Running) -> None:
     columns = "revision, client_name, client_version"
     async with (
         sse_client(address(site, "/sse")) as (reading, writing),
         ClientSession(reading, writing, client_info=Implementation(name="old", version="7")) as one,
     ):
-        # Its stream is told of before its name is known.
+        # Its stream is recorded before its client name is known.
         await rows_of(site, "SELECT id FROM django_mcp_stream")
         await one.initialize()
         session = f"SELECT {columns}, transport, capabilities FROM django_mcp_session"
@@ -92,7 +92,7 @@ async def test_who_is_connected_is_written_down(site: Running) -> None:
 
 
 async def rows_of(site: Running, question: str) -> list[Any]:
-    """Return what a process has written down, as soon as there is something."""
+    """Return the rows that a process has recorded, as soon as there are some."""
     async with asyncio.timeout(LIMIT_S):
         while True:
             with closing(sqlite3.connect(site.log.parent / "db.sqlite3")) as database:
@@ -125,13 +125,13 @@ async def stream(site: Running, query: str = "", language: str = "en") -> Any:
             yield client, address(site, where), lines
 
 
-async def test_a_query_is_kept(site: Running) -> None:
-    """A site may tell its clients apart by it."""
+async def test_the_query_string_is_kept(site: Running) -> None:
+    """A site may distinguish its clients by it."""
     async with stream(site, "?tenant=7") as (_, where, _lines):
         assert "/messages?tenant=7&session_id=" in where
 
 
-async def test_answers_come_on_the_stream_only(site: Running) -> None:
+async def test_responses_arrive_only_on_the_stream(site: Running) -> None:
     async with stream(site) as (client, where, lines):
         posted = await client.post(where, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
         found = ""
@@ -157,8 +157,8 @@ async def answer_on(lines: Any) -> dict[str, Any]:
     return found
 
 
-async def test_hands_are_shaken_once_and_on_this_transport_alone(site: Running) -> None:
-    """What the client can do is settled; its token is no session id of the endpoint."""
+async def test_the_handshake_happens_once_and_only_on_this_transport(site: Running) -> None:
+    """Its capabilities are negotiated once; its token is no session id of the endpoint."""
     async with stream(site) as (client, where, lines):
         answers = []
         for id in (1, 2):
@@ -173,7 +173,7 @@ async def test_hands_are_shaken_once_and_on_this_transport_alone(site: Running) 
     assert strange.status_code == 404
 
 
-async def test_handlers_have_the_request_that_brought_the_message(site: Running) -> None:
+async def test_handlers_get_the_request_of_their_message(site: Running) -> None:
     call = asking("tools/call", id=2, name="surroundings", arguments={})
     async with stream(site) as (client, where, lines):
         await client.post(where, json=INITIALIZE)
@@ -184,8 +184,8 @@ async def test_handlers_have_the_request_that_brought_the_message(site: Running)
     assert answer["result"]["content"][0]["text"] == "POST de"
 
 
-async def test_a_large_message_finds_its_stream_and_the_request_of_that(tmp_path: Path) -> None:
-    """And where processes do not reach each other, nothing is taken that would be lost."""
+async def test_a_large_message_reaches_its_stream_with_its_request(tmp_path: Path) -> None:
+    """If processes cannot reach each other, no message that would be lost is accepted."""
     text = "x" * 100_000
     large = asking("tools/call", id=2, name="echo", arguments={"text": text})
     call = asking("tools/call", id=3, name="surroundings", arguments={})
@@ -220,7 +220,7 @@ async def test_a_connection_ends_with_the_process_of_its_stream(tmp_path: Path) 
                 one.process.kill()
                 async for _ in lines:
                     pass
-        # As if its lease had run out since.
+        # As if its lease had expired since.
         with closing(sqlite3.connect(tmp_path / "db.sqlite3", timeout=20)) as database, database:
             database.execute("UPDATE django_mcp_worker SET lease_until = '2020-01-01'")
             database.execute("UPDATE django_mcp_session SET created_at = '2020-01-01'")
@@ -232,8 +232,8 @@ async def test_a_connection_ends_with_the_process_of_its_stream(tmp_path: Path) 
     assert "sessions: 1 deleted" in pruned
 
 
-async def test_a_message_finds_its_stream_in_another_process(tmp_path: Path) -> None:
-    """Where a load balancer sends a POST is not where it sent the GET."""
+async def test_a_message_reaches_its_stream_in_another_process(tmp_path: Path) -> None:
+    """A load balancer may send the POST to another process than the GET."""
     with process_of(tmp_path, "uvicorn") as one, process_of(tmp_path, "uvicorn", "second") as other:
         async with stream(one) as (client, where, lines):
             elsewhere = where.replace(f":{one.port}/", f":{other.port}/")
@@ -248,11 +248,11 @@ async def test_a_message_finds_its_stream_in_another_process(tmp_path: Path) -> 
     assert json.loads(found.removeprefix("data: "))["result"] == {}
 
 
-async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> None:
+async def test_a_connection_with_a_stalled_reader_ends(site: Running) -> None:
     """More than the sockets buffer and the queue holds: answers do not wait in memory for ever."""
     text = "x" * 200_000
     with socket.socket() as stalled:
-        # The kernel may take tens of megabytes for a reader otherwise.
+        # The kernel may otherwise buffer tens of megabytes for a reader.
         stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         stalled.connect((site.host, site.port))
         request = f"GET /sse HTTP/1.1\r\nHost: {site.host}\r\nAccept: text/event-stream\r\n\r\n"
@@ -274,16 +274,16 @@ async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> No
                 call = asking("tools/call", next(numbers), name="echo", arguments={"text": text})
                 statuses.add((await client.post(address(site, where), json=call)).status_code)
 
-            # 429 where the calls come faster than they are answered.
+            # 429 if calls arrive faster than they are answered.
             assert statuses - {429} == {202, 404}
-            # Its calls are cancelled, although the client has not hung up.
+            # Its calls are cancelled, although the client is still connected.
             while "stay was cancelled" not in await asyncio.to_thread(site.log.read_text):
                 pass
     assert "its reader was too slow" in site.log.read_text()
 
 
-async def test_requests_that_are_answered_at_a_time_are_limited(site: Running) -> None:
-    """A message that is no request still gets through: it may be what the others wait for."""
+async def test_concurrent_requests_are_limited(site: Running) -> None:
+    """Other messages than requests are still accepted: they may be awaited answers."""
     statuses, refused = [], httpx.Response(0)
     async with stream(site) as (client, where, lines):
         await client.post(where, json=INITIALIZE)
@@ -306,8 +306,8 @@ async def test_requests_that_are_answered_at_a_time_are_limited(site: Running) -
     assert answer == {"jsonrpc": "2.0", "id": 1000, "result": {}}
 
 
-async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
-    """Junk is 400, an unknown or ended stream 404, a strange page 403."""
+async def test_invalid_posts_get_an_immediate_error(site: Running) -> None:
+    """Junk gets 400, an unknown or ended stream 404, a disallowed origin 403."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with stream(site) as (client, where, _lines):
         junk = await client.post(where, content=b"{", headers={"content-type": "application/json"})
@@ -327,7 +327,7 @@ async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
     assert wrong.status_code in (405, 406)
 
 
-async def test_a_connection_keeps_no_more_than_8_kib_of_client_details(site: Running) -> None:
+async def test_a_connection_rejects_over_8_kib_of_client_details(site: Running) -> None:
     info = {"name": "c", "version": "1", "unknown": "x" * 100_000}
     small = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": info}
     large = {**small, "capabilities": {"experimental": {"x": "y" * 9000}}}
@@ -348,7 +348,7 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with httpx.AsyncClient(timeout=LIMIT_S) as client:
         status = 0
-        # The server hears of the end in its own time.
+        # The server notices the disconnect after a while.
         for _ in range(1000):
             status = (await client.post(where, json=ping)).status_code
             if status == 404:
@@ -357,7 +357,7 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
     assert status == 404
 
 
-async def test_a_query_of_too_many_fields_names_no_session(site: Running) -> None:
+async def test_a_query_with_too_many_fields_finds_no_session(site: Running) -> None:
     async with httpx.AsyncClient() as http:
         url = address(site, f"/messages?{'a=1&' * 200}session_id=x")
         found = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -365,7 +365,7 @@ async def test_a_query_of_too_many_fields_names_no_session(site: Running) -> Non
     assert found.status_code == 404
 
 
-async def test_the_address_for_messages_is_one_encoded_line(site: Running) -> None:
+async def test_the_message_url_is_one_encoded_line(site: Running) -> None:
     path = "/of/a%0D%0Adata%3A%20evil%20%C3%A9"
     async with (
         asyncio.timeout(LIMIT_S),

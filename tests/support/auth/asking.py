@@ -1,4 +1,4 @@
-"""Ask a server's gate who a request is from, as a transport does: by its headers alone."""
+"""Authenticate a request with a server's gate, as a transport does: by its headers alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Lines = Mapping[str, str] | Iterable[tuple[str, str]]
 def exchange_with(
     headers: Lines = (), *, method: str = "POST", path: str = "/mcp", query: str = ""
 ) -> Exchange:
-    """Return what a transport makes of a request with these headers."""
+    """Return the exchange that a transport makes of a request with these headers."""
     given = headers.items() if isinstance(headers, Mapping) else headers
     lines = [("host", "testserver"), ("content-type", "application/json"), *given]
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in lines]
@@ -46,13 +46,13 @@ def exchange_with(
 
 
 def ask(server: Any, exchange: Exchange) -> Reply | None:
-    """Return the refusal; None: the principal is set."""
+    """Return the rejection; None if the principal is set."""
     authenticate = server.authenticate
     return None if authenticate is None else async_to_sync(authenticate)(exchange)
 
 
 def admit(server: Any, headers: Lines = (), **surroundings: Any) -> Any:
-    """Return the principal of a request that has to be let in."""
+    """Return the principal of a request that must be accepted."""
     exchange = exchange_with(headers, **surroundings)
     refusal = ask(server, exchange)
     assert refusal is None, refusal.body
@@ -60,7 +60,7 @@ def admit(server: Any, headers: Lines = (), **surroundings: Any) -> Any:
 
 
 def refuse(server: Any, headers: Lines = (), **surroundings: Any) -> Reply:
-    """Return the refusal of a request that must not be let in."""
+    """Return the rejection of a request that must not be accepted."""
     exchange = exchange_with(headers, **surroundings)
     refusal = ask(server, exchange)
     assert refusal is not None
@@ -73,7 +73,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def challenges_of(reply: Reply) -> list[str]:
-    """Return what the reply says in WWW-Authenticate, line by line."""
+    """Return the WWW-Authenticate headers of the reply."""
     return [value.decode() for name, value in reply.headers if name == b"www-authenticate"]
 
 
@@ -89,7 +89,7 @@ def queries(number: int) -> Iterator[None]:
 async def arecheck_until(
     is_enough: Callable[[set[Any]], bool], principals: Sequence[Any]
 ) -> set[Any]:
-    """Look for what ended as a process does, but again and again; return what was found last."""
+    """Recheck credentials as a process does, but repeatedly; return the last result."""
     # On a busy machine a round can take seconds, and the pause after it longer than the limit.
     with patch("django_mcp.auth.recheck.PAUSE", 0):
         async with asyncio.timeout(LIMIT_S):

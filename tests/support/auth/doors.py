@@ -1,4 +1,4 @@
-"""Every door of the guarded site, each asked in the same words: HTTP, HTTP+SSE and stdio."""
+"""Every transport of the guarded site, each with the same requests: HTTP, HTTP+SSE and stdio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOORS: Mapping[str, tuple[str, Revision]] = {
 
 @dataclass(kw_only=True)
 class Answer:
-    """What came back: the status, the headers but the date, and the message, its id left out."""
+    """A response: the status, the headers except the date, and the message without its id."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -40,15 +40,15 @@ class Answer:
 
 
 class Door(Protocol):
-    """A connection of somebody who speaks one revision."""
+    """A connection of a client of one revision."""
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
-        """Return the answer to a request, or of a stream the first message."""
+        """Return the response to a request, or the first message of a stream."""
         ...
 
 
 class _Requests:
-    """Makes requests that differ by nothing but their ids, all of equal length."""
+    """Makes requests that differ only by their ids, all of equal length."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -107,7 +107,7 @@ def _events(response: httpx.Response) -> Iterator[Event]:
 
 
 class SSEDoor:
-    """A stream of HTTP+SSE, on which answers come to what is posted beside it."""
+    """A stream of HTTP+SSE, which carries the responses to posted requests."""
 
     def __init__(self, client: httpx.Client, opened: httpx.Response, revision: Revision) -> None:
         self._client, self._requests = client, _Requests(revision)
@@ -119,7 +119,7 @@ class SSEDoor:
         posted = self._client.post(self._path, json=request)
         kept = {key: value for key, value in posted.headers.items() if key != "date"}
         assert posted.status_code == 202, posted.text
-        # What a task tells meanwhile is none of this request's.
+        # Notifications of tasks do not belong to this request.
         body = next(each.data for each in self._events if request["id"] in each.data).encode()
         return Answer(status=202, headers=kept, body=_without_id(request, body))
 
@@ -128,7 +128,7 @@ class SSEDoor:
 
 
 class StdioDoor:
-    """A process of its own, started as clients start it."""
+    """A separate process, started as clients start it."""
 
     def __init__(self, process: Process, revision: Revision) -> None:
         self._process, self._requests = process, _Requests(revision)
@@ -145,7 +145,7 @@ class StdioDoor:
         return Answer(status=0, body=_without_id(request, line))
 
     def _read_about(self, request: Mapping[str, Any]) -> bytes:
-        # What is left of an earlier stream is none of this request's.
+        # Messages of an earlier stream do not belong to this request.
         while True:
             line = self._process.read_line(LIMIT_S)
             assert line is not None, self._process.noise
@@ -159,7 +159,7 @@ def _called(request: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def opened(name: str, who: str, site: Running) -> Iterator[Door]:
-    """Open a door on somebody's behalf; `nobody` has no credentials."""
+    """Open a transport as a user; `nobody` has no credentials."""
     transport, revision = DOORS[name]
     if transport == "stdio":
         token = {} if who == "nobody" else {"DJANGO_MCP_TOKEN": who}
@@ -177,5 +177,5 @@ def opened(name: str, who: str, site: Running) -> Iterator[Door]:
 
 
 def renamed(value: Any) -> Any:
-    """Return the same for names of equal length that there are not."""
+    """Return the same for missing names of equal length."""
     return json.loads(json.dumps(value).replace("hidden", "absent"))

@@ -1,4 +1,4 @@
-"""An issuer of tokens on a port of this machine: its metadata, its keys, and what it says of tokens."""
+"""A token issuer on a local port: its metadata, its keys, and its introspection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def public_pem(name: str) -> bytes:
 
 
 class Issuer:
-    """What is asked of it is counted; what it answers can be changed."""
+    """Counts its requests; its responses can be changed."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -90,7 +90,7 @@ class Issuer:
 
 
 def unsigned(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
-    """Return a token put together by hand, with whatever in it."""
+    """Return a token built by hand, with any content."""
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 

@@ -1,4 +1,4 @@
-"""Drive an ASGI application by hand: any message in, every message out, nothing in between."""
+"""Drive an ASGI application by hand: any message in, every message out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GONE = {"type": "http.disconnect"}
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop turn until something holds."""
+    """Run the event loop until a condition is true."""
     async with asyncio.timeout(LIMIT_S):
         while True:
             if holds():
@@ -60,7 +60,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 class Conversation:
-    """One request to an application, which runs as a task while the test plays the server."""
+    """One request to an application, which runs as a task while the test acts as the server."""
 
     def __init__(self, app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> None:
         self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -108,5 +108,5 @@ class Conversation:
 
 
 async def talk(app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> Conversation:
-    """Return a whole conversation of an application that needs nothing but these messages."""
+    """Return the whole conversation of an application that needs only these messages."""
     return await Conversation(app, scope, *messages).end()

@@ -1,4 +1,4 @@
-"""One HTTP connection, spoken byte by byte: what a client library would never send can be sent."""
+"""One raw HTTP connection, which can send what no client library would."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT_S = 10.0
 
 @dataclass(kw_only=True, slots=True)
 class Response:
-    """A response as far as it was read; names of headers in lower case."""
+    """A response, as far as it was read; header names in lower case."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class RawClient:
             return await self.reader.readuntil(mark)
 
     async def is_closed(self) -> bool:
-        """Tell whether the server closes the connection, by waiting for it to."""
+        """Return whether the server closes the connection, by waiting for it."""
         async with asyncio.timeout(LIMIT_S):
             try:
                 return await self.reader.read() == b""
@@ -116,7 +116,7 @@ class RawClient:
         self.writer.close()
 
     def reset(self) -> None:
-        """Close as a machine does that was cut off: with RST, not FIN."""
+        """Close abruptly: with RST, not FIN."""
         found: socket.socket = self.writer.get_extra_info("socket")
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()

@@ -1,1 +1,1 @@
-"""An app whose models have what the shop's have not: other keys, conditions, versions, removed rows."""
+"""An app with models unlike the shop's: other keys, conditions, versions, removed rows."""

@@ -1,4 +1,4 @@
-"""Books of a library, and who borrows them."""
+"""Books of a library, and their loans."""
 
 from __future__ import annotations
 

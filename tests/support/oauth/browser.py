@@ -34,7 +34,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificate: Path
 ) -> Iterator[Running]:
-    """The shop behind a server of each kind: the consumer's road, and the plain view's."""
+    """The shop behind the consumer and behind the plain view."""
     folder = tmp_path_factory.mktemp(f"shop-{request.param}")
     extra = {
         "SHOP_DATABASE": str(folder / "db.sqlite3"),
@@ -52,7 +52,7 @@ def shop(
 
 @dataclass
 class Browser:
-    """A customer's browser: signs in when asked to, and presses a button of the consent page."""
+    """A customer's browser: signs in when required, and presses a button of the consent page."""
 
     username: str = "ada"
     allows: bool = True
@@ -60,11 +60,11 @@ class Browser:
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
 
     def visit(self, url: str) -> dict[str, str]:
-        """Go to an authorization URL; return the parameters that the client is called back with."""
+        """Open an authorization URL; return the parameters of the redirect to the client."""
         return callback_of(self.arrive(url))
 
     def arrive(self, url: str) -> str:
-        """Go to an authorization URL; return where the browser is sent at the end."""
+        """Open an authorization URL; return the final URL of the browser."""
         with httpx.Client(timeout=30, cookies=self.cookies) as self.client:
             try:
                 return str(self._answer(url).headers["location"])

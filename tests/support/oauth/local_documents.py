@@ -1,4 +1,4 @@
-"""Clients' metadata documents on this machine, over TLS, for a fetcher that may go there."""
+"""Local client metadata documents over TLS, for a fetcher that may access this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = Callable[[socket.socket], None]
 
 
 class LocalFetcher(BoundedMetadataFetcher):
-    """Finds `client.test` on this machine, and trusts the certificate it has there."""
+    """Resolves `client.test` to this machine, and trusts its certificate."""
 
     def resolve(self, host: str, port: int) -> list[str]:
         return ["127.0.0.1"] if host == HOST else super().resolve(host, port)
@@ -122,5 +122,5 @@ def document(client_id: str, redirect_uri: str, **changes: Any) -> dict[str, Any
 
 
 def publish(document: dict[str, Any]) -> Answer:
-    """Return what answers with a document."""
+    """Return a handler that responds with a document."""
     return lambda connection: connection.sendall(response(json.dumps(document).encode()))

@@ -1,4 +1,4 @@
-"""The Python SDK's OAuth client, with a browser that a test holds in place of a person's."""
+"""The Python SDK's OAuth client, with a browser controlled by the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REDIRECT = "http://127.0.0.1:33418/callback"
 
 
 class Storage:
-    """What a client keeps between two runs."""
+    """Storage of a client between two runs."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -45,7 +45,7 @@ class Storage:
 
 
 class SDKClient:
-    """One installation of a client: what it has stored, and the browser it sends people to."""
+    """One installation of a client: its storage, and the browser it opens."""
 
     def __init__(
         self, url: str, browser: Browser, *, client_metadata_url: str | None = None

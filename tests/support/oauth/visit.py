@@ -1,4 +1,4 @@
-"""Stand for a person's browser: `BROWSER="python -m tests.support.oauth.visit %s &"`."""
+"""Replaces a user's browser: `BROWSER="python -m tests.support.oauth.visit %s &"`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import httpx
 
 
 def visit(url: str) -> None:
-    """Sign in, approve, and go where the consent page sends the browser."""
+    """Sign in, approve, and follow the redirect of the consent page."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     django.setup()
     from tests.support.oauth.browser import Browser

@@ -72,7 +72,7 @@ class Listener:
         return self._waiting.pop(0)
 
     async def _chunk(self) -> bytes | None:
-        # Reading goes on where waiting for it was given up.
+        # Reading continues where waiting for it timed out.
         if self._reading is None:
             self._reading = asyncio.ensure_future(anext(self._chunks, None))
         await asyncio.wait((self._reading,))
@@ -117,7 +117,7 @@ async def standing(site: Running, session: str) -> AsyncIterator[Listener]:
 
 
 async def hear_within(listener: Listener, tell: Any, limit_s: float) -> float:
-    """Tell again and again until it is heard; return the seconds that took."""
+    """Notify repeatedly until it is received; return the seconds that took."""
     begun = time.monotonic()
     while True:
         await tell()

@@ -50,7 +50,7 @@ class ThreadScope:
 
 
 class OpenAccess:
-    """Let everybody see and use everything."""
+    """Allow everything to everybody."""
 
     def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
         return ALL_VISIBLE
@@ -97,7 +97,7 @@ class NoKnownExceptions:
 
 
 class ProcessSealer:
-    """Seal with a key that lives and dies with the process."""
+    """Seal with a key of the process."""
 
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(32)
@@ -118,7 +118,7 @@ class ProcessSealer:
 
 
 class ProcessStates:
-    """Keep states in the process, `limit` of them at most; the oldest are forgotten first.
+    """Store states in the process, `limit` of them at most; the oldest are evicted first.
 
     One caller has at most a quarter of them, and of their bytes.
     """

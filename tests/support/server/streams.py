@@ -1,4 +1,4 @@
-"""A client of a session that reads streams as they come, and answers what it is asked."""
+"""A client of a session that reads streams and answers requests of the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_S = 10.0
 
 
 class LiveSink:
-    """Hands over what is sent while the exchange goes on; ids beside the messages."""
+    """Passes on what is sent during the exchange; event ids beside the messages."""
 
     def __init__(self) -> None:
         self.items: asyncio.Queue[tuple[str | None, dict[str, Any] | None]] = asyncio.Queue()
@@ -61,14 +61,14 @@ class Open:
         return body
 
     def leave(self) -> None:
-        """Go away, as a client whose connection breaks does."""
+        """Disconnect, as a client whose connection breaks does."""
         self.exchange.is_disconnected = True
         if self.exchange.cancels_on_disconnect:
             self.task.cancel()
 
 
 class StreamClient(WireClient):
-    """A `WireClient` that can look at an exchange while it lasts."""
+    """A `WireClient` that can inspect a running exchange."""
 
     def begin(
         self, method: str, params: Mapping[str, Any] | None = None, *, id: Any = "call"

@@ -44,7 +44,7 @@ class Sure:
 
 
 class Gate:
-    """What the tool `wait` waits for, and what became of it."""
+    """The events of the tool `wait`."""
 
     def __init__(self) -> None:
         self.may_go_on = asyncio.Event()
@@ -54,7 +54,7 @@ class Gate:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Ask again and again, as clients of tasks do, until something is so."""
+    """Poll, as clients of tasks do, until a condition is true."""
     async with asyncio.timeout(LIMIT_S):
         while not await is_so():  # noqa: ASYNC110 - there is nothing else to wait for
             await asyncio.sleep(0.005)
@@ -166,7 +166,7 @@ class Modern(StreamClient):
         return await self.raw("tasks/get", {"taskId": task_id})
 
     async def until(self, task_id: str, *statuses: str) -> dict[str, Any]:
-        """Look at a task until it is in one of some states."""
+        """Poll a task until it has one of some states."""
         task: dict[str, Any] = {}
 
         async def is_there() -> bool:
@@ -179,7 +179,7 @@ class Modern(StreamClient):
 
 
 class Legacy(StreamClient):
-    """A client that asks for tasks itself."""
+    """A client that requests tasks itself."""
 
     async def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         if not method.startswith("tasks/") and "task" not in (params or {}):

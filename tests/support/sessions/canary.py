@@ -1,4 +1,4 @@
-"""Two users with many clients at once, the same request ids, and a secret in all that each says and hears.
+"""Two users with many concurrent clients, equal request ids, and a secret in each message.
 
 Whatever a client is sent is looked through for secrets of the other user, and of other clients.
 """
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"canary-(\w+)-(\d+)-\d+")
 
 @dataclass(kw_only=True, slots=True)
 class Findings:
-    """What was looked through.
+    """The result of a run.
 
     Attributes:
         messages: how many came in all.
@@ -40,7 +40,7 @@ class Findings:
 
 
 async def run(cluster: Cluster, *, clients: int, rounds: int, steps: int = 2) -> Findings:
-    """Have the clients of both users talk all at once, each request to another process in turn.
+    """Run the clients of both users concurrently, with requests alternating between processes.
 
     Args:
         cluster: the processes.
@@ -60,7 +60,7 @@ async def _visit(
     cluster: Cluster, user: str, number: int, rounds: int, steps: int, findings: Findings
 ) -> None:
     async with connected(cluster, user=user, at=number) as client:
-        client.ids = itertools.count(1)  # the same ids as everybody else's
+        client.ids = itertools.count(1)  # the same ids for all clients
         await client.ask("resources/subscribe", {"uri": "counter://all"})
         await client.ask("resources/subscribe", {"uri": f"secret://canary-ann-{number}-0"})
         async with client.listen(at=number) as standing:

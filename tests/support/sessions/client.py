@@ -1,4 +1,4 @@
-"""A client of a session that is written by hand: each request goes to the process that a test names."""
+"""A handwritten client of a session: each request goes to the process that a test names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling"
 
 
 class Stream:
-    """The events of one response, as they come."""
+    """The events of one response, as they arrive."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
@@ -106,7 +106,7 @@ class Client:
     async def open(
         self, *, at: int = 0, capabilities: Mapping[str, Any] | None = None, is_ready: bool = True
     ) -> None:
-        """Shake hands; without an end to an earlier session."""
+        """Initialize, without ending an earlier session."""
         self.session_id = None
         params = {
             "protocolVersion": self.revision,
@@ -198,7 +198,7 @@ async def connected(
     cluster: Cluster, *, user: str | None = None, revision: str = "2025-11-25", at: int = 0
 ) -> AsyncIterator[Client]:
     """Yield a client with an open session."""
-    # Shorter than servers keep an idle connection, or a request could meet its end.
+    # Shorter than the keep-alive of servers, or a request could hit a closed connection.
     limits = httpx.Limits(keepalive_expiry=2.0)
     async with httpx.AsyncClient(timeout=LIMIT_S, limits=limits) as http:
         client = Client(cluster, http, user=user, revision=revision)

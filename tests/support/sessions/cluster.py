@@ -1,4 +1,4 @@
-"""Several processes that serve one site, each on a port of its own, so that a test picks who answers."""
+"""Several processes that serve one site on separate ports, so that a test picks the process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cluster:
         return [worker.port for worker in self.workers]
 
     def kill(self, at: int) -> None:
-        """End a process as a machine's end would: it sees nothing of it."""
+        """Kill a process without notice."""
         os.killpg(self.workers[at].process.pid, signal.SIGKILL)
         self.workers[at].process.wait()
 

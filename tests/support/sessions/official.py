@@ -1,4 +1,4 @@
-"""The official client on a site of several processes, with a say in who answers each request."""
+"""The official client on a site of several processes, with control over who answers each request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT_S = 20.0
 
 
 class InTurn(httpx2.AsyncHTTPTransport):
-    """Sends each request to the next process, and remembers where each went."""
+    """Sends each request to the next process, and records which."""
 
     def __init__(self, ports: list[int]) -> None:
         super().__init__()
@@ -41,12 +41,12 @@ class InTurn(httpx2.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
     def port_of(self, wanted: Callable[[str], bool]) -> int:
-        """Return where the last request went whose body is wanted."""
+        """Return the process of the last request with a matching body."""
         return next(port for _, body, port in reversed(self.sent) if wanted(body))
 
 
 class Person:
-    """Answers what a client is asked, and notes what it hears."""
+    """Answers server requests, and records notifications."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -79,7 +79,7 @@ class Person:
 async def official(
     cluster: Cluster, person: Person, *, user: str | None = None
 ) -> AsyncIterator[tuple[ClientSession, InTurn]]:
-    """Yield a session of the official client that shook hands, and the road of its requests."""
+    """Yield an initialized session of the official client, and the record of its requests."""
     road = InTurn(cluster.ports())
     headers = {"Authorization": f"Bearer {user}"} if user else {}
     async with (

@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut or frozen: a service that goes away, without touching the real one."""
+"""A TCP proxy that can be cut or frozen: simulates an outage of a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.sites import free_port
 
 
 class Proxy:
-    """Passes bytes on to a service, in a thread of its own, until it is told not to."""
+    """Forwards bytes to a service in its own thread, until it is stopped."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -39,11 +39,11 @@ class Proxy:
         self._run(self._cut())
 
     def freeze(self) -> None:
-        """Keep every connection, take further ones, and pass nothing on."""
+        """Keep every connection, accept further ones, and forward nothing."""
         self._loop.call_soon_threadsafe(self._flows.clear)
 
     def heal(self) -> None:
-        """Be there again."""
+        """End the outage."""
         self._run(self._heal())
 
     def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""What the processes of a site have in their database, as another program sees it."""
+"""The rows of a site in its database, as another program sees them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rows:
             return int(connection.execute(query, [f"%{user}"]).fetchone()[0])  # type: ignore[index]
 
     def streams_of(self, pid: int) -> int:
-        """Return how many open streams a process is noted with."""
+        """Return how many open streams are recorded for a process."""
         query = (
             "SELECT count(*) FROM django_mcp_stream s JOIN django_mcp_worker w"
             " ON w.id = s.worker_id WHERE w.pid = %s"
@@ -43,13 +43,13 @@ class Rows:
             return int(connection.execute(query, [pid]).fetchone()[0])  # type: ignore[index]
 
     def has_worker(self, pid: int) -> bool:
-        """Tell whether a process is noted."""
+        """Return whether a process is recorded."""
         query = "SELECT 1 FROM django_mcp_worker WHERE pid = %s"
         with connect(self.name) as connection:
             return connection.execute(query, [pid]).fetchone() is not None
 
     async def settled(self) -> dict[str, int]:
-        """Return the counts once nothing is written any more: rows go out in batches."""
+        """Return the counts once writing has finished: rows are written in batches."""
         async with asyncio.timeout(SETTLING_S):
             last = self.counts()
             while True:

@@ -1,4 +1,4 @@
-"""Settings for the snippets of README and docs: a default server on which nothing stands yet."""
+"""Settings for the snippets of README and docs: an empty default server."""
 
 from tests.settings import *  # noqa: F403  (a settings module is read by its names)
 

@@ -1,4 +1,4 @@
-"""A client that starts `manage.py mcp_stdio` and speaks to it line by line."""
+"""A client that starts `manage.py mcp_stdio` and exchanges lines with it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Process:
         return line
 
     def read_rest(self) -> list[dict[str, Any]]:
-        """Return what comes until the end of the output."""
+        """Return the messages until the end of the output."""
         found = []
         while (line := self.read_line()) is not None:
             found.append(json.loads(line))

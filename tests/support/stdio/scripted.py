@@ -19,7 +19,7 @@ NOBODY = object()
 
 
 class AnyStatus(int):
-    """Stands for the HTTP status, which a pipe does not have: equal to the one that HTTP has."""
+    """Replaces the HTTP status, which a pipe does not have: equal to any expected status."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, int)
@@ -34,7 +34,7 @@ class PipeOpen(Open):
 
 
 class PipeClient(StreamClient):
-    """Sends what the tests of HTTP send, line by line."""
+    """Sends the messages of the HTTP tests, line by line."""
 
     opened: list[PipeClient] = []
 
@@ -119,7 +119,7 @@ class PipeClient(StreamClient):
             return Reply(AnyStatus(200), encode(found))
         answered = self._expect(MARK)
         self._write(body)
-        # What has no answer is known to have none when the line behind it has one.
+        # A line without a response is recognized when the following line has one.
         self._write(encode({"jsonrpc": "2.0", "id": MARK, "method": "ping"}))
         await asyncio.wait_for(answered, LIMIT_S)
         unasked, self._unasked = self._unasked, []
@@ -138,7 +138,7 @@ class PipeClient(StreamClient):
             self._last_id += 1
             shake = message("initialize", params, revision=self.revision, id=self._last_id)
             await self.post(encode(shake), {})
-            # Else it is the test that says so.
+            # Otherwise the test does.
             if is_ready and not self.server.options.require_initialized:
                 await self.ready()
 
@@ -189,7 +189,7 @@ class PipeClient(StreamClient):
 
     @asynccontextmanager
     async def standing(self) -> AsyncIterator[Open]:
-        """Hear of what belongs to no call: the pipe is the session's stream."""
+        """Receive messages outside of calls: the pipe is the session's stream."""
         await self.open()
         ended = asyncio.get_running_loop().create_future()
         stream = PipeOpen(Exchange(), LiveSink(), asyncio.ensure_future(ended))
@@ -206,7 +206,7 @@ class PipeClient(StreamClient):
 
 
 async def close_all() -> None:
-    """Close what a test has opened, and see each pipe come to its end."""
+    """Close what a test has opened, and wait for the end of each pipe."""
     opened, PipeClient.opened = PipeClient.opened, []
     for client in opened:
         await client.close()

@@ -1,4 +1,4 @@
-"""The example shop, as clients of other makers start it over stdio."""
+"""The example shop, as third-party clients start it over stdio."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(CallRecord.objects.filter(name="export_orders", outcome="cancelled").count
 
 @dataclass(frozen=True)
 class Shop:
-    """A shop's database, an order in it, and the customer whose it is."""
+    """A shop's database, an order in it, and its customer."""
 
     database: Path
     number: str
@@ -61,11 +61,11 @@ class Shop:
         return environment(SHOP, self.extra)
 
     def count_cancelled(self) -> int:
-        """Return how many exports were given up, as the shop's record of calls has them."""
+        """Return how many exports were cancelled, according to the shop's record of calls."""
         return int(manage(SHOP, "shell", "-v", "0", "-c", COUNT, **self.extra).split()[-1])
 
     def wait_for_cancelled(self, count: int) -> None:
-        """Wait until so many exports were given up: calls are recorded a moment after they end."""
+        """Wait until so many exports were cancelled: calls are recorded a moment after they end."""
         until_s = time.monotonic() + LIMIT_S
         while self.count_cancelled() < count:
             assert time.monotonic() < until_s, "the export was not given up"

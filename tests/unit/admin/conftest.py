@@ -1,4 +1,4 @@
-"""Who looks at the admin's pages, and from where: what most of these tests begin with."""
+"""Users and clients of the admin's pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.admin.test_pages import HERE, client_of
 
 @pytest.fixture
 def here(db: None) -> Iterator[None]:
-    """Have requests answered by this process, with the site that the pages belong to."""
+    """Serve requests in this process, with the site that the pages belong to."""
     with HERE:
         yield
 

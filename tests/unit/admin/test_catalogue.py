@@ -1,4 +1,4 @@
-"""The catalogue: what is found in it, what it says of entries, and the form that a call is run again with."""
+"""The catalogue: its search, its entries, and the form to rerun a call."""
 
 from __future__ import annotations
 
@@ -47,15 +47,13 @@ def test_entries_are_found_by_name_and_description(admin: Client, server: MCPSer
     assert set(tools(admin, q="rase")) == {"erase"}
 
 
-def test_entries_say_what_they_are(admin: Client, server: MCPServer):
+def test_entries_show_their_kind_and_annotations(admin: Client, server: MCPServer):
     badges = {name: list(map(str, row["badges"])) for name, row in tools(admin).items()}
 
     assert badges == {"greet": ["read-only"], "erase": ["destructive", "task"]}
 
 
-def test_entries_show_the_calls_of_a_day_to_those_who_may_see_calls(
-    admin: Client, server: MCPServer
-):
+def test_entries_show_daily_calls_with_permission_to_view_calls(admin: Client, server: MCPServer):
     record_calls(server, 3)
     record_calls(server, 1, outcome="fault")
     assert tools(admin)["greet"]["calls"]["errors"] == 1
@@ -67,7 +65,7 @@ def test_entries_show_the_calls_of_a_day_to_those_who_may_see_calls(
     assert tools(client_of("viewer", "view_disabledentry"))["greet"]["calls"] is None
 
 
-def test_a_disabled_entry_says_who_disabled_it(admin: Client, server: MCPServer):
+def test_a_disabled_entry_shows_the_user_who_disabled_it(admin: Client, server: MCPServer):
     ada = get_user_model().objects.create_user("ada")
     DisabledEntry.objects.create(server="listed", kind="tools", key="greet", disabled_by=ada)
 
@@ -78,7 +76,7 @@ def test_a_disabled_entry_says_who_disabled_it(admin: Client, server: MCPServer)
         assert re.search(r"<small><bdi>ada</bdi>, ", page.content.decode())
 
 
-def test_a_call_is_run_again_with_what_was_kept(admin: Client, server: MCPServer):
+def test_a_recorded_call_is_rerun_with_its_stored_arguments(admin: Client, server: MCPServer):
     record_calls(server, 1)
     CallRecord.objects.update(arguments='{"name": "Ann"}')
     links = {
@@ -92,7 +90,7 @@ def test_a_call_is_run_again_with_what_was_kept(admin: Client, server: MCPServer
     assert blind.get(links["Run it again"]).context["form"]["values"] == {}
 
 
-def test_a_new_key_stands_in_the_configurations(admin: Client):
+def test_a_new_key_is_inserted_into_the_configurations(admin: Client):
     user = get_user_model().objects.get()
     data = {"name": "laptop", "user": user.username, "expires_at_0": "", "expires_at_1": ""}
     page = admin.post(url("apikey_add"), data)

@@ -107,9 +107,7 @@ def test_a_key_is_shown_once_and_works(root: Any, clerk: Any):
         ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at"),
     ],
 )
-def test_a_key_for_something_else_than_was_written_is_not_made(
-    root: Any, fields: dict[str, str], where: str
-):
+def test_a_key_with_invalid_fields_is_not_created(root: Any, fields: dict[str, str], where: str):
     page = add(signed_in(root), **{"user": "root", **fields})
 
     assert list(page.context["adminform"].errors) == [where]
@@ -131,7 +129,7 @@ def options_of(page: Any, name: str) -> set[str]:
     return {value for value, _ in form.fields[name].choices}
 
 
-def test_scopes_and_tools_are_chosen_from_what_one_may_use(root: Any, clerk: Any):
+def test_scopes_and_tools_are_limited_to_those_the_user_may_use(root: Any, clerk: Any):
     for user, is_offered in ((root, True), (clerk, False)):
         page = signed_in(user).get(reverse(ADD))
         assert {"look", "find"} <= options_of(page, "tools")
@@ -139,7 +137,7 @@ def test_scopes_and_tools_are_chosen_from_what_one_may_use(root: Any, clerk: Any
         assert {"a", "b", "c"} <= options_of(page, "scopes")
 
 
-def test_names_that_are_offered_no_more_are_kept(root: Any):
+def test_names_no_longer_offered_are_kept(root: Any):
     key, _ = APIKey.objects.issue(user=root, name="x", tools=[], scopes=["old"])
     APIKey.objects.update(tools="gone")
     client, where = signed_in(root), reverse(CHANGE, args=[key.pk])
@@ -152,7 +150,7 @@ def test_names_that_are_offered_no_more_are_kept(root: Any):
     assert (key.name, key.tools, key.scopes) == ("y", "gone look", "old")
 
 
-def test_tools_that_the_user_of_a_key_may_not_use_are_told(root: Any, clerk: Any):
+def test_tools_forbidden_to_the_user_of_a_key_are_reported(root: Any, clerk: Any):
     page = add(signed_in(root), user="clerk", tools=["look", "hidden"], is_restricted="on")
 
     [text] = [str(each) for each in page.context["messages"]]
@@ -194,7 +192,7 @@ def test_the_secret_is_in_no_message_cookie_or_log_entry(root: Any):
     assert secret not in client.get(reverse("admin:index")).content.decode()
 
 
-def test_staff_make_keys_for_themselves_only(root: Any, clerk: Any):
+def test_staff_create_keys_only_for_themselves(root: Any, clerk: Any):
     """A key acts with all rights of its user."""
     page = add(signed_in(clerk), user="root")
 
@@ -202,7 +200,7 @@ def test_staff_make_keys_for_themselves_only(root: Any, clerk: Any):
     assert admit(server(), bearer(key_on(page))).user == clerk
 
 
-def test_staff_see_their_own_keys_only(root: Any, clerk: Any):
+def test_staff_see_only_their_own_keys(root: Any, clerk: Any):
     key, _ = APIKey.objects.issue(user=root, name="the root's")
     client = signed_in(clerk)
 
@@ -213,7 +211,7 @@ def test_staff_see_their_own_keys_only(root: Any, clerk: Any):
     assert APIKey.objects.get().revoked_at is None
 
 
-def test_a_key_is_not_handed_on(root: Any, clerk: Any):
+def test_a_key_cannot_be_reassigned(root: Any, clerk: Any):
     key, _ = APIKey.objects.issue(user=root, name="x")
     fields = {"name": "renamed", "user": "clerk"}
 
@@ -223,7 +221,7 @@ def test_a_key_is_not_handed_on(root: Any, clerk: Any):
     assert (key.name, key.user) == ("renamed", root)
 
 
-def test_changing_a_key_leaves_its_secret(root: Any):
+def test_changing_a_key_keeps_its_secret(root: Any):
     key, text = APIKey.objects.issue(user=root, name="x")
 
     signed_in(root).post(reverse(CHANGE, args=[key.pk]), {"name": "y", "scopes": ["c"]})
@@ -248,7 +246,7 @@ def test_keys_are_revoked_together(root: Any):
     assert admit(server(), bearer(keys[2][1]))
 
 
-def test_the_connect_page_lists_ones_own_keys_that_work(root: Any, clerk: Any):
+def test_the_connect_page_lists_the_users_valid_keys(root: Any, clerk: Any):
     for user, name in ((root, "mine"), (root, "gone"), (clerk, "theirs")):
         APIKey.objects.issue(user=user, name=f"{name}<b>")
     APIKey.objects.filter(name="gone<b>").update(revoked_at=timezone.now())
@@ -261,7 +259,7 @@ def test_the_connect_page_lists_ones_own_keys_that_work(root: Any, clerk: Any):
 
 
 @override_settings(ROOT_URLCONF="tests.urls")
-def test_the_connect_page_has_a_place_for_a_key(clerk: Any, settings: Any):
+def test_the_connect_page_has_a_placeholder_for_a_key(clerk: Any, settings: Any):
     settings.DJANGO_MCP = {
         "SYNC_THREADS": 0,
         "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
@@ -291,14 +289,14 @@ def test_a_link_installs_the_configuration_in_a_client(root: Any, settings: Any)
     assert f'href="{escape(links["vscode"])}"' in page.content.decode()
 
 
-def test_a_name_is_not_taken_for_markup(root: Any):
+def test_a_key_name_is_escaped(root: Any):
     page = add(signed_in(root), user="root", name="<script>alert(1)</script>")
 
     assert b"<script>alert" not in page.content
     assert b"<script>alert" not in signed_in(root).get(reverse(LIST)).content
 
 
-def test_who_may_only_look_sees_invisible_characters_of_texts(clerk: Any):
+def test_view_permission_shows_escaped_characters(clerk: Any):
     clerk.user_permissions.set(Permission.objects.filter(codename="view_apikey"))
     key, _text = APIKey.objects.issue(user=clerk, name="a\u202eb", scopes=["c\u202ed"], tools=[])
     APIKey.objects.update(tools="e\u202ef")
@@ -308,7 +306,7 @@ def test_who_may_only_look_sees_invisible_characters_of_texts(clerk: Any):
     assert "\u202e" not in shown
 
 
-def test_it_speaks_german(root: Any):
+def test_the_page_is_translated_into_german(root: Any):
     client = signed_in(root)
     with translation.override("de"):
         page = client.post(

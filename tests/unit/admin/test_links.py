@@ -1,4 +1,4 @@
-"""Pages that lead to each other: the tabs, what belongs to a row, and what can be done to it."""
+"""Links between pages: the tabs, related objects of a row, and its actions."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def make_key() -> APIKey:
     return APIKey.objects.issue(user=get_user_model().objects.all()[0], name="laptop")[0]
 
 
-def test_the_apps_page_leads_to_all_pages(admin: Client):
+def test_the_app_index_links_to_all_pages(admin: Client):
     page = admin.get(reverse("admin:app_list", args=["django_mcp"])).content.decode()
 
     for name in ("live", "charts", "errors", "connect", "stream_changelist", "task_changelist"):
         assert f'href="{url(name)}"' in page
 
 
-def test_the_page_of_a_row_belongs_to_the_tab_of_its_list(admin: Client):
+def test_the_detail_page_highlights_the_tab_of_its_list(admin: Client):
     tabs = page_of(admin, make_session()).context["tabs"]
 
     assert [tab["url"] for tab in tabs if tab["is_here"]] == [url("session_changelist")]
 
 
-def test_a_session_leads_to_what_it_opened_and_called(admin: Client):
+def test_a_session_links_to_its_streams_and_calls(admin: Client):
     session, other = make_session(), make_session()
     for each in (session, other):
         make_stream(make_worker(), session=each)
@@ -55,7 +55,7 @@ def test_a_session_leads_to_what_it_opened_and_called(admin: Client):
         assert admin.get(address).context["cl"].result_count == 1
 
 
-def test_a_call_leads_to_its_tool_its_session_and_its_error(admin: Client):
+def test_a_call_links_to_its_tool_session_and_error(admin: Client):
     server = MCPServer("linked")
 
     @server.tool
@@ -76,7 +76,7 @@ def test_a_call_leads_to_its_tool_its_session_and_its_error(admin: Client):
     assert all(admin.get(address).status_code == 200 for _, address in links)
 
 
-def test_what_one_may_not_see_is_not_linked():
+def test_objects_without_view_permission_are_not_linked():
     session = make_session()
     links = page_of(client_of("clerk", "view_session", "view_stream"), session).context["links"]
 
@@ -87,7 +87,7 @@ def test_what_one_may_not_see_is_not_linked():
     ("make", "verb"),
     [(make_session, "End"), (make_task, "Cancel"), (make_key, "Revoke")],
 )
-def test_the_page_of_a_row_has_the_actions_of_the_list(admin: Client, make: Any, verb: str):
+def test_the_detail_page_has_the_actions_of_the_list(admin: Client, make: Any, verb: str):
     row = make()
     page = page_of(admin, row)
     [(name, label)] = page.context["acts"]
@@ -101,11 +101,11 @@ def test_the_page_of_a_row_has_the_actions_of_the_list(admin: Client, make: Any,
     )
 
 
-def test_what_is_over_has_no_actions(admin: Client):
+def test_finished_objects_have_no_actions(admin: Client):
     assert page_of(admin, make_task(status="completed")).context["acts"] == []
 
 
-def test_viewers_get_no_actions():
+def test_view_permission_shows_no_actions():
     session: Session = make_session()
 
     assert page_of(client_of("viewer", "view_session"), session).context["acts"] == []

@@ -1,4 +1,4 @@
-"""What of the lists is found by a user's name and by a server's."""
+"""Searching and filtering the lists by user and by server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found(client: Client, model: type[Model], **query: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("model", "make"), LISTS)
-def test_rows_are_found_by_the_start_of_their_users_name(
+def test_rows_are_found_by_username_prefix(
     admin: Client, model: type[Model], make: Callable[..., Any]
 ):
     users: Any = get_user_model().objects
@@ -57,7 +57,7 @@ def test_rows_are_found_by_the_start_of_their_users_name(
 
 
 @pytest.mark.parametrize(("model", "make"), LISTS)
-def test_rows_are_found_by_their_server_and_no_table_is_asked_which_there_are(
+def test_rows_are_filtered_by_server_without_a_distinct_query(
     admin: Client, model: type[Model], make: Callable[..., Any]
 ):
     server = MCPServer("filtered")
@@ -88,7 +88,7 @@ def test_rows_are_found_by_their_server_and_no_table_is_asked_which_there_are(
         (Task, "status__exact"),
     ],
 )
-def test_a_filter_by_what_no_database_takes_is_dropped(
+def test_a_filter_value_invalid_for_the_database_is_ignored(
     admin: Client, model: type[Model], name: str
 ):
     address = url(f"{model._meta.model_name}_changelist")
@@ -96,7 +96,7 @@ def test_a_filter_by_what_no_database_takes_is_dropped(
     assert admin.get(address, {name: "\0"}).headers["Location"] == f"{address}?e=1"
 
 
-def test_nobody_and_nothing_is_found_by_a_name_that_no_database_takes(admin: Client):
+def test_a_name_invalid_for_the_database_finds_nothing(admin: Client):
     page = admin.get(url("disabledentry_changelist"), {"user": "\0"})
     assert "There is no such user." in page.content.decode()
     server = MCPServer("switched").name
@@ -105,7 +105,7 @@ def test_nobody_and_nothing_is_found_by_a_name_that_no_database_takes(admin: Cli
 
 
 @pytest.mark.parametrize(("model", "make"), LISTS)
-def test_no_choice_of_a_list_is_counted_and_no_period_looked_for_row_by_row(
+def test_list_filters_run_no_counts_and_no_period_scans(
     admin: Client, model: type[Model], make: Callable[..., Any]
 ):
     make()

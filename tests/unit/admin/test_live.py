@@ -1,4 +1,4 @@
-"""The live page by request and response: what it shows, what it does, and to whom it does not."""
+"""The live page by request and response: its content, its actions, and its permissions."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def act(client: Client, name: str, row: Any, **more: str) -> Any:
     return client.post(url("live_act"), {"act": name, "id": pk, **more})
 
 
-# -- what is shown
+# -- content
 
 
-def test_what_is_connected_is_shown(admin: Client, worker: Worker):
+def test_connected_sessions_and_streams_are_shown(admin: Client, worker: Worker):
     user = get_user_model().objects.get()
     session = make_session(user=user, client_version="2")
     make_stream(worker, session=session, user=user, queued_events=3)
@@ -74,7 +74,7 @@ def test_what_is_connected_is_shown(admin: Client, worker: Worker):
     assert found["workers"][0]["is_alive"] is True
 
 
-def test_what_a_dead_worker_left_is_not_shown_as_open(admin: Client):
+def test_streams_of_a_dead_worker_are_not_shown_as_open(admin: Client):
     make_stream(make_worker(lease_s=-1))
     found = admin.get(url("live_data")).json()
 
@@ -82,7 +82,7 @@ def test_what_a_dead_worker_left_is_not_shown_as_open(admin: Client):
     assert found["workers"][0]["is_alive"] is False
 
 
-def test_what_a_session_that_expired_wanted_to_hear_of_does_not_count(admin: Client):
+def test_subscriptions_of_expired_sessions_are_not_counted(admin: Client):
     over = make_session()
     for session in (over, make_session()):
         Subscription.objects.create(session=session, uri="x:y", uri_digest=uuid.uuid4().hex)
@@ -91,7 +91,7 @@ def test_what_a_session_that_expired_wanted_to_hear_of_does_not_count(admin: Cli
     assert admin.get(url("live_data")).json()["counts"]["subscriptions"] == 1
 
 
-def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker):
+def test_hostile_names_are_truncated_and_escaped(admin: Client, worker: Worker):
     make_session(client_name=SCRIPT, client_version="9" * 50, principal_key="p" * 128)
 
     [shown] = admin.get(url("live_data")).json()["sessions"]
@@ -102,7 +102,7 @@ def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker
     assert "<script>alert" not in page
 
 
-def test_many_are_told_of_in_few_questions(admin: Client, worker: Worker):
+def test_many_rows_need_few_queries(admin: Client, worker: Worker):
     user = get_user_model().objects.get()
     now = timezone.now()
     Session.objects.bulk_create(
@@ -120,7 +120,7 @@ def test_many_are_told_of_in_few_questions(admin: Client, worker: Worker):
         for at in range(3)
     )
     make_calls("p1", 5, user=user)
-    # With the look at who is signed in.
+    # Including the query for the signed-in user.
     with CaptureQueriesContext(connection) as asked:
         found = admin.get(url("live_data")).json()
 
@@ -152,7 +152,7 @@ def make_calls(principal: str, count: int, user: Any = None) -> None:
     )
 
 
-def test_who_called_lately_is_told_with_the_number_of_calls(admin: Client):
+def test_recent_callers_are_shown_with_their_number_of_calls(admin: Client):
     make_calls("p1", 3, user=get_user_model().objects.get())
     make_calls("p2", 2)
     CallRecord.objects.filter(principal="p2").update(client_name="desktop")
@@ -166,7 +166,7 @@ def test_who_called_lately_is_told_with_the_number_of_calls(admin: Client):
     assert callers == {"boss": ("?", 3), "p2": ("desktop", 2)}
 
 
-def test_of_very_many_calls_only_the_newest_are_counted(admin: Client):
+def test_only_the_newest_calls_are_counted_on_large_tables(admin: Client):
     make_calls("long ago", 1)
     CallRecord.objects.update(started_at=timezone.now() - timedelta(minutes=1))
     make_calls("busy", NEWEST_CALLS + 10)
@@ -177,7 +177,7 @@ def test_of_very_many_calls_only_the_newest_are_counted(admin: Client):
     assert int(shown["calls"][:-1]) in range(NEWEST_CALLS, NEWEST_CALLS + 10)
 
 
-def test_nothing_is_counted_as_nothing(admin: Client):
+def test_empty_counts_are_shown_as_zero(admin: Client):
     Worker.objects.all().delete()
 
     counts = dict.fromkeys(("sessions", "streams", "subscriptions", "workers", "callers"), 0)
@@ -187,7 +187,7 @@ def test_nothing_is_counted_as_nothing(admin: Client):
 
 
 @pytest.mark.parametrize("name", ["session", "stream", "subscription"])
-def test_the_lists_open_with_few_questions_and_are_read_only(
+def test_the_lists_need_few_queries_and_are_read_only(
     admin: Client, worker: Worker, name: str, django_assert_max_num_queries: Any
 ):
     for _ in range(20):
@@ -201,13 +201,13 @@ def test_the_lists_open_with_few_questions_and_are_read_only(
 
 
 @pytest.mark.parametrize("name", ["live", "live_data", "live_feed"])
-def test_the_live_page_takes_a_permission(name: str):
+def test_the_live_page_requires_a_permission(name: str):
     assert client_of("clerk", "view_callrecord").get(url(name)).status_code == 403
     viewer = client_of("viewer", "view_session")
     assert viewer.get(url(name)).status_code in (200, 204)
 
 
-def test_who_may_see_sessions_only_sees_no_more(worker: Worker):
+def test_permission_to_view_sessions_shows_only_sessions(worker: Worker):
     make_stream(worker, session=make_session())
     viewer = client_of("viewer", "view_session")
 
@@ -217,7 +217,7 @@ def test_who_may_see_sessions_only_sees_no_more(worker: Worker):
     assert 'id="mcp-streams"' not in page
 
 
-def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client):
+def test_requests_in_flight_are_summed_over_live_workers(admin: Client):
     user = get_user_model().objects.get()
     session = make_session()
     Worker.objects.all().delete()
@@ -243,7 +243,7 @@ def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client)
     assert threads == ["", "32/32, 5 waiting", "32/32, 5 waiting"]
 
 
-def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
+def test_the_feed_sends_the_current_state(admin: Client, worker: Worker):
     make_session()
 
     async def first_event() -> tuple[Any, bytes]:
@@ -261,17 +261,17 @@ def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
 
 
 @pytest.mark.parametrize(("rate", "is_said"), [(False, True), (0.1, False)])
-def test_it_is_said_why_there_are_no_callers(admin: Client, rate: float, is_said: bool):
+def test_the_page_explains_why_no_callers_are_shown(admin: Client, rate: float, is_said: bool):
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True, "RECORD_CALLS": rate}):
         assert (b"RECORD_CALLS" in admin.get(url("live")).content) is is_said
         viewer = client_of("viewer", "view_session")
         assert b"RECORD_CALLS" not in viewer.get(url("live")).content
 
 
-# -- what is done
+# -- actions
 
 
-def test_a_session_is_ended_and_that_is_noted(admin: Client):
+def test_ending_a_session_is_logged(admin: Client):
     session = make_session()
 
     assert act(admin, "end", session).json() == {"done": "The session is ended."}
@@ -281,7 +281,7 @@ def test_a_session_is_ended_and_that_is_noted(admin: Client):
     assert LogEntry.objects.count() == 1
 
 
-def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
+def test_closing_a_stream_is_logged(admin: Client, worker: Worker):
     stream = make_stream(worker)
 
     assert act(admin, "close", stream).status_code == 200
@@ -291,8 +291,8 @@ def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
     assert act(admin, "close", stream).json() == {"done": "It no longer exists."}
 
 
-def test_the_stream_of_a_call_is_not_closed_under_it(admin: Client, worker: Worker):
-    """Else whoever resumes the call would be told that it was lost."""
+def test_the_stream_of_a_running_call_is_not_closed(admin: Client, worker: Worker):
+    """Otherwise a client that resumes the call would get an error that it was lost."""
     stream = make_stream(worker, session=make_session(), kind="call")
 
     assert act(admin, "close", stream).status_code == 400
@@ -310,7 +310,7 @@ def test_an_api_key_is_revoked_with_its_session(admin: Client):
     assert not Session.objects.exists()
 
 
-def test_what_a_client_without_a_session_came_with_is_revoked(admin: Client, worker: Worker):
+def test_credentials_of_a_client_without_a_session_are_revoked(admin: Client, worker: Worker):
     user = get_user_model().objects.get()
     key, _text = APIKey.objects.issue(user=user, name="k")
     opened = make_key("api-key", user.pk, f"mcp_{key.prefix}")
@@ -330,7 +330,7 @@ def test_what_a_client_without_a_session_came_with_is_revoked(admin: Client, wor
 
 
 @pytest.mark.parametrize("name", ["revoke", "cut"])
-def test_it_is_said_of_what_was_revoked_already_and_it_ends(
+def test_already_revoked_credentials_are_reported_and_sessions_end(
     admin: Client, worker: Worker, name: str
 ):
     user = get_user_model().objects.get()
@@ -346,14 +346,14 @@ def test_it_is_said_of_what_was_revoked_already_and_it_ends(
 @pytest.mark.parametrize(
     "key", ["", "session:1", "jwt:1:x", "api-key:1", "api-key:1:mcp_x", "%:::"]
 )
-def test_what_cannot_be_revoked_is_left_alone(admin: Client, key: str):
+def test_credentials_that_cannot_be_revoked_are_left_alone(admin: Client, key: str):
     session = make_session(principal_key=key)
 
     assert act(admin, "revoke", session).status_code == 400
     assert Session.objects.exists()
 
 
-def test_acting_takes_the_permission_a_post_and_the_token(worker: Worker):
+def test_actions_require_permission_post_and_csrf_token(worker: Worker):
     session, stream = make_session(), make_stream(worker)
     viewer = client_of("viewer", "view_session", "view_stream", "change_apikey")
     for name, row in (("end", session), ("revoke", session), ("close", stream), ("ping", stream)):
@@ -372,7 +372,7 @@ def test_acting_takes_the_permission_a_post_and_the_token(worker: Worker):
     ("name", "pk"),
     [("end", "x"), ("explode", "0" * 32), ("", ""), ("end", "0" * 31 + "\x00")],
 )
-def test_what_is_no_action_is_refused(admin: Client, name: str, pk: str):
+def test_an_unknown_action_is_rejected(admin: Client, name: str, pk: str):
     assert act(admin, name, pk).status_code == 400
 
 
@@ -383,11 +383,13 @@ def test_an_empty_message_is_not_sent(admin: Client, worker: Worker):
 
 
 @pytest.mark.parametrize("name", ["ping", "log"])
-def test_a_stream_without_a_session_can_only_be_closed(admin: Client, worker: Worker, name: str):
+def test_a_stream_without_a_session_only_has_the_close_action(
+    admin: Client, worker: Worker, name: str
+):
     assert act(admin, name, make_stream(worker), text="x").status_code == 400
 
 
-def test_a_client_that_is_not_there_does_not_answer(admin: Client, worker: Worker):
+def test_pinging_a_missing_client_reports_no_answer(admin: Client, worker: Worker):
     stream = make_stream(worker, session=make_session())
 
     assert act(admin, "ping", stream).json() == {"done": "The client does not answer."}
@@ -397,7 +399,7 @@ def test_a_client_that_is_not_there_does_not_answer(admin: Client, worker: Worke
 
 
 @override_settings(ROOT_URLCONF="tests.urls")
-def test_the_connect_page_has_ready_configuration():
+def test_the_connect_page_shows_configurations_ready_to_copy():
     page = client_of("clerk").get(url("connect"))
 
     [first, *_rest] = page.context["endpoints"]
@@ -438,7 +440,7 @@ def test_each_table_has_pages(admin: Client):
     assert len({row["id"] for page in pages for row in page["sessions"]}) == PER_PAGE + 2
 
 
-def test_only_what_changed_is_sent():
+def test_only_changed_rows_are_sent():
     rows = [{"id": str(at), "calls": 1} for at in range(3)]
     before = {"at": 1, "counts": {}, "callers": rows, "workers": rows}
     after = {"at": 2, "counts": {}, "callers": [{"id": "2", "calls": 2}, rows[0]], "workers": rows}
@@ -450,7 +452,7 @@ def test_only_what_changed_is_sent():
     }
 
 
-def test_of_a_changed_row_only_the_changed_values_are_sent():
+def test_only_the_changed_values_of_a_row_are_sent():
     before = {"at": 1, "counts": {}, "workers": [{"id": "a", "name": "host:1", "running": 1}]}
     rows = [{"id": "a", "name": "host:1", "running": 2}, {"id": "b", "name": "host:2"}]
 
@@ -458,7 +460,7 @@ def test_of_a_changed_row_only_the_changed_values_are_sent():
     assert sent["workers"] == {"order": ["a", "b"], "rows": [{"id": "a", "running": 2}, rows[1]]}
 
 
-def test_to_revoke_is_offered_where_something_can_be_revoked(admin: Client):
+def test_revoke_is_offered_only_for_revocable_credentials(admin: Client):
     make_session(principal_key=make_key("api-key", 1, "mcp_x"), client_name="keyed")
     make_session(principal_key="session:1", client_name="other")
 
@@ -468,5 +470,5 @@ def test_to_revoke_is_offered_where_something_can_be_revoked(admin: Client):
     }
 
 
-def test_an_odd_query_is_no_error():
+def test_an_invalid_query_string_is_ignored():
     assert Look.of({"sessions": "9" * 50, "worker": "x"}).worker is None

@@ -1,4 +1,4 @@
-"""The lists of sessions and streams: what their actions end, and of what they leave a note."""
+"""The lists of sessions and streams: what their actions end, and what they log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def do(client: Client, action: str, *rows: Model) -> str:
     return told
 
 
-def test_selected_sessions_are_ended_and_that_is_noted(admin: Client):
+def test_ending_selected_sessions_is_logged(admin: Client):
     kept, *ended = (make_session() for _ in range(3))
     make_stream(make_worker(), session=ended[0])
 
@@ -49,7 +49,7 @@ def test_selected_sessions_are_ended_and_that_is_noted(admin: Client):
     assert all(message.startswith("The session is ended.") for _pk, message in noted)
 
 
-def test_selected_streams_are_closed_but_those_of_calls(admin: Client):
+def test_selected_streams_are_closed_except_those_of_calls(admin: Client):
     worker = make_worker()
     call = make_stream(worker, session=make_session(), kind="call")
     told = do(admin, "close_selected", call, make_stream(worker))
@@ -71,7 +71,7 @@ def make_open_stream() -> Stream:
         ("close_selected", make_open_stream, "end_stream"),
     ],
 )
-def test_ending_takes_the_permission(action: str, make: Any, more: str):
+def test_ending_requires_the_permission(action: str, make: Any, more: str):
     row = make()
     viewing = f"view_{row._meta.model_name}"
     do(client_of("viewer", viewing), action, row)
@@ -84,7 +84,7 @@ def test_ending_takes_the_permission(action: str, make: Any, more: str):
 @pytest.mark.parametrize(
     ("action", "make"), [("end_selected", make_session), ("close_selected", make_open_stream)]
 )
-def test_of_single_ones_those_are_ended_that_one_may_end(action: str, make: Any, settings: Any):
+def test_only_sessions_with_object_permission_are_ended(action: str, make: Any, settings: Any):
     settings.AUTHENTICATION_BACKENDS = BACKENDS
     mine, seen, hidden = (make() for _ in range(3))
     for name, row in (("view", mine), ("end", mine), ("view", seen), ("end", hidden)):
@@ -96,7 +96,7 @@ def test_of_single_ones_those_are_ended_that_one_may_end(action: str, make: Any,
 
 
 @pytest.mark.parametrize(("action", "name"), [("revoke", "session"), ("cut", "stream")])
-def test_the_history_says_whose_it_was_and_the_key_has_an_entry_of_its_own(
+def test_the_history_names_the_user_and_the_key_has_its_own_entry(
     admin: Client, action: str, name: str
 ):
     ada = get_user_model().objects.create_user("ada")
@@ -119,7 +119,7 @@ def test_the_history_says_whose_it_was_and_the_key_has_an_entry_of_its_own(
     assert of_key.object_repr == str(key)
 
 
-def test_the_history_of_what_was_nobodys(admin: Client):
+def test_the_history_of_an_anonymous_session(admin: Client):
     act(admin, "end", make_session(client_name=""))
 
     assert LogEntry.objects.get().change_message.endswith("User: -; client: -; principal: -.")
@@ -128,7 +128,7 @@ def test_the_history_of_what_was_nobodys(admin: Client):
 @pytest.mark.parametrize(
     "name", ["live_act", "try", "session_changelist", "stream_changelist", "task_changelist"]
 )
-def test_what_servers_do_does_not_wait_for_the_end_of_the_requests_transaction(name: str):
+def test_action_views_are_exempt_from_atomic_requests(name: str):
     view: Any = resolve(url(name)).func
 
     assert set(connections) <= view._non_atomic_requests
@@ -151,7 +151,7 @@ def ask_to_end_all(client: Client, *rows: Session) -> Any:
     return client.post(url("session_changelist"), data)
 
 
-def test_ending_asks_first(admin: Client):
+def test_ending_asks_for_confirmation(admin: Client):
     rows = [make_session() for _ in range(3)]
     page = ask_to_end_all(admin, *rows)
 
@@ -161,7 +161,7 @@ def test_ending_asks_first(admin: Client):
     assert not Session.objects.exists()
 
 
-def test_many_sessions_are_ended_a_batch_with_each_request(admin: Client, monkeypatch: Any):
+def test_many_sessions_are_ended_one_batch_per_request(admin: Client, monkeypatch: Any):
     monkeypatch.setattr(VisibleList.act_in_steps, "__kwdefaults__", {"at_once": 2})
     rows = [make_session() for _ in range(5)]
     page = ask_to_end_all(admin, *rows)
@@ -177,7 +177,7 @@ def test_many_sessions_are_ended_a_batch_with_each_request(admin: Client, monkey
     assert "5 sessions were ended." in admin.get(page.url).content.decode()
 
 
-def test_a_batch_of_sessions_is_ended_in_one_go(admin: Client):
+def test_a_batch_of_sessions_is_ended_at_once(admin: Client):
     def count(rows: int) -> int:
         made = [make_session(user=get_user_model().objects.get()) for _ in range(rows)]
         page = ask_to_end_all(admin, *made)

@@ -1,4 +1,4 @@
-"""What a backend gives permissions for one by one: who sees and ends those, and no others."""
+"""Object permissions of a backend: only permitted objects are shown and ended."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ KINDS: list[tuple[type[Model], Callable[[], Model]]] = [
 
 
 @pytest.mark.parametrize(("model", "make"), KINDS)
-def test_a_list_has_the_rows_that_one_may_see(model: type[Model], make: Callable[[], Model]):
+def test_the_changelist_has_the_rows_the_user_may_view(
+    model: type[Model], make: Callable[[], Model]
+):
     rows = [make() for _ in range(3)]
     name = model._meta.model_name
     clerk = client_of("clerk")
@@ -91,7 +93,7 @@ def test_a_list_has_the_rows_that_one_may_see(model: type[Model], make: Callable
     assert [row.pk for row in page.context["cl"].result_list] == [rows[1].pk]
     assert f"/{name}/" in clerk.get(reverse("admin:index")).content.decode()
     assert change(clerk, rows[1]) == 200
-    # As it is for what is not there.
+    # As for a missing object.
     assert change(clerk, rows[2]) == 302
 
 
@@ -102,9 +104,7 @@ def change(client: Client, row: Model) -> int:
 
 
 @pytest.mark.parametrize(("model", "make"), KINDS)
-def test_whoever_may_see_all_is_not_asked_about_one_by_one(
-    model: type[Model], make: Callable[[], Model]
-):
+def test_a_model_permission_skips_object_checks(model: type[Model], make: Callable[[], Model]):
     for _ in range(3):
         make()
     boss = client_of("boss", is_superuser=True)
@@ -114,7 +114,7 @@ def test_whoever_may_see_all_is_not_asked_about_one_by_one(
     assert ASKED == []
 
 
-def test_the_live_page_shows_what_one_may_see_and_what_of_that_one_may_end():
+def test_the_live_page_applies_object_permissions_to_rows_and_actions():
     worker = make_worker()
     seen, ended, hidden = (make_session() for _ in range(3))
     stream = make_stream(worker, session=seen)
@@ -135,13 +135,13 @@ def test_the_live_page_shows_what_one_may_see_and_what_of_that_one_may_end():
     assert clerk.get(url("live")).status_code == 200
 
 
-def test_who_may_see_nothing_that_is_connected_gets_no_live_page():
+def test_the_live_page_requires_a_view_permission():
     make_session()
 
     assert client_of("clerk").get(url("live")).status_code == 403
 
 
-def test_what_one_may_end_is_ended_and_the_rest_looks_as_if_it_were_not_there():
+def test_ending_without_object_permission_looks_like_a_missing_object():
     mine, seen, hidden = (make_session() for _ in range(3))
     for action, row in (("view", mine), ("end", mine), ("view", seen), ("end", hidden)):
         grant(action, row)
@@ -154,7 +154,7 @@ def test_what_one_may_end_is_ended_and_the_rest_looks_as_if_it_were_not_there():
     assert set(Session.objects.all()) == {seen, hidden}
 
 
-def test_a_stream_that_one_may_end_is_closed():
+def test_a_stream_is_closed_with_object_permission():
     worker = make_worker()
     mine, other = make_stream(worker), make_stream(worker)
     for action in ("view", "end"):
@@ -166,7 +166,7 @@ def test_a_stream_that_one_may_end_is_closed():
     assert list(Stream.objects.all()) == [other]
 
 
-def test_tasks_that_one_may_change_are_cancelled():
+def test_tasks_are_cancelled_with_object_permission():
     mine, other = make_task(), make_task()
     grant("view", mine)
     grant("view", other)
@@ -177,7 +177,7 @@ def test_tasks_that_one_may_change_are_cancelled():
     assert Task.objects.get(pk=other.pk).status == "working"
 
 
-def test_keys_that_one_may_change_are_revoked():
+def test_keys_are_revoked_with_object_permission():
     mine, other = make_key(), make_key()
     for action, key in (("view", mine), ("change", mine), ("view", other)):
         grant(action, key)
@@ -189,7 +189,7 @@ def test_keys_that_one_may_change_are_revoked():
 
 
 @pytest.mark.parametrize(("name", "buttons"), [("revoke", "end revoke"), ("cut", "close cut")])
-def test_the_live_page_revokes_the_keys_that_their_list_would(name: str, buttons: str):
+def test_the_live_page_and_the_changelist_can_revoke_the_same_keys(name: str, buttons: str):
     key = make_key()
     opened = {
         "principal_key": make_principal_key("api-key", key.user_id, f"mcp_{key.prefix}"),
@@ -211,7 +211,7 @@ def test_the_live_page_revokes_the_keys_that_their_list_would(name: str, buttons
     assert key.revoked_at is not None
 
 
-def test_a_user_who_is_connected_can_be_deleted_in_the_admin():
+def test_a_connected_user_can_be_deleted_in_the_admin():
     user = get_user_model().objects.create_user("leaver")
     session = make_session(user=user)
     make_stream(make_worker(), session=session, user=user)
@@ -225,11 +225,11 @@ def test_a_user_who_is_connected_can_be_deleted_in_the_admin():
     assert not get_user_model().objects.filter(username="leaver").exists()
     assert Worker.objects.exists()
     assert not Session.objects.exists()
-    # What they did is still known, and not by whom.
+    # Their calls are still recorded, without the user.
     assert CallRecord.objects.get().user_id is None
 
 
-def test_to_see_the_key_of_another_is_not_to_change_revoke_or_delete_it():
+def test_viewing_anothers_key_does_not_allow_changing_it():
     clerk = client_of("clerk", "view_apikey", "change_apikey", "delete_apikey")
     shared = make_key()
     grant("view", shared)
@@ -256,7 +256,7 @@ def test_to_see_the_key_of_another_is_not_to_change_revoke_or_delete_it():
     assert not APIKey.objects.exists()
 
 
-def test_ones_own_keys_are_ones_own_to_change_revoke_and_delete():
+def test_users_can_change_revoke_and_delete_their_own_keys():
     clerk = client_of("clerk", "view_apikey", "change_apikey", "delete_apikey")
     own, _text = APIKey.objects.issue(
         user=get_user_model().objects.get(username="clerk"), name="k", tools=[]
@@ -277,7 +277,7 @@ def revoke_keys(client: Client, *keys: APIKey) -> None:
     client.post(url("apikey_changelist"), data)
 
 
-def test_whoever_may_delete_users_and_keys_deletes_a_user_with_keys():
+def test_a_user_with_keys_can_be_deleted_with_both_permissions():
     make_key()
     manager = client_of("manager", "view_user", "delete_user", "delete_apikey")
     owner = get_user_model().objects.get(username="owner")

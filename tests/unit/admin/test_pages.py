@@ -1,4 +1,4 @@
-"""The admin's pages by request and response: who may do what, and what is refused."""
+"""The admin's pages by request and response: permissions and rejections."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def lines(response: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "name", ["disabledentry_changelist", "callrecord_changelist", "charts", "charts_data"]
 )
-def test_the_pages_open_in_any_admin_site(admin: Client, name: str, site: str):
+def test_the_pages_work_in_any_admin_site(admin: Client, name: str, site: str):
     assert admin.get(url(name, site)).status_code == 200
 
 
-def test_the_connect_page_leaves_the_keys_out_where_the_site_has_none(admin: Client):
+def test_the_connect_page_omits_keys_without_api_key_authentication(admin: Client):
     APIKey.objects.issue(user=get_user_model().objects.get(), name="laptop")
 
     assert "laptop" in admin.get(url("connect")).content.decode()
@@ -117,7 +117,7 @@ def test_the_connect_page_leaves_the_keys_out_where_the_site_has_none(admin: Cli
 
 
 @pytest.mark.parametrize("name", ["disabledentry_changelist", "charts", "charts_data", "entry"])
-def test_the_pages_are_closed_to_staff_without_the_permission(name: str, server: MCPServer):
+def test_staff_without_permission_cannot_open_the_pages(name: str, server: MCPServer):
     response = client_of("clerk").get(
         url(name), {"server": "tried", "kind": "tools", "key": "greet"}
     )
@@ -125,7 +125,7 @@ def test_the_pages_are_closed_to_staff_without_the_permission(name: str, server:
     assert response.status_code == 403
 
 
-def test_the_pages_send_strangers_to_sign_in():
+def test_anonymous_users_are_redirected_to_login():
     assert Client().get(url("charts")).status_code == 302
 
 
@@ -146,9 +146,7 @@ def test_an_entry_is_disabled_and_enabled(
     ]
 
 
-def test_after_a_switch_one_looks_as_the_same_user_at_the_same_revision(
-    admin: Client, server: MCPServer
-):
+def test_toggling_an_entry_keeps_the_selected_user_and_revision(admin: Client, server: MCPServer):
     get_user_model().objects.create_user("guest")
     looked = {"server": "tried", "user": "guest", "revision": REVISIONS[0].name}
     data = {"server": "tried", "kind": "tools", "key": "greet"}
@@ -164,14 +162,14 @@ def test_after_a_switch_one_looks_as_the_same_user_at_the_same_revision(
     ("changed", "status"),
     [({"key": "nothing"}, 404), ({"server": "nothing"}, 404), ({"kind": "__class__"}, 404)],
 )
-def test_what_is_not_there_is_not_disabled(
+def test_a_missing_entry_cannot_be_disabled(
     admin: Client, server: MCPServer, changed: dict[str, str], status: int
 ):
     assert switch(admin, "off", **changed) == status
     assert not DisabledEntry.objects.exists()
 
 
-def test_disabling_takes_the_permission_a_post_and_the_token(server: MCPServer):
+def test_disabling_requires_permission_post_and_csrf_token(server: MCPServer):
     viewer = client_of("viewer", "view_disabledentry")
     assert switch(viewer, "off") == 403
     boss = client_of("boss2", is_superuser=True)
@@ -182,7 +180,7 @@ def test_disabling_takes_the_permission_a_post_and_the_token(server: MCPServer):
     assert not DisabledEntry.objects.exists()
 
 
-def test_the_catalogue_shows_what_another_user_would_see(admin: Client, server: MCPServer):
+def test_the_catalogue_can_be_viewed_as_another_user(admin: Client, server: MCPServer):
     client_of("clerk", "view_order")
     users: Any = get_user_model().objects
     users.create_user("guest")
@@ -200,7 +198,7 @@ def test_the_catalogue_shows_what_another_user_would_see(admin: Client, server: 
     }
 
 
-def test_nobody_looks_through_others_eyes_without_seeing_users(server: MCPServer):
+def test_viewing_as_another_user_requires_the_view_user_permission(server: MCPServer):
     get_user_model().objects.create_user("guest")
     page = client_of("viewer", "view_disabledentry").get(
         url("disabledentry_changelist"), {"server": "tried", "user": "guest"}
@@ -209,7 +207,7 @@ def test_nobody_looks_through_others_eyes_without_seeing_users(server: MCPServer
     assert page.context["viewer"].username == "viewer"
 
 
-def test_a_disabled_entry_that_is_gone_can_be_cleared_away(admin: Client, server: MCPServer):
+def test_a_disabled_entry_that_no_longer_exists_can_be_removed(admin: Client, server: MCPServer):
     DisabledEntry.objects.create(server="tried", kind="tools", key=SCRIPT)
     page = admin.get(url("disabledentry_changelist"), {"server": "tried"})
     assert SCRIPT not in page.content.decode()
@@ -219,7 +217,7 @@ def test_a_disabled_entry_that_is_gone_can_be_cleared_away(admin: Client, server
     assert not DisabledEntry.objects.exists()
 
 
-def test_trying_shows_what_goes_over_the_wire(admin: Client, server: MCPServer):
+def test_trying_an_entry_shows_the_messages_sent_and_received(admin: Client, server: MCPServer):
     sent, answer = lines(try_it(admin, arguments={"name": "Ann"}))
 
     assert (sent["at"], answer["at"]) == ("sent", "answer")
@@ -230,9 +228,7 @@ def test_trying_shows_what_goes_over_the_wire(admin: Client, server: MCPServer):
     assert LogEntry.objects.get().object_repr == "greet"
 
 
-def test_the_page_sets_neither_a_task_nor_the_metadata_of_a_request(
-    admin: Client, server: MCPServer
-):
+def test_the_page_cannot_set_task_or_meta_of_a_request(admin: Client, server: MCPServer):
     params = {"name": "greet", "arguments": {"name": "Ann"}, "task": {}, "_meta": {"mine": 1}}
     sent, _answer = lines(try_it(admin, params=params))
     request = decode(sent["text"])
@@ -242,9 +238,7 @@ def test_the_page_sets_neither_a_task_nor_the_metadata_of_a_request(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_trying_speaks_the_revision_that_was_chosen(
-    admin: Client, server: MCPServer, revision: Revision
-):
+def test_trying_uses_the_selected_revision(admin: Client, server: MCPServer, revision: Revision):
     _sent, answer = lines(try_it(admin, key="which", revision=revision.name))
     result = decode(answer["text"])["result"]
     assert decode(result["content"][0]["text"]) == {"revision": revision.name}
@@ -253,13 +247,13 @@ def test_trying_speaks_the_revision_that_was_chosen(
     assert page.context["form"]["revision"] == revision.name
 
 
-def test_without_a_known_revision_the_newest_is_spoken(admin: Client, server: MCPServer):
+def test_an_unknown_revision_falls_back_to_the_newest(admin: Client, server: MCPServer):
     sent, _answer = lines(try_it(admin, revision="1999-01-01"))
 
     assert REVISIONS[-1].name in sent["text"]
 
 
-def test_trying_has_the_rights_of_who_tries(server: MCPServer):
+def test_trying_uses_the_permissions_of_the_current_user(server: MCPServer):
     clerk = client_of("clerk", "view_disabledentry", "try_entry")
 
     [_, answer] = lines(try_it(clerk, key="secret"))
@@ -267,7 +261,7 @@ def test_trying_has_the_rights_of_who_tries(server: MCPServer):
 
 
 @pytest.mark.parametrize("permissions", [(), ("view_disabledentry",), ("try_entry",)])
-def test_trying_takes_both_permissions(permissions: tuple[str, ...], server: MCPServer):
+def test_trying_requires_both_permissions(permissions: tuple[str, ...], server: MCPServer):
     assert try_it(client_of("clerk", *permissions)).status_code == 403
 
 
@@ -281,7 +275,7 @@ def test_trying_takes_both_permissions(permissions: tuple[str, ...], server: MCP
      (b'{"server": "tried", "method": "resources/subscribe", "params": {"": "x", "uri": "y://1"}}', 400),
      (b'{"server": "nothing", "method": "tools/call", "params": {"name": "x"}}', 404)],
 )  # fmt: skip
-def test_what_is_no_call_is_refused(admin: Client, server: MCPServer, body: bytes, status: int):
+def test_an_invalid_call_is_rejected(admin: Client, server: MCPServer, body: bytes, status: int):
     response = admin.post(url("try"), body, content_type="application/json")
 
     assert response.status_code == status
@@ -312,7 +306,7 @@ def make_calls(count: int, **values: Any) -> None:
     )
 
 
-def test_the_list_of_calls_asks_few_questions(admin: Client, django_assert_max_num_queries: Any):
+def test_the_list_of_calls_needs_few_queries(admin: Client, django_assert_max_num_queries: Any):
     user = get_user_model().objects.get()
     make_calls(200, user=user)
     with django_assert_max_num_queries(14):
@@ -333,7 +327,7 @@ def test_the_list_of_calls_never_counts_the_whole_table(admin: Client):
     assert len(cuts) == len(counts) == 2
 
 
-def test_the_list_looks_at_the_newest_calls_of_what_an_index_selects(admin: Client):
+def test_the_list_reads_the_newest_calls_selected_by_an_index(admin: Client):
     old = datetime.now(UTC) - timedelta(days=40)
     make_calls(1, name="old", client_name="desk", reference="0123456789ab", session="5" * 32)
     CallRecord.objects.update(started_at=old)
@@ -353,7 +347,7 @@ def test_the_list_looks_at_the_newest_calls_of_what_an_index_selects(admin: Clie
     assert look(p="1") == (True, LISTED_AT_MOST + 1, True)
     assert look(client="desk") == (True, 0, True)
     assert look(q="desk") == (True, 0, True)
-    # The export leaves nothing out.
+    # The export contains everything.
     exported: Any = admin.get(url("calls_export"), {"client": "desk"})
     assert b"0123456789ab" in b"".join(exported.streaming_content)
     for query in ({"name": "old"}, {"q": "0123456789ab"}, {"q": "5" * 32}, {"session": "5" * 32}):
@@ -395,11 +389,11 @@ def test_calls_are_read_only(admin: Client):
     assert SCRIPT not in admin.get(page).content.decode()
 
 
-def test_it_is_said_when_nothing_is_recorded(admin: Client):
+def test_the_page_says_when_recording_is_off(admin: Client):
     assert b"RECORD_CALLS" in admin.get(url("charts")).content
     assert b"RECORD_CALLS" in admin.get(url("callrecord_changelist")).content
 
 
-def test_texts_are_made_inert():
+def test_texts_are_escaped():
     assert inert("a\u202eb\x00\n") == "a\\u202eb\\u0000\n"
     assert inert("x" * 30, 10) == "x" * 10 + "… (+20)"

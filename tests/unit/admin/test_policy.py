@@ -1,4 +1,4 @@
-"""The Content-Security-Policy of the admin's pages: ours where the site has none, and never instead of its own."""
+"""The Content-Security-Policy of the admin's pages: set if the site has none, and never replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES = (
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_of_a_site_without_a_policy_forbids_scripts_from_elsewhere(admin: Client, page: str):
+def test_a_site_without_a_policy_gets_one_that_forbids_foreign_scripts(admin: Client, page: str):
     found = policy_of(admin.get(url(page)))
 
     assert "default-src 'none'; script-src 'self'; style-src 'self';" in found
@@ -34,7 +34,7 @@ def test_a_page_of_a_site_without_a_policy_forbids_scripts_from_elsewhere(admin:
     assert "base-uri 'none'" in found
 
 
-def test_the_policy_of_the_sites_middleware_stands(admin: Client):
+def test_the_policy_set_by_site_middleware_is_kept(admin: Client):
     with override_settings(
         MIDDLEWARE=["tests.support.policies.CSPMiddleware", *settings.MIDDLEWARE]
     ):
@@ -51,7 +51,7 @@ def test_static_files_may_come_from_their_own_host(admin: Client):
     )
 
 
-def test_an_admin_with_templates_of_the_site_keeps_its_scripts(admin: Client, tmp_path: Path):
+def test_custom_admin_templates_keep_their_scripts(admin: Client, tmp_path: Path):
     (tmp_path / "admin").mkdir()
     template = '{% extends "admin/base.html" %}'
     (tmp_path / "admin" / "base_site.html").write_text(template)

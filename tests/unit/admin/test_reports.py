@@ -95,9 +95,7 @@ def test_the_charts_count_calls_errors_and_percentiles(admin: Client, server: MC
         "django.contrib.auth.middleware.AuthenticationMiddleware",
     ]
 )
-def test_the_charts_are_kept_for_all_and_told_each_in_their_language(
-    admin: Client, server: MCPServer
-):
+def test_cached_charts_are_rendered_in_each_users_language(admin: Client, server: MCPServer):
     record_calls(server, 1)
     told = [
         admin.get(url("charts_data"), headers={"accept-language": language}).json()["names"]
@@ -107,12 +105,12 @@ def test_the_charts_are_kept_for_all_and_told_each_in_their_language(
     assert [row["method"] for [row] in told] == ["Werkzeug", "tool"]
 
 
-def test_the_charts_have_no_other_spans(admin: Client):
+def test_charts_accept_only_known_periods(admin: Client):
     assert admin.get(url("charts_data"), {"span": "year"}).status_code == 400
 
 
 @pytest.mark.parametrize("span", ["hour", "day"])
-def test_names_that_clients_invent_are_one_row(admin: Client, server: MCPServer, span: str):
+def test_unknown_names_sent_by_clients_share_one_row(admin: Client, server: MCPServer, span: str):
     for at in range(25):
         record_calls(server, 2, name=f"invented-{at}", outcome="refused", is_known=False)
     record_calls(server, 3)
@@ -142,7 +140,7 @@ def test_errors_are_grouped_by_entry_and_exception(admin: Client):
     assert admin.get(group["url"]).context["original"].error == "KeyError"
 
 
-def test_many_groups_take_few_queries(admin: Client):
+def test_many_error_groups_need_few_queries(admin: Client):
     def count(groups: int) -> int:
         for at in range(groups):
             make_calls(1, error=f"Error{at}", outcome="fault")
@@ -153,7 +151,7 @@ def test_many_groups_take_few_queries(admin: Client):
     assert count(2) == count(30)
 
 
-def test_errors_take_the_permission_to_see_calls():
+def test_the_error_report_requires_permission_to_view_calls():
     assert client_of("clerk", "view_session").get(url("errors")).status_code == 403
 
 
@@ -182,7 +180,7 @@ def test_calls_are_found_by_client_user_session_and_error(
         assert page.context["cl"].result_count == found
 
 
-def test_times_have_seconds_and_outcomes_a_colour(admin: Client):
+def test_times_show_seconds_and_outcomes_have_a_colour(admin: Client):
     make_calls(1, outcome="fault")
     page = admin.get(url("callrecord_changelist")).content.decode()
 
@@ -193,7 +191,7 @@ def test_times_have_seconds_and_outcomes_a_colour(admin: Client):
 # -- copies
 
 
-def test_a_call_whose_arguments_were_kept_can_be_copied(admin: Client):
+def test_a_call_with_stored_arguments_can_be_copied(admin: Client):
     server = MCPServer("copied")
 
     @server.tool(record_arguments=True)
@@ -208,7 +206,7 @@ def test_a_call_whose_arguments_were_kept_can_be_copied(admin: Client):
     assert ran["found"].text == "it's"
 
 
-def test_a_call_is_copied_for_curl_also_from_a_server_with_a_title(admin: Client):
+def test_curl_copies_also_work_for_a_server_with_a_title(admin: Client):
     server = MCPServer("copied", title="Copies", public=True)
     server.tool(name="greet", record_arguments=True)(_tool)
     make_calls(1, server="copied", arguments="{}")
@@ -222,7 +220,7 @@ def test_a_call_is_copied_for_curl_also_from_a_server_with_a_title(admin: Client
     assert "curl http://testserver/mcp" in copies["curl"]
 
 
-def test_a_call_of_which_only_kinds_are_known_cannot(admin: Client):
+def test_a_call_with_only_argument_types_cannot_be_copied(admin: Client):
     make_calls(1, arguments='{"name": "string"}')
 
     assert page_of(admin, CallRecord.objects.get()).context["copies"] == []
@@ -236,7 +234,7 @@ def rows_of(response: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_the_export_has_the_calls_of_the_list_and_no_formula(admin: Client):
+def test_the_export_contains_the_listed_calls_and_escapes_formulas(admin: Client):
     make_calls(2, name="=1+1", client_name="@x", principal="-p")
     make_calls(1, name="other")
     rows = rows_of(admin.get(url("calls_export"), {"name": "=1+1"}))
@@ -259,7 +257,7 @@ def test_the_export_streams_under_asgi(admin: Client):
     assert len(async_to_sync(read)().splitlines()) == 4
 
 
-def test_the_export_takes_a_permission_of_its_own():
+def test_the_export_requires_its_own_permission():
     viewer = client_of("viewer", "view_callrecord")
     assert viewer.get(url("calls_export")).status_code == 403
     assert "export_url" not in viewer.get(url("callrecord_changelist")).context

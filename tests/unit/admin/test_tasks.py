@@ -1,4 +1,4 @@
-"""The list of tasks: what it shows of them, and who may cancel one."""
+"""The list of tasks: its content, and the permission to cancel one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_task(**values: Any) -> Task:
     )
 
 
-def test_tasks_are_shown_without_what_they_were_asked():
+def test_tasks_are_shown_without_their_arguments():
     make_task(tool="<script>", status_message="half\u202e way")
     admin = client_of("boss", is_superuser=True)
     page = admin.get(reverse(LIST)).content.decode()
@@ -67,7 +67,7 @@ def test_a_task_is_cancelled_once():
     assert [entry.object_repr for entry in LogEntry.objects.all()] == ["export"]
 
 
-def test_cancelling_wants_the_permission_to():
+def test_cancelling_requires_the_change_permission():
     task = make_task()
     cancel(client_of("clerk", "view_task"), task)
     task.refresh_from_db()
@@ -87,7 +87,7 @@ def exports() -> Iterator[None]:
         default_server.remove_tool(name)
 
 
-def test_a_task_whose_worker_has_gone_is_settled_by_a_look(exports: None):
+def test_viewing_the_list_settles_tasks_of_dead_workers(exports: None):
     gone = timezone.now() - timedelta(seconds=30)
     lost, again, running = (
         make_task(tool=tool, run="r", leased_until=until, principal_key="p")

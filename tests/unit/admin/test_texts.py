@@ -1,4 +1,4 @@
-"""Texts that clients and users chose, wherever the admin shows them: short, and nothing unseen."""
+"""Texts chosen by clients and users in the admin: truncated, with invisible characters escaped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def assert_harmless(page: str) -> None:
         *((make_stream_of_it, page) for page in ("changelist", "change")),
     ],
 )
-def test_the_pages_of_what_clients_named(admin: Client, make: Any, page: str):
+def test_pages_escape_names_chosen_by_clients(admin: Client, make: Any, page: str):
     row = make()
     key = () if page == "changelist" else (row.pk,)
     address = reverse(f"admin:django_mcp_{row._meta.model_name}_{page}", args=key)
@@ -70,7 +70,7 @@ def test_the_pages_of_what_clients_named(admin: Client, make: Any, page: str):
     assert_harmless(admin.get(address).content.decode())
 
 
-def test_what_goes_with_a_user_who_is_deleted(admin: Client):
+def test_the_user_deletion_page_escapes_related_names(admin: Client):
     user = get_user_model().objects.create_user("leaver")
     make_subscription(user=user)
     APIKey.objects.issue(user=user, name=HOSTILE)
@@ -78,7 +78,7 @@ def test_what_goes_with_a_user_who_is_deleted(admin: Client):
     assert_harmless(admin.get(reverse("admin:auth_user_delete", args=[user.pk])).content.decode())
 
 
-def test_the_name_of_a_key_in_the_list_in_the_history_and_where_it_is_only_looked_at(admin: Client):
+def test_list_history_and_view_pages_escape_a_key_name(admin: Client):
     key = make_key()
     APIKey.objects.update(
         user=get_user_model().objects.get(username="boss"), scopes=HOSTILE, tools=HOSTILE
@@ -97,7 +97,7 @@ def test_the_name_of_a_key_in_the_list_in_the_history_and_where_it_is_only_looke
     assert_harmless(admin.get(reverse("admin:index")).content.decode())
 
 
-def test_the_name_of_a_key_that_was_just_made_and_on_the_connect_page(admin: Client):
+def test_the_new_key_and_connect_pages_escape_a_key_name(admin: Client):
     made = admin.post(
         reverse("admin:django_mcp_apikey_add"),
         {"name": "a\u202eEVIL\u2066", "user": get_user_model().objects.get().get_username()},
@@ -107,7 +107,7 @@ def test_the_name_of_a_key_that_was_just_made_and_on_the_connect_page(admin: Cli
     assert_harmless(admin.get(url("connect")).content.decode())
 
 
-def test_a_key_with_a_name_that_cannot_be_seen_is_refused(admin: Client):
+def test_a_key_with_an_invisible_name_is_rejected(admin: Client):
     values = {"name": "\u3164\u2800", "user": get_user_model().objects.get().get_username()}
 
     page = admin.post(reverse("admin:django_mcp_apikey_add"), values).content.decode()

@@ -1,4 +1,4 @@
-"""The questions of an entry that is tried at a revision where they come on the stream of its call."""
+"""Questions of an entry that is tried at a revision where they are sent on the call's stream."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def with_streams(client: Client) -> AsyncClient:
     return found
 
 
-def test_where_no_question_could_be_answered_the_page_says_so(admin: Client, server: MCPServer):
+def test_the_page_warns_if_questions_cannot_be_answered(admin: Client, server: MCPServer):
     query = {"server": "tried", "kind": "tools", "key": "greet"}
     old = admin.get(url("entry"), {**query, "revision": "2025-11-25"})
     new = admin.get(url("entry"), {**query, "revision": "2026-07-28"})
@@ -70,18 +70,18 @@ def test_where_no_question_could_be_answered_the_page_says_so(admin: Client, ser
 
 
 @pytest.mark.parametrize("response", [None, "x", {"method": "tools/call", "id": 1}])
-def test_what_is_no_answer_is_refused(admin: Client, server: MCPServer, response: object):
+def test_an_invalid_answer_is_rejected(admin: Client, server: MCPServer, response: object):
     assert try_it(admin, session="s", revision="2025-11-25", response=response).status_code == 400
 
 
-def test_an_answer_for_a_session_that_is_not_there_is_refused(admin: Client, server: MCPServer):
+def test_an_answer_for_a_missing_session_is_rejected(admin: Client, server: MCPServer):
     answer = {"id": "1", "result": {}}
     found = try_it(admin, session="s" * 43, revision="2025-11-25", response=answer)
 
     assert found.status_code == 404
 
 
-def test_the_question_of_a_call_is_answered_by_whoever_called(
+def test_only_the_caller_can_answer_the_question_of_a_call(
     boss: AsyncClient, stranger: AsyncClient, server: MCPServer
 ):
     ask_and_answer(boss, stranger)
@@ -119,9 +119,7 @@ async def ask_and_answer(boss: AsyncClient, stranger: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_the_server_proposes_values_without_a_session_and_a_line_in_the_history(
-    boss: AsyncClient, revision: Revision
-):
+def test_completions_need_no_session_and_log_nothing(boss: AsyncClient, revision: Revision):
     server = MCPServer("proposing")
 
     @server.prompt
@@ -153,7 +151,7 @@ async def propose(boss: AsyncClient, given: dict[str, Any]) -> list[bytes]:
     return [line async for line in response.streaming_content]
 
 
-def test_the_page_knows_which_fields_have_proposals(admin: Client):
+def test_the_page_marks_fields_with_completions(admin: Client):
     server = MCPServer("proposing")
 
     @server.prompt
@@ -171,7 +169,7 @@ def test_the_page_knows_which_fields_have_proposals(admin: Client):
     assert [each["name"] for each in form["wire"]["arguments"]] == ["name", "drink", "size"]
 
 
-def test_a_tool_that_runs_as_a_task_only_is_not_tried(admin: Client):
+def test_a_task_only_tool_cannot_be_tried(admin: Client):
     server = MCPServer("exporting")
 
     @server.tool(task="required")

@@ -1,4 +1,4 @@
-"""Principals of tasks: what is kept of them, and whether they may still act when a worker comes to it."""
+"""Principals of tasks: how they are stored, and whether they may still act when a worker starts."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def make(user: User | None = None, **auth: Any) -> Principal:
 
 
 def revived(principal: Any, *authenticators: Authenticator) -> Any:
-    """Return what becomes of a principal on its way through a row of the database."""
+    """Return a principal after a round trip through the database."""
     access = DjangoAccess(authenticators=lambda: authenticators)
     return async_to_sync(access.revive)(json.loads(json.dumps(access.describe(principal))))
 
 
-def test_a_principal_comes_back_as_it_was():
+def test_a_principal_survives_a_round_trip():
     ann = User.objects.create_user("ann")
     before = make(
         ann,
@@ -68,13 +68,13 @@ def test_a_principal_comes_back_as_it_was():
 
 
 @pytest.mark.parametrize("claims", [{"odd": object()}, {"long": "x" * 20_000}])
-def test_claims_that_cannot_be_kept_stay_behind(claims: dict[str, Any]):
+def test_claims_that_are_not_serializable_are_dropped(claims: dict[str, Any]):
     found = revived(make(claims=claims))
 
     assert (found.auth.subject, dict(found.auth.claims)) == ("ann", {})
 
 
-def test_nobody_stays_nobody_and_a_deactivated_user_may_nothing():
+def test_anonymous_stays_anonymous_and_an_inactive_user_is_rejected():
     ann = User.objects.create_user("ann")
     before = make(ann)
     assert revived(before) is not None
@@ -84,7 +84,7 @@ def test_nobody_stays_nobody_and_a_deactivated_user_may_nothing():
 
 
 @pytest.mark.parametrize("change", ["revoked_at", "expires_at"])
-def test_a_key_that_is_taken_back_does_not_work_on(change: str):
+def test_a_revoked_key_stops_working(change: str):
     authenticator = APIKeyAuthenticator()
     key, text = APIKey.objects.issue(user=User.objects.create_user("ann"), name="test")
     server = MCPServer("reviving", authenticators=[authenticator])
@@ -98,7 +98,7 @@ def test_a_key_that_is_taken_back_does_not_work_on(change: str):
     assert async_to_sync(recheck)([found], for_tasks=True) == {found}
 
 
-def test_credentials_that_the_site_takes_no_more_do_not_work_on():
+def test_credentials_the_site_no_longer_accepts_stop_working():
     _, text = APIKey.objects.issue(user=User.objects.create_user("ann"), name="test")
     server = MCPServer("reviving", authenticators=[APIKeyAuthenticator()])
     before = admit(server, bearer(text))
@@ -134,8 +134,8 @@ def principal_of(token: AccessToken) -> Principal:
     return OAuthAuthenticator()._to_principal(token)
 
 
-def test_a_task_goes_on_while_its_client_refreshes_its_tokens(client: Application):
-    """The token it was begun with is gone by then."""
+def test_a_task_survives_token_refreshes(client: Application):
+    """The token that started it is gone by then."""
     ann, bob = User.objects.create_user("ann"), User.objects.create_user("bob")
     old = issue(ann, client)
     issue(bob, client, "bobs")
@@ -149,7 +149,7 @@ def test_a_task_goes_on_while_its_client_refreshes_its_tokens(client: Applicatio
     assert async_to_sync(recheck)([begun], for_tasks=True) == {begun}
 
 
-def test_a_task_ends_with_the_last_token_of_its_client(client: Application):
+def test_a_task_ends_when_the_last_token_of_its_client_is_revoked(client: Application):
     ann = User.objects.create_user("ann")
     begun = principal_of(issue(ann, client))
     other = Application.objects.create(name="another", client_type="public")

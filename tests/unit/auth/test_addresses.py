@@ -1,4 +1,4 @@
-"""Addresses that are given out: of settings or of an allowed host, and nothing else's."""
+"""Published URLs: from settings or an allowed host, and nothing else."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ FORGED: dict[str, Any] = {
 }
 
 
-def test_the_resource_is_the_endpoint_the_request_came_to():
+def test_the_resource_is_the_endpoint_of_the_request():
     request = RequestFactory().post("/mcp/", HTTP_HOST="localhost:8000")
 
     assert resource_of(request) == "http://localhost:8000/mcp"
@@ -28,18 +28,18 @@ def test_the_resource_is_the_endpoint_the_request_came_to():
     )
 
 
-def test_headers_that_nobody_configured_change_nothing():
+def test_forwarded_headers_are_ignored_unless_configured():
     request = RequestFactory().post("/mcp", HTTP_HOST="localhost:8000", **FORGED)
 
     assert resource_of(request) == "http://localhost:8000/mcp"
 
 
-def test_a_host_that_is_not_allowed_is_no_address():
+def test_a_disallowed_host_gives_no_url():
     with pytest.raises(DisallowedHost):
         origin_of(RequestFactory().post("/mcp", HTTP_HOST="evil.example"))
 
 
-def test_a_public_url_is_used_whatever_the_request_says(settings):
+def test_the_public_url_overrides_the_request(settings):
     settings.DJANGO_MCP = {"PUBLIC_URL": "https://Shop.example.com:443"}
     settings.USE_X_FORWARDED_HOST = True
     request = RequestFactory().post("/staff/mcp", HTTP_HOST="localhost", **FORGED)
@@ -47,7 +47,7 @@ def test_a_public_url_is_used_whatever_the_request_says(settings):
     assert resource_of(request) == "https://shop.example.com/staff/mcp"
 
 
-def test_below_a_script_prefix_the_metadata_is_where_this_site_is_asked_for_it():
+def test_the_metadata_url_includes_the_script_prefix():
     set_script_prefix("/shop/")
     try:
         request = RequestFactory().get("/mcp", SCRIPT_NAME="/shop", HTTP_HOST="localhost")
@@ -68,7 +68,7 @@ def test_below_a_script_prefix_the_metadata_is_where_this_site_is_asked_for_it()
         "https://mcp.example.com/mcp/",
     ],
 )
-def test_forms_of_one_uri_compare_equal(uri: str):
+def test_equivalent_uris_compare_equal(uri: str):
     assert canonical_uri(uri) == "https://mcp.example.com/mcp"
 
 
@@ -91,7 +91,7 @@ def test_forms_of_one_uri_compare_equal(uri: str):
         "https://[::1/mcp",
     ],
 )
-def test_what_names_no_resource_has_no_canonical_form(uri: str):
+def test_an_invalid_resource_has_no_canonical_form(uri: str):
     assert canonical_uri(uri) is None
 
 
@@ -107,5 +107,5 @@ def test_what_names_no_resource_has_no_canonical_form(uri: str):
         "https://mcp.example.com.evil.example/mcp",
     ],
 )
-def test_another_resource_stays_another(other: str):
+def test_different_resources_compare_unequal(other: str):
     assert canonical_uri(other) != canonical_uri("https://mcp.example.com/mcp")

@@ -1,4 +1,4 @@
-"""Who hears of a changed resource, and may ask to: whoever could read it, for whichever reason not."""
+"""Resource updates and subscriptions require read access, whatever denies it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def server(owners: set[str]) -> MCPServer:
 async def hearing(
     server: MCPServer, who: Principal, revision: Any, *uris: str
 ) -> AsyncIterator[Open]:
-    """Have somebody hear of resources, if they may ask to."""
+    """Subscribe a client to resources, if it may."""
     client = StreamClient(server, revision, principal=who)
     if revision is R5:
         stream = client.begin(
@@ -73,7 +73,7 @@ async def hearing(
 
 @revisions
 @pytest.mark.parametrize("uri", GUARDED)
-async def test_only_who_could_read_a_resource_hears_of_it(
+async def test_updates_reach_only_principals_that_may_read_the_resource(
     server: MCPServer, uri: str, revision: Any
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -83,14 +83,14 @@ async def test_only_who_could_read_a_resource_hears_of_it(
         ]
         server.notify_resource_updated(uri)
         assert (await ann.sink.message())["params"]["uri"] == uri
-        # What asks nothing of anybody takes no more than a look.
+        # An unrestricted resource needs no check.
         assert server.notify_resource_updated("free://1") == 2
 
         assert (await bob.sink.message())["params"]["uri"] == "free://1"
 
 
 @revisions
-async def test_it_is_judged_when_there_is_something_to_tell(
+async def test_read_access_is_checked_when_an_update_is_sent(
     server: MCPServer, owners: set[str], revision: Any
 ) -> None:
     uris = ("checked://1", "free://1")
@@ -108,7 +108,7 @@ async def test_it_is_judged_when_there_is_something_to_tell(
         assert (await ann.sink.message())["params"]["uri"] == "free://1"
 
 
-async def test_many_changes_at_once_are_judged_together(server: MCPServer) -> None:
+async def test_many_updates_at_once_are_checked_together(server: MCPServer) -> None:
     asked: list[int] = []
     may_answer, is_asked = threading.Event(), threading.Event()
 
@@ -131,7 +131,7 @@ async def test_many_changes_at_once_are_judged_together(server: MCPServer) -> No
 
 
 @pytest.mark.parametrize("uri", [*GUARDED, "waiting://x", "free://1", "unknown://1"])
-async def test_what_cannot_be_read_cannot_be_subscribed_to(server: MCPServer, uri: str) -> None:
+async def test_an_unreadable_resource_cannot_be_subscribed_to(server: MCPServer, uri: str) -> None:
     client = StreamClient(server, R4, principal=person("bob", "read"))
     await client.open()
 

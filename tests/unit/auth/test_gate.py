@@ -1,4 +1,4 @@
-"""Who is let in, and how the others are told to come back."""
+"""Authentication at the gate, and the challenges for rejected requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _same_thread(settings: Any):
 
 
 class Known(BearerAuthenticator):
-    """Knows the token `good`, and counts what it was asked."""
+    """Accepts the token `good`, and counts its calls."""
 
     kind = "known"
     required_scopes = ("shop:read",)
@@ -67,13 +67,13 @@ def server_with(*authenticators: Any, **options: Any) -> MCPServer:
 # -- a server cannot be open by accident
 
 
-def test_a_server_that_says_nothing_lets_nobody_in():
+def test_a_server_without_authentication_settings_rejects_everybody():
     for headers in ({}, bearer("good")):
         assert refuse(MCPServer("silent"), headers).status == 403
 
 
 @pytest.mark.parametrize("name", [None, "silent"])
-def test_a_closed_server_tells_strangers_nothing_about_settings(
+def test_a_closed_server_reveals_no_settings_to_clients(
     name: str | None, settings: Any, caplog: pytest.LogCaptureFixture
 ):
     settings.DJANGO_MCP = {}
@@ -87,14 +87,14 @@ def test_a_closed_server_tells_strangers_nothing_about_settings(
 
 
 @override_settings(DJANGO_MCP={}, DEBUG=True)
-def test_a_closed_server_tells_a_developer_how_to_open_it():
+def test_a_closed_server_shows_a_hint_in_debug():
     reply = refuse(default_server)
 
     assert reply.status == 403
     assert b"DJANGO_MCP['PUBLIC']" in (reply.body or b"")
 
 
-def test_a_closed_server_logs_its_remedy_once_in_a_while(caplog: pytest.LogCaptureFixture):
+def test_a_closed_server_logs_a_rate_limited_hint(caplog: pytest.LogCaptureFixture):
     server = MCPServer("silent")
 
     for _ in range(5):
@@ -103,18 +103,18 @@ def test_a_closed_server_logs_its_remedy_once_in_a_while(caplog: pytest.LogCaptu
     assert caplog.text.count("public=True") == 1
 
 
-def test_a_public_server_asks_nothing():
+def test_a_public_server_requires_no_credentials():
     assert MCPServer("open", public=True).authenticate is None
 
 
 @override_settings(DJANGO_MCP={"PUBLIC": True, "AUTHENTICATORS": [Known()]})
-def test_settings_are_about_the_default_server_alone():
+def test_settings_apply_only_to_the_default_server():
     assert admit(default_server).is_authenticated is False
     assert admit(default_server, bearer("good")).is_authenticated
     assert refuse(MCPServer("other")).status == 403
 
 
-def test_credentials_are_optional_where_a_server_is_public_too():
+def test_credentials_are_optional_on_a_public_server_with_authenticators():
     server = server_with(Known(), public=True)
 
     assert admit(server).is_authenticated is False
@@ -125,7 +125,7 @@ def test_credentials_are_optional_where_a_server_is_public_too():
 
 
 @pytest.mark.parametrize("entry", ["no.such.Thing", "tests.unit.auth.test_gate.ask", 7])
-def test_a_wrong_authenticator_stops_the_server(entry: Any):
+def test_an_invalid_authenticator_raises(entry: Any):
     if isinstance(entry, int):
         with pytest.raises(ValueError, match="authenticators"):
             server_with(entry)
@@ -137,7 +137,7 @@ def test_a_wrong_authenticator_stops_the_server(entry: Any):
 # -- in order
 
 
-def test_authenticators_are_asked_in_order_until_one_knows():
+def test_authenticators_are_tried_in_order_until_one_matches():
     first, second = Known(), InThread()
     server = server_with(first, second)
 
@@ -146,7 +146,7 @@ def test_authenticators_are_asked_in_order_until_one_knows():
     assert refuse(server, {"x-who": "me", **bearer("bad")}).status == 401
 
 
-def test_an_authenticator_may_ask_by_an_object_that_waits():
+def test_authenticate_may_be_an_async_callable_object():
     class Ask:
         async def __call__(self, exchange: Exchange) -> Principal:
             return Principal(key="object:me", user=None)
@@ -157,7 +157,7 @@ def test_an_authenticator_may_ask_by_an_object_that_waits():
     assert admit(server_with(Asking())).key == "object:me"
 
 
-def test_a_database_that_is_away_is_asked_once_in_a_while_and_keeps_nobody_else_out(
+def test_an_unavailable_database_does_not_block_other_authenticators(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """RFC 9110 section 15.6.4"""
@@ -185,7 +185,7 @@ def test_a_database_that_is_away_is_asked_once_in_a_while_and_keeps_nobody_else_
 
 
 @pytest.mark.django_db
-def test_a_deactivated_user_is_refused_whoever_knows_them():
+def test_an_inactive_user_is_rejected_by_every_authenticator():
     user = get_user_model()(pk=1, username="gone", is_active=False)
 
     class Careless(Authenticator):
@@ -201,7 +201,7 @@ def test_a_deactivated_user_is_refused_whoever_knows_them():
     assert async_to_sync(recheck)([principal]) == {principal}
 
 
-def test_each_scheme_is_told_once():
+def test_each_scheme_is_challenged_once():
     reply = refuse(server_with(Known(), Known(), InThread()))
 
     assert len(challenges_of(reply)) == 2
@@ -218,14 +218,14 @@ def test_without_credentials_the_challenge_names_no_error():
     assert challenges_of(reply) == ['Bearer realm="gated", scope="shop:read"']
 
 
-def test_bad_credentials_are_an_invalid_token():
+def test_invalid_credentials_get_invalid_token():
     (challenge,) = challenges_of(refuse(server_with(Known()), bearer("bad")))
 
     assert 'error="invalid_token"' in challenge
     assert 'error_description="No such token"' in challenge
 
 
-def test_missing_scopes_are_all_named():
+def test_all_missing_scopes_are_listed():
     exchange = exchange_with(bearer("good"))
     assert ask(server_with(Known()), exchange) is None
 
@@ -238,7 +238,7 @@ def test_missing_scopes_are_all_named():
     assert b'scope="shop:read shop:write"' in challenge
 
 
-def test_nobody_is_asked_to_authenticate_for_scopes():
+def test_a_missing_scope_of_an_anonymous_caller_is_a_plain_401():
     exchange = exchange_with()
     assert ask(server_with(Known(), public=True), exchange) is None
 
@@ -248,7 +248,7 @@ def test_nobody_is_asked_to_authenticate_for_scopes():
     assert b"error" not in refusal.headers[0][1]
 
 
-def test_a_name_cannot_break_out_of_its_quotes():
+def test_a_realm_cannot_break_out_of_its_quotes():
     server = MCPServer('a", error="x\r\nSet-Cookie: y', authenticators=[Known()])
 
     (challenge,) = challenges_of(refuse(server))
@@ -287,7 +287,7 @@ def test_a_malformed_header_is_a_bad_request(value: str):
 @pytest.mark.parametrize(
     "value", ["Bearer good", "bearer good", "BEARER good", "Bearer    good", " Bearer good "]
 )
-def test_what_http_allows_in_a_header_is_allowed(value: str):
+def test_every_valid_header_value_is_accepted(value: str):
     assert admit(server_with(Known()), {"authorization": value}).key == "known:1"
 
 
@@ -299,7 +299,7 @@ def test_several_authorization_headers_are_a_bad_request():
     assert known.asked == []
 
 
-def test_a_token_of_100_kb_is_refused_before_anybody_looks_at_it():
+def test_a_token_of_100_kb_is_rejected_before_any_lookup():
     known = Known()
 
     assert refuse(server_with(known), bearer("x" * 100_000)).status == 401
@@ -315,17 +315,17 @@ def test_another_scheme_is_refused(scheme: str):
 
 
 @pytest.mark.parametrize("query", ["access_token=good", "token=good", "authorization=Bearer+good"])
-def test_a_token_in_the_query_string_is_none(query: str):
+def test_a_token_in_the_query_string_is_ignored(query: str):
     known = Known()
 
     assert refuse(server_with(known), query=query).status == 401
     assert known.asked == []
 
 
-# -- what is remembered
+# -- caching
 
 
-def test_a_verdict_is_remembered_good_or_bad():
+def test_positive_and_negative_results_are_cached():
     known = Known()
     server = server_with(known)
 
@@ -336,13 +336,13 @@ def test_a_verdict_is_remembered_good_or_bad():
     assert known.asked == ["good", "bad"]
 
 
-def test_nothing_is_remembered_for_longer_than_two_seconds():
+def test_results_are_cached_for_at_most_two_seconds():
     known = Known(cache_s=3600)
 
     assert known._verdicts._max_age_s == 2
 
 
-def test_an_authenticator_may_remember_nothing():
+def test_an_authenticator_may_disable_caching():
     known = Known(cache_s=0)
     server = server_with(known)
 
@@ -352,7 +352,7 @@ def test_an_authenticator_may_remember_nothing():
     assert known.asked == ["good", "good"]
 
 
-def test_a_token_is_not_remembered_beyond_its_own_end():
+def test_a_token_is_not_cached_beyond_its_expiry():
     class Expiring(Known):
         async def verify(self, token: str, exchange: Exchange) -> Principal:
             self.asked.append(token)
@@ -373,7 +373,7 @@ def test_a_token_is_not_remembered_beyond_its_own_end():
     assert known.asked == ["good", "good"]
 
 
-def test_wrong_tokens_in_any_number_push_no_right_one_out():
+def test_invalid_tokens_do_not_evict_valid_ones():
     known = Known(cache_s=2)
     server = server_with(known)
     admit(server, bearer("good"))
@@ -386,10 +386,10 @@ def test_wrong_tokens_in_any_number_push_no_right_one_out():
     assert len(known._verdicts._bad) <= 4096
 
 
-# -- no token gets further
+# -- no token leaks
 
 
-def test_no_token_is_kept_or_logged(caplog: pytest.LogCaptureFixture):
+def test_no_token_is_stored_or_logged(caplog: pytest.LogCaptureFixture):
     caplog.set_level("DEBUG")
     known = Known()
     server = server_with(known)
@@ -411,7 +411,7 @@ def test_no_token_is_kept_or_logged(caplog: pytest.LogCaptureFixture):
 # -- keys
 
 
-def test_keys_tell_principals_apart():
+def test_principal_keys_are_unique():
     keys = {
         make_key("a", "b"),
         make_key("a", "b", "c"),

@@ -1,4 +1,4 @@
-"""Checks of objects: what is forbidden is told in the words for what is missing."""
+"""Object checks: a forbidden object gets the error of a missing one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server() -> MCPServer:
         return check(ctx.user, how)
 
     def act(how: str, n: int = 0) -> str:
-        # What a handler meets that finds nothing: of the kinds that mean "not there".
+        # Exceptions of a handler that finds nothing: those that mean "not found".
         if how.startswith("handler "):
             end(how.removeprefix("handler "))
         return how
@@ -86,7 +86,9 @@ def asks(how: str) -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda each: each.name)
 @pytest.mark.parametrize("index", range(5), ids=["sync", "hop", "async", "template", "prompt"])
-async def test_every_no_is_the_same(server: MCPServer, revision: Revision, index: int) -> None:
+async def test_every_denial_looks_the_same(
+    server: MCPServer, revision: Revision, index: int
+) -> None:
     client = WireClient(server, revision, principal=ann)
     method, fine = asks("fine")[index]
     assert "fine" in json.dumps((await client.send(method, fine))[1]["result"])
@@ -104,7 +106,7 @@ async def test_every_no_is_the_same(server: MCPServer, revision: Revision, index
     assert "because" not in str(found)
 
 
-async def test_what_is_read_and_forbidden_is_as_what_there_is_not(server: MCPServer) -> None:
+async def test_a_forbidden_resource_looks_like_a_missing_one(server: MCPServer) -> None:
     client = WireClient(server, R5, principal=ann)
 
     forbidden = await client.send("resources/read", {"uri": "x://refusal"})
@@ -146,7 +148,7 @@ async def test_arguments_are_validated_before_they_are_checked(server: MCPServer
     assert seen == [(5, {"text": "none", "more": True})]
 
 
-async def test_a_check_shares_the_hop_and_the_thread_of_its_handler() -> None:
+async def test_a_check_runs_in_the_same_thread_hop_as_its_handler() -> None:
     threads: list[int] = []
     server = MCPServer("hop", public=True)
 
@@ -183,12 +185,12 @@ async def later(user: Any) -> bool:
         ("no", "takes a function"),
     ],
 )
-def test_what_cannot_check_is_refused_when_registered(check: Any, says: str) -> None:
+def test_an_invalid_check_is_rejected_at_registration(check: Any, says: str) -> None:
     with pytest.raises(RegistrationError, match=says):
         MCPServer("x").register_tool(handler, name="x", check=check)
 
 
-async def test_a_check_that_forgot_to_wait_allows_nothing(
+async def test_a_check_returning_an_unawaited_coroutine_denies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = MCPServer("x", public=True)
@@ -221,7 +223,7 @@ def own_only() -> Iterator[None]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_permissions_on_objects_are_asked_of_the_backends(own_only: None) -> None:
+def test_object_permissions_are_checked_with_the_backends(own_only: None) -> None:
     server = MCPServer("objects", public=True)
 
     @server.tool(check=object_permission("shop.view_product", Product, sku="sku"))
@@ -240,7 +242,7 @@ def test_permissions_on_objects_are_asked_of_the_backends(own_only: None) -> Non
     assert {(each.is_error, each.text) for each in refused} == {(True, "Not found.")}
 
 
-def test_an_object_permission_needs_a_lookup() -> None:
+def test_an_object_permission_requires_a_lookup() -> None:
     with pytest.raises(TypeError, match="lookup"):
         object_permission("shop.view_product", Product)
 
@@ -252,7 +254,7 @@ def is_of_ann(user: Any, number: str) -> bool:
 @pytest.mark.parametrize(
     "check", [is_of_ann, lambda user, **arguments: arguments["number"].startswith("ann")]
 )
-def test_a_handler_of_one_dict_is_checked_by_the_properties_of_its_schema(check: Any):
+def test_a_dict_handler_is_checked_with_its_schema_properties(check: Any):
     server = MCPServer("dicts", public=True)
     schema = {"type": "object", "properties": {"number": {"type": "string"}}}
     server.register_tool(

@@ -1,4 +1,4 @@
-"""Permissions of Django decide what there is; changes count; nobody gets what was another's."""
+"""Django permissions decide visibility; changes apply; cached permissions are not shared."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ async def tools_of(server: MCPServer, who: Any) -> set[str]:
     return names
 
 
-async def test_everybody_has_what_they_have_permission_for(server: MCPServer) -> None:
-    """What is listed is what can be called."""
+async def test_entries_are_visible_by_permission(server: MCPServer) -> None:
+    """Exactly the listed tools can be called."""
     nothing, some, all_of_it = await make("n"), await make("s", "view_order"), None
     all_of_it = await make("a", "view_order", "change_order", is_staff=True)
     root = await make("root", is_superuser=True)
@@ -107,7 +107,9 @@ async def test_everybody_has_what_they_have_permission_for(server: MCPServer) ->
         assert await tools_of(server, nobody) == {"free"}
 
 
-async def test_a_change_counts_at_once_where_it_is_made(server: MCPServer) -> None:
+async def test_a_permission_change_applies_immediately_in_the_same_process(
+    server: MCPServer,
+) -> None:
     user = await make("ann")
     staff = await sync_to_async(Group.objects.create)(name="clerks")
     await sync_to_async(staff.permissions.add)(await Permission.objects.aget(codename="view_order"))
@@ -126,14 +128,14 @@ async def test_a_change_counts_at_once_where_it_is_made(server: MCPServer) -> No
     assert "view" not in await tools_of(server, who)
 
 
-async def test_a_change_made_elsewhere_counts_within_two_seconds(
+async def test_a_permission_change_elsewhere_applies_within_two_seconds(
     server: MCPServer, clock: Clock
 ) -> None:
     """Also for a principal as old as its stream."""
     who = principal(await make("ann", "view_order", is_superuser=True))
     assert "change" in await tools_of(server, who)
 
-    # As in another process: no signal tells of it.
+    # As in another process: no signal is sent.
     await User.objects.aupdate(is_superuser=False)
     assert "change" in await tools_of(server, who)
     clock.now += MAX_AGE_S + 0.01
@@ -144,7 +146,7 @@ async def test_a_change_made_elsewhere_counts_within_two_seconds(
     assert await tools_of(server, who) == {"free"}
 
 
-async def test_a_process_can_be_told(server: MCPServer) -> None:
+async def test_permissions_changed_invalidates_cached_permissions(server: MCPServer) -> None:
     ann, bob = await make("ann", is_staff=True), await make("bob", is_staff=True)
     for user in (ann, bob):
         assert "staff" in await tools_of(server, principal(user))
@@ -157,7 +159,7 @@ async def test_a_process_can_be_told(server: MCPServer) -> None:
     assert "staff" not in await tools_of(server, principal(bob))
 
 
-async def test_what_is_kept_is_asked_for_once(server: MCPServer, clock: Clock) -> None:
+async def test_cached_permissions_are_queried_once(server: MCPServer, clock: Clock) -> None:
     asked: list[str] = []
 
     def judge(user: Any) -> bool:
@@ -175,7 +177,9 @@ async def test_what_is_kept_is_asked_for_once(server: MCPServer, clock: Clock) -
     assert asked == ["ann", "ann"]
 
 
-async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock: Clock) -> None:
+async def test_concurrent_permission_lookups_share_one_query(
+    server: MCPServer, clock: Clock
+) -> None:
     asked: list[str] = []
     may_answer, is_asked = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -193,7 +197,7 @@ async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock
         for _ in range(5)
     ]
     await is_asked.wait()
-    # The others wait for what the first began, whatever becomes of it.
+    # The others wait for the query of the first, even if that is cancelled.
     first.cancel()
     await asyncio.wait([first])
     may_answer.set()
@@ -203,7 +207,7 @@ async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock
     assert asked == ["ann"]
 
 
-async def test_many_at_once_get_each_their_own(server: MCPServer) -> None:
+async def test_concurrent_lookups_get_their_own_permissions(server: MCPServer) -> None:
     users = [
         await make(f"u{n}", *(["view_order"] if n % 2 else []), is_staff=n % 3 == 0)
         for n in range(12)
@@ -275,7 +279,7 @@ async def test_a_key_narrows_a_server_without_permissions_too() -> None:
 _SHARED = CacheHint(ttl_ms=1000, scope="public")
 
 
-async def test_the_servers_default_is_for_those_that_say_nothing() -> None:
+async def test_the_server_permission_applies_to_entries_without_their_own() -> None:
     server = MCPServer("d", public=True, permission="shop.view_order", scopes=["orders"])
     server.register_tool(lambda: "", name="view")
     server.register_tool(lambda: "", name="change", permission="shop.change_order", scopes=())
@@ -291,7 +295,7 @@ async def test_the_servers_default_is_for_those_that_say_nothing() -> None:
     assert (status, error["data"]) == (403, {"scopes": ["orders"]})
 
 
-async def test_tenants_do_not_share_what_was_found_out(server: MCPServer) -> None:
+async def test_tenants_do_not_share_cached_permissions(server: MCPServer) -> None:
     answers = iter([True, False, True])
     server.register_tool(lambda: "", name="tenant", permission=lambda user: next(answers))
     user = await make("ann")
@@ -306,14 +310,14 @@ async def test_tenants_do_not_share_what_was_found_out(server: MCPServer) -> Non
     assert found == [True, False, True]
 
 
-async def test_what_was_never_looked_into_shows_nothing(server: MCPServer) -> None:
+async def test_an_unresolved_exchange_sees_no_entries(server: MCPServer) -> None:
     assert not Exchange().visible.includes(server.registry.tools["free"])
 
 
 class InTransaction(TestCase):
-    """What a test case rolls back is not remembered after it."""
+    """Rolled-back data of a test case is not cached."""
 
-    def test_nothing_read_in_a_transaction_is_kept(self) -> None:
+    def test_permissions_read_in_a_transaction_are_not_cached(self) -> None:
         server = MCPServer("rolled back", public=True)
         server.register_tool(lambda: "", name="view", permission="shop.view_order")
         user = User.objects.create_user("ann")
@@ -327,8 +331,8 @@ class InTransaction(TestCase):
 
 
 @pytest.mark.parametrize("page_size", [1000, 3])
-async def test_pages_are_those_of_what_there_is(page_size: int) -> None:
-    """A cursor of somebody who sees more leads nobody to it."""
+async def test_pages_contain_only_visible_entries(page_size: int) -> None:
+    """A cursor of a user with more permissions reveals nothing."""
     server = MCPServer("paged", public=True, page_size=page_size)
     for n in range(10):
         server.register_tool(
@@ -356,7 +360,7 @@ async def test_pages_are_those_of_what_there_is(page_size: int) -> None:
     assert await walk(bob) == ["t0", "t2", "t4", "t6", "t8"]
 
 
-async def test_listed_if_is_asked_in_addition_to_the_servers_permission(clock: Clock):
+async def test_listed_if_applies_in_addition_to_the_server_permission(clock: Clock):
     server = MCPServer("narrow", public=True, permission="shop.view_order")
     server.access = DjangoAccess(clock)
     server.register_tool(lambda: "", name="named", listed_if=lambda user: user.is_staff)
@@ -373,7 +377,7 @@ async def test_listed_if_is_asked_in_addition_to_the_servers_permission(clock: C
     assert seen == {"viewer": ["free"], "staff": ["free"], "both": ["named", "free"]}
 
 
-def test_listed_if_takes_a_synchronous_function():
+def test_listed_if_requires_a_sync_function():
     async def ask(user: User) -> bool:
         return True
 

@@ -1,4 +1,4 @@
-"""What is open when somebody loses what they had: it ends, their lists change, others notice nothing."""
+"""Lost access: open streams and calls end, lists change, and other users notice nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def memory() -> Iterator[None]:
 
 
 class Started:
-    """Tells that a handler runs, and how it ended."""
+    """Records that a handler runs, and how it ended."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -104,7 +104,7 @@ ENDS = pytest.mark.parametrize("end", [revoke_key, expire_key, deactivate, delet
 
 @REVISIONS
 @ENDS
-async def test_streams_and_calls_end_with_the_credentials(revision: str, end: Any) -> None:
+async def test_streams_and_calls_end_when_credentials_are_revoked(revision: str, end: Any) -> None:
     started = Started()
     server = make_server(started)
     user, key, text = await issue("ann")
@@ -146,7 +146,7 @@ TELLING = pytest.mark.parametrize("end", [revoke_in_the_list, revoke_and_save, A
 
 
 @TELLING
-def test_a_key_that_was_used_a_moment_ago_is_refused_at_once(end: Any) -> None:
+def test_a_recently_used_key_is_rejected_immediately_after_revocation(end: Any) -> None:
     server = make_server()
     key, text = APIKey.objects.issue(user=User.objects.create(username="ann"), name="k")
     admit(server, bearer(text))
@@ -156,7 +156,7 @@ def test_a_key_that_was_used_a_moment_ago_is_refused_at_once(end: Any) -> None:
 
 
 @TELLING
-async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> None:
+async def test_revoking_a_key_notifies_all_processes(end: Any, monkeypatch: Any) -> None:
     told = asyncio.Queue[Any]()
     server, hub = make_server(), process_hub()
     user, key, text = await issue("ann")
@@ -167,7 +167,7 @@ async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> No
 
     _, _, other = await issue("bob")
     prefix = other.split("_")[1]
-    # As it arrives elsewhere, where nothing else tells of it.
+    # As it arrives in another process, without any signal.
     async with client_of(server, other, R5.name).listen() as goes:
         await revoke_key(user, await APIKey.objects.aget(prefix=prefix))
         hub.receive({**message, "names": [f"mcp_{prefix}"]})
@@ -179,7 +179,7 @@ async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> No
 
 
 class Heard(LocalBus):
-    """A bus to other processes, which keeps what is said on it."""
+    """A bus to other processes that records its messages."""
 
     is_shared = True
 
@@ -192,7 +192,7 @@ class Heard(LocalBus):
                 await self._told.put(message)
 
 
-async def test_one_of_a_users_credentials_ends_alone() -> None:
+async def test_revoking_one_credential_keeps_the_others_open() -> None:
     class Tokens(Authenticator):
         kind = "tokens"
 
@@ -213,7 +213,7 @@ async def test_one_of_a_users_credentials_ends_alone() -> None:
     assert await recheck(each.principal for each in streams) == {streams[0].principal}
 
 
-async def test_credentials_end_although_others_cannot_be_checked() -> None:
+async def test_credentials_end_even_if_others_cannot_be_checked() -> None:
     class Away(Authenticator):
         kind = "away"
 
@@ -260,7 +260,7 @@ def grant_in_vain(user: User) -> None:
 
 
 @REVISIONS
-async def test_a_granted_permission_is_told_to_whom_it_concerns(revision: str) -> None:
+async def test_a_granted_permission_notifies_the_affected_users(revision: str) -> None:
     server = make_server()
     ann, _, anns = await issue("ann")
     _, _, bobs = await issue("bob")
@@ -282,7 +282,7 @@ async def test_a_granted_permission_is_told_to_whom_it_concerns(revision: str) -
 
 
 @REVISIONS
-async def test_a_groups_permissions_concern_everybody(revision: str) -> None:
+async def test_a_group_permission_change_notifies_everybody(revision: str) -> None:
     server = make_server()
     ann, _, anns = await issue("ann")
     theirs = client_of(server, anns, revision)
@@ -293,7 +293,7 @@ async def test_a_groups_permissions_concern_everybody(revision: str) -> None:
         assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
 
 
-async def test_what_is_rolled_back_is_not_told() -> None:
+async def test_a_rolled_back_change_sends_no_notification() -> None:
     server = make_server()
     ann, _, anns = await issue("ann")
     theirs = client_of(server, anns, "2026-07-28")
@@ -305,7 +305,7 @@ async def test_what_is_rolled_back_is_not_told() -> None:
         assert (await listening.next())["method"] == "notifications/resources/list_changed"
 
 
-# -- what no signal tells of
+# -- changes without a signal
 
 
 def change(user: User, **fields: Any) -> Any:
@@ -313,7 +313,7 @@ def change(user: User, **fields: Any) -> Any:
     return User.objects.filter(pk=user.pk).aupdate(**fields)
 
 
-async def test_a_stream_ends_for_what_it_lost_and_for_nothing_else() -> None:
+async def test_a_stream_ends_only_for_a_lost_permission() -> None:
     server = make_server()
     server.resource("stock://{sku}", name="stock")(lambda sku: sku)
     server.resource("secret://{sku}", name="secret", permission="shop.view_order")(lambda sku: sku)
@@ -323,7 +323,7 @@ async def test_a_stream_ends_for_what_it_lost_and_for_nothing_else() -> None:
     async with theirs.listen("stock://a", "secret://a", "nope://a") as listening:
         for _ in range(2):
             await check_all(process_hub())
-            # What she never had is not lost, or it could be told from what there is not.
+            # What she never had is not lost, or it could be distinguished from a missing entry.
             assert await server.anotify_resource_updated("stock://a") == 1
             assert (await listening.next())["params"]["uri"] == "stock://a"
         await change(ann, is_superuser=True)
@@ -351,7 +351,7 @@ async def dismiss(user: User) -> None:
     ],
     ids=["over the user", "over something else"],
 )
-async def test_a_call_ends_with_a_permission_that_is_a_function(permission: Any, end: Any) -> None:
+async def test_a_call_ends_when_a_permission_function_denies(permission: Any, end: Any) -> None:
     started = Started()
     server = make_server(started)
     wait = server.registry.tools["wait"].handler.origin
@@ -374,7 +374,7 @@ async def test_a_call_ends_with_a_permission_that_is_a_function(permission: Any,
 
 
 @REVISIONS
-async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision: str) -> None:
+async def test_list_changes_are_sent_without_a_signal(revision: str) -> None:
     server = make_server()
     ann, _, anns = await issue("ann")
     _, _, bobs = await issue("bob")
@@ -391,7 +391,7 @@ async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision:
     assert len(unconcerned.heard) == 1
 
 
-async def test_a_group_that_goes_concerns_its_members() -> None:
+async def test_deleting_a_group_affects_its_members() -> None:
     server = make_server()
     ann, _, anns = await issue("ann")
     _, _, bobs = await issue("bob")
@@ -407,14 +407,14 @@ async def test_a_group_that_goes_concerns_its_members() -> None:
     assert len(unconcerned.heard) == 1
 
 
-async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
+async def test_a_failed_recheck_is_repeated() -> None:
     user, _, _ = await issue("ann")
     ann, watch = Principal(key="ann", user=user), GrantWatch()
     await grant(user)
 
     found = await watch.find_changed({ann: ()})
     assert list(found) == [ann]
-    # Whoever wanted to judge may have failed.
+    # The check may have failed.
     assert await watch.find_changed({ann: ()}) == found
 
     watch.settle(ann, found[ann])
@@ -423,8 +423,8 @@ async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
     assert list(await watch.find_changed({ann: ()})) == [ann]
 
 
-async def test_a_deactivated_user_is_not_judged() -> None:
-    """They would be told of other lists just before the next recheck ends what they have open."""
+async def test_a_deactivated_user_is_not_reported_as_changed() -> None:
+    """They would get list changes just before the next recheck ends their streams."""
     user, _, _ = await issue("ann")
     ann, watch = Principal(key="ann", user=user), GrantWatch()
     watch.settle(ann, (await watch.find_changed({ann: ()}))[ann])
@@ -434,7 +434,7 @@ async def test_a_deactivated_user_is_not_judged() -> None:
     assert await watch.find_changed({ann: ()}) == {}
 
 
-# -- so many at once, each
+# -- limits per principal
 
 
 @REVISIONS
@@ -466,7 +466,7 @@ async def test_sessions_are_counted_by_principal() -> None:
     for client in (first, other, second):
         await client.open()
 
-    # A principal's newest takes the place of their own oldest, and of nobody else's.
+    # A principal's newest replaces their own oldest, and nobody else's.
     assert (await first.send("tools/list"))[0] == 404
     assert (await second.send("tools/list"))[0] == 200
     assert (await other.send("tools/list"))[0] == 200

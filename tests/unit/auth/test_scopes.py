@@ -1,4 +1,4 @@
-"""Scopes: a token that lacks them is told which, and broad ones stand for narrow ones."""
+"""Scopes: the error names missing ones, and broad ones include narrow ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ USES: list[tuple[str, dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("method", "params", "scopes"), USES)
 @pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
-async def test_all_scopes_of_an_operation_are_named(
+async def test_all_scopes_of_an_operation_are_listed(
     server: MCPServer, revision: Any, method: str, params: dict[str, Any], scopes: list[str]
 ) -> None:
     for held in ([], ["b"], ["A"]):
@@ -66,8 +66,8 @@ async def test_all_scopes_of_an_operation_are_named(
 
 
 @pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
-async def test_scopes_are_not_all_it_takes(revision: Any) -> None:
-    """A token that is good for a tool opens no object that its user may not see."""
+async def test_scopes_do_not_replace_permissions(revision: Any) -> None:
+    """A token with the scope of a tool gives no access to objects hidden from its user."""
     server = MCPServer("objects")
 
     @server.tool(scopes=["a"], check=lambda user, key: key == "own")
@@ -95,7 +95,7 @@ async def test_only_tokens_have_scopes(
         assert status == 401
 
 
-async def test_a_broad_scope_stands_for_narrow_ones(server: MCPServer) -> None:
+async def test_a_broad_scope_includes_narrow_ones(server: MCPServer) -> None:
     implied = {"all": ["most"], "most": ["a", "b", "all"], "a": ["c"]}
 
     async def status(*held: str) -> int:
@@ -109,6 +109,6 @@ async def test_a_broad_scope_stands_for_narrow_ones(server: MCPServer) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a b", "", 'a"b', "a\\b", "é", ["a", ""], 5, [None], "a\nb"])
-def test_what_is_no_scope_is_refused(wrong: Any) -> None:
+def test_an_invalid_scope_is_rejected(wrong: Any) -> None:
     with pytest.raises(RegistrationError, match="scope"):
         MCPServer("x").register_tool(lambda: "", name="x", scopes=wrong)

@@ -1,4 +1,4 @@
-"""Throttles: so many by principal, by address and by tool, counted for all processes."""
+"""Throttles: rates per principal, address and tool, counted for all processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REDIS = "django.core.cache.backends.redis.RedisCache"
 
 
 class Counted(LocMemCache):
-    """Tells in which threads it was used."""
+    """Records the threads that used it."""
 
     uses = 0
 
@@ -84,7 +84,7 @@ def principal(name: str) -> Principal:
     return Principal(key=name, user=User(username=name))
 
 
-async def test_one_call_too_many_is_refused_until_the_window_is_over() -> None:
+async def test_calls_over_the_rate_are_rejected_until_the_window_ends() -> None:
     server: Any = make_server()
     server.later_s = 17.5
     assert await statuses(server, 2, "slow") == [200, 200]
@@ -101,7 +101,7 @@ async def test_one_call_too_many_is_refused_until_the_window_is_over() -> None:
     assert await statuses(server, 3, "slow") == [200, 200, 429]
 
 
-async def test_a_tool_is_counted_for_each_principal_and_address() -> None:
+async def test_a_tool_rate_is_counted_per_principal_and_address() -> None:
     server = make_server()
     ann, bob = principal("ann"), principal("bob")
 
@@ -115,7 +115,7 @@ async def test_a_tool_is_counted_for_each_principal_and_address() -> None:
     assert await statuses(server, 5, "free") == [200] * 5
 
 
-async def test_of_an_ipv6_address_the_network_counts() -> None:
+async def test_ipv6_addresses_are_counted_by_network() -> None:
     server = make_server()
 
     assert await statuses(server, 2, "slow", address="2001:db8::1") == [200, 200]
@@ -125,7 +125,7 @@ async def test_of_an_ipv6_address_the_network_counts() -> None:
     assert await statuses(server, 1, "slow", address="192.0.2.7") == [429]
 
 
-async def test_all_requests_are_counted_where_the_server_says_so() -> None:
+async def test_a_server_rate_counts_all_requests() -> None:
     server = make_server(throttle={"principal": "3/m", "address": "5/h"})
     ann, bob = principal("ann"), principal("bob")
 
@@ -145,12 +145,12 @@ async def test_settings_throttle_every_server() -> None:
         assert await statuses(make_server(), 2, "free") == [200, 429]
 
 
-async def test_without_throttles_no_cache_is_touched() -> None:
+async def test_without_throttles_the_cache_is_not_used() -> None:
     assert await statuses(make_server(), 3, "free") == [200] * 3
     assert Counted.uses == 0
 
 
-async def test_what_is_hidden_or_unknown_is_not_counted() -> None:
+async def test_hidden_and_unknown_tools_are_not_counted() -> None:
     server = make_server()
     server.register_tool(lambda: "", name="hidden", permission="a.b", throttle="1/d")
 
@@ -160,7 +160,7 @@ async def test_what_is_hidden_or_unknown_is_not_counted() -> None:
     assert Counted.uses == 0
 
 
-async def test_at_the_same_time_no_more_pass_than_may() -> None:
+async def test_concurrent_calls_do_not_exceed_the_rate() -> None:
     server = make_server()
 
     replies = await asyncio.gather(*(call(server, "slow") for _ in range(20)))
@@ -184,7 +184,7 @@ async def test_workers_share_their_counts_on_redis(redis_url: str) -> None:
         assert await statuses(one, 1, "slow") == [429]
 
 
-async def test_a_server_without_django_counts_in_its_process() -> None:
+async def test_a_server_without_django_counts_in_process() -> None:
     server = core.MCPServer("core", throttle={"address": "2/s"})
     server.clock = lambda: 0.0
     server.tool(name="free")(lambda: "done")
@@ -210,14 +210,14 @@ def test_rates_are_read(text: str, rate: Rate) -> None:
     "wrong",
     ["", "10", "10/", "0/m", "-1/m", "1.5/m", "10/w", "10/0m", "10 / m", "１/m", 10, b"1/m"],
 )
-def test_what_is_no_rate_is_refused(wrong: Any) -> None:
+def test_an_invalid_rate_is_rejected(wrong: Any) -> None:
     with pytest.raises(RegistrationError, match="rate"):
         MCPServer("x").register_tool(lambda: "", name="x", throttle=wrong)
     with pytest.raises(ValueError):
         MCPServer("x", throttle={"principal": wrong})
 
 
-def test_only_principals_and_addresses_are_counted() -> None:
+def test_only_principals_and_addresses_are_rate_keys() -> None:
     with pytest.raises(ValueError, match="planet"):
         read_rates({"planet": "1/m"})
 
@@ -249,22 +249,22 @@ async def present(server: Any, token: str | None, address: str | None = "192.0.2
     return 200 if reply is None else int(reply.status)
 
 
-async def test_whoever_guesses_has_to_wait() -> None:
+async def test_failed_authentication_is_throttled() -> None:
     server = guarded(throttle={"failures": "2/m"})
     assert [await present(server, "wrong") for _ in range(3)] == [401, 401, 429]
 
-    # Not even asked, so that no guess can be right.
+    # The authenticator is not called, so that no guess can succeed.
     asked = Guarded.asked
     assert await present(server, "right") == 429
     assert Guarded.asked == asked
     assert await present(server, "right", address="192.0.2.2") == 200
-    # The transport's peer address is missing on a unix socket: nobody waits for all others.
+    # A unix socket has no peer address: clients must not share one limit.
     assert [await present(server, "wrong", address=None) for _ in range(4)] == [401] * 4
     server.later_s = 60.0
     assert await present(server, "right") == 200
 
 
-async def test_other_processes_hear_of_it_with_their_first_failure() -> None:
+async def test_other_processes_share_the_failure_count() -> None:
     here, there = (guarded(throttle={"failures": "2/m"}) for _ in range(2))
     for _ in range(3):
         await present(here, "wrong")
@@ -273,7 +273,7 @@ async def test_other_processes_hear_of_it_with_their_first_failure() -> None:
     assert await present(there, "right") == 429
 
 
-async def test_no_credentials_are_no_failure_and_good_ones_are_not_counted() -> None:
+async def test_missing_and_valid_credentials_do_not_count_as_failures() -> None:
     server = guarded(throttle={"failures": "1/m"})
 
     assert [await present(server, None) for _ in range(4)] == [401] * 4
@@ -281,7 +281,7 @@ async def test_no_credentials_are_no_failure_and_good_ones_are_not_counted() -> 
     assert Counted.uses == 0
 
 
-async def test_nobody_passes_uncounted_while_the_cache_is_away(
+async def test_requests_are_rejected_while_the_cache_is_unavailable(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     nowhere = {"default": {"BACKEND": REDIS, "LOCATION": "redis://127.0.0.1:9/0"}}
@@ -299,7 +299,7 @@ async def test_nobody_passes_uncounted_while_the_cache_is_away(
     assert all(each.exc_info is None for each in caplog.records)
 
 
-async def test_nothing_is_counted_unless_the_site_says_so() -> None:
+async def test_failures_are_not_counted_by_default() -> None:
     server = guarded(throttle={"principal": "1/m"})
 
     assert [await present(server, "wrong") for _ in range(30)] == [401] * 30

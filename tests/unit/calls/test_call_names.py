@@ -1,4 +1,4 @@
-"""What the record of calls keeps of a URI at which nothing is found."""
+"""What the record of calls stores of an unknown URI."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def server() -> MCPServer:
     ],
 )
 @override_settings(DJANGO_MCP=RECORDING)
-def test_of_a_uri_at_which_nothing_is_found_no_more_than_the_scheme_is_kept(
-    server: MCPServer, uri: str, name: str
-):
+def test_only_the_scheme_of_an_unknown_uri_is_recorded(server: MCPServer, uri: str, name: str):
     keys = {("templates", "note://{pk}"), ("resources", "plain://a-secret")}
     server.registry.set_disabled(frozenset(keys))
     run(WireClient(server, R4).error("resources/read", {"uri": uri}))
@@ -66,7 +64,7 @@ def test_of_a_uri_at_which_nothing_is_found_no_more_than_the_scheme_is_kept(
     ],
 )
 @override_settings(DJANGO_MCP=RECORDING)
-def test_what_is_completed_or_subscribed_to_is_not_recorded(
+def test_completions_and_subscriptions_are_not_recorded(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
     more = {"argument": {"name": "pk", "value": "a-secret"}} if "ref" in params else {}

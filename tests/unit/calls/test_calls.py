@@ -1,4 +1,4 @@
-"""The record of calls: what stands in it, what does not, and what it costs when nobody wants it."""
+"""The record of calls: its content, its omissions, and its cost when it is off."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_call_is_recorded(server: MCPServer, user: AbstractBaseUser):
     ],
 )
 @override_settings(DJANGO_MCP=RECORDING)
-def test_arguments_are_kept_only_of_tools_that_let_them_be(
+def test_arguments_are_stored_only_for_tools_that_allow_it(
     server: MCPServer, tool: str, arguments: dict[str, Any], kept: str
 ):
     call(server, tool, arguments)
@@ -129,7 +129,7 @@ def test_arguments_are_kept_only_of_tools_that_let_them_be(
     [("told", "failed", False), ("bug", "fault", True), ("wrong", "fault", True)],
 )
 @override_settings(DJANGO_MCP=RECORDING)
-def test_what_came_of_a_call_is_recorded(
+def test_the_outcome_of_a_call_is_recorded(
     server: MCPServer, how: str, outcome: str, has_reference: bool, caplog: pytest.LogCaptureFixture
 ):
     call(server, "fail", {"how": how})
@@ -166,7 +166,7 @@ def test_a_resource_is_recorded_by_name_and_not_by_uri(server: MCPServer):
 
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP=RECORDING)
-def test_hostile_texts_are_recorded_short_and_visible(server: MCPServer):
+def test_hostile_texts_are_truncated_and_escaped(server: MCPServer):
     text = HOSTILE.replace("\ud800", "")
     info = {"name": text, "version": text}
     params = {"name": text[:3000], "_meta": {META + "clientInfo": info}}
@@ -182,14 +182,14 @@ def test_hostile_texts_are_recorded_short_and_visible(server: MCPServer):
         assert record.client_name.isprintable()
 
 
-def test_texts_are_cut_and_made_visible():
+def test_texts_are_truncated_and_escaped():
     assert clean("plain", 10) == "plain"
     assert clean("x" * 11, 10) == "x" * 9 + "…"
     assert clean("a\u202eb\x00c\ud800", 10) == "a\ufffdb\ufffdc\ufffd"
 
 
 @pytest.mark.parametrize("duration_ms", [0.0, 0.01, 0.5, 1, 37.2, 60_000, 1e7])
-def test_a_step_of_the_scale_holds_its_durations(duration_ms: float):
+def test_a_histogram_bucket_contains_its_durations(duration_ms: float):
     step = step_of(duration_ms)
 
     assert upper_ms(step) >= duration_ms * 0.999
@@ -198,7 +198,7 @@ def test_a_step_of_the_scale_holds_its_durations(duration_ms: float):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("settings", [{}, {"RECORD_CALLS": False}, {"RECORD_CALLS": 0.0}])
-def test_nothing_is_recorded_unless_the_site_says_so(server: MCPServer, settings: Any):
+def test_calls_are_not_recorded_by_default(server: MCPServer, settings: Any):
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, **settings}):
         assert server.find_observer() is None
         run(WireClient(server, R5).call("greet", {"name": "Bob"}))
@@ -209,7 +209,7 @@ def test_nothing_is_recorded_unless_the_site_says_so(server: MCPServer, settings
 
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP={"RECORD_CALLS": 0.5, "SYNC_THREADS": 0})
-def test_a_share_of_calls_can_be_recorded(server: MCPServer):
+def test_calls_can_be_sampled(server: MCPServer):
     client = WireClient(server, R5)
     for _ in range(200):
         run(client.call("search", {"query": "x"}))
@@ -221,7 +221,7 @@ def test_a_share_of_calls_can_be_recorded(server: MCPServer):
 
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
-def test_receivers_hear_of_tools_called_recorded_or_not(
+def test_the_tool_called_signal_is_sent_with_and_without_recording(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
     heard: list[tuple[MCPServer, RecordedCall]] = []
@@ -279,7 +279,7 @@ def test_old_calls_are_pruned():
 
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP={"CALL_RETENTION_DAYS": None})
-def test_calls_can_be_kept_for_ever():
+def test_calls_can_be_kept_forever():
     make_records([datetime(2000, 1, 1, tzinfo=UTC)])
 
     assert delete_some(old_calls(datetime.now(UTC))) == 0
@@ -305,7 +305,7 @@ def make_records(times: list[datetime]) -> None:
 AWKWARD = '\'; DROP %s \\N \\u0000 "$1" 💥 \\'
 
 
-def test_what_is_written_in_bulk_is_read_as_it_was(server: MCPServer, databases: str):
+def test_bulk_inserted_rows_round_trip(server: MCPServer, databases: str):
     names = ("name", "principal", "client_name", "client_version", "arguments")
     texts: dict[str, Any] = dict.fromkeys(names, AWKWARD)
     given = RecordedCall(
@@ -355,7 +355,7 @@ def tallies(width: int) -> dict[tuple[Any, ...], int]:
 
 
 @pytest.mark.parametrize("can_add", [True, False])
-def test_calls_are_counted_where_they_are_written(
+def test_calls_are_tallied_when_written(
     server: MCPServer, databases: str, can_add: bool, monkeypatch: pytest.MonkeyPatch
 ):
     if not can_add:
@@ -378,7 +378,7 @@ def test_calls_are_counted_where_they_are_written(
     connections["first"].close()
 
 
-def test_processes_that_count_at_once_lose_nothing(server: MCPServer, databases: str):
+def test_concurrent_tallies_lose_no_calls(server: MCPServer, databases: str):
     names = [f"tool {number}" for number in range(30)]
 
     def write(seed: int) -> None:
@@ -399,7 +399,7 @@ def test_processes_that_count_at_once_lose_nothing(server: MCPServer, databases:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("days", "left"), [(1, {"new": 2}), (30, {"new": 2, "of the week": 1})])
-def test_counts_go_with_the_calls_or_when_no_chart_shows_them(
+def test_tallies_are_pruned_with_their_calls_or_when_no_chart_uses_them(
     server: MCPServer, days: int, left: dict[str, int]
 ):
     now = datetime.now(UTC)
@@ -421,12 +421,12 @@ def test_calls_are_recorded_on_sites_without_time_zones(server: MCPServer, user:
         assert before <= recorded().started_at <= datetime.now()  # noqa: DTZ005
 
 
-def test_the_thread_of_the_process_writes_by_itself(server: MCPServer, databases: str):
+def test_the_writer_thread_flushes_on_its_own(server: MCPServer, databases: str):
     with override_settings(DJANGO_MCP={"RECORD_CALLS": 1}, DATABASE_ROUTERS=[ToFirst()]):
         written = threading.Event()
 
         def hear(**_kwargs: object) -> None:
-            # Told after its batch is written.
+            # The signal is sent after its batch is written.
             written.set()
 
         tool_called.connect(hear)

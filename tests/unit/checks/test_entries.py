@@ -1,4 +1,4 @@
-"""What `manage.py check` says of the functions of a server."""
+"""What `manage.py check` reports about the functions of a server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def newest() -> Order:
     return Order()
 
 
-def test_a_resource_needs_them_as_well():
+def test_a_resource_also_needs_declared_fields():
     server = MCPServer("models")
     server.resource("orders://newest")(newest)
 
@@ -84,7 +84,7 @@ def free() -> Any:
 
 
 @pytest.mark.parametrize("function", [named, rows, free])
-def test_declared_fields_are_right(function: Callable[..., Any]):
+def test_declared_fields_pass_the_checks(function: Callable[..., Any]):
     server = MCPServer("models")
     server.tool(function)
 

@@ -1,4 +1,4 @@
-"""Every wrong value of every setting is E001, whatever else reads that setting."""
+"""Every invalid value of every setting is E001, whatever else reads that setting."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ values = st.recursive(
 
 
 @given(st.sampled_from(list(SETTINGS)), values)
-def test_any_value_is_right_or_reported(key: str, value: Any):
+def test_any_value_is_valid_or_reported(key: str, value: Any):
     is_wrong = any(find_problems({key: value}))
 
     assert [id_ for id_, *_ in reported(key, value)] == ["django_mcp.E001"] * is_wrong

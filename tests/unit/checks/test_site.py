@@ -1,4 +1,4 @@
-"""What `manage.py check` says of a site's set-up."""
+"""What `manage.py check` reports about a site's configuration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LASTING: set[int] = set()
 def no_servers_of_other_tests() -> Iterator[None]:
     gc.collect(1)
     if servers_there() != LASTING:
-        # A test that had a request answered set aside what there was then.
+        # An earlier test may have frozen objects with its first response.
         gc.unfreeze()
         gc.collect()
         LASTING.clear()
@@ -65,11 +65,11 @@ def ids(*, deploy: bool = False) -> list[str | None]:
 
 
 @override_settings(ROOT_URLCONF="tests.urls", DEBUG=True)
-def test_the_test_site_is_sound():
+def test_the_test_site_passes_the_checks():
     assert ids() == []
 
 
-def test_every_check_stands_in_the_reference():
+def test_every_check_is_documented():
     import django_mcp.checks
 
     page = Path(__file__).parents[3] / "docs" / "reference" / "checks.md"
@@ -111,7 +111,7 @@ def test_every_check_stands_in_the_reference():
         ({"MIDDLEWARE": [COMMON], "PREPEND_WWW": True}, "W004", "www."),
     ],
 )
-def test_what_is_wrong_is_told_with_a_way_out(settings: dict[str, Any], id: str, hint: str):
+def test_problems_are_reported_with_a_hint(settings: dict[str, Any], id: str, hint: str):
     with override_settings(**settings):
         messages = found()
 
@@ -139,12 +139,12 @@ class LoginRequiredEverywhere:
         {"DJANGO_MCP": {"CORS_ALLOW_CREDENTIALS": True}},
     ],
 )
-def test_nothing_is_said_of_what_is_right(settings: dict[str, Any]):
+def test_correct_configurations_are_not_reported(settings: dict[str, Any]):
     with override_settings(**settings):
         assert ids() == []
 
 
-def test_two_servers_of_one_name_are_told():
+def test_duplicate_server_names_are_reported():
     servers = [MCPServer("twin"), MCPServer("twin")]
 
     (message,) = found()
@@ -153,14 +153,14 @@ def test_two_servers_of_one_name_are_told():
     assert f"{len(servers)} MCP servers are called 'twin'" in message.msg
 
 
-def test_a_server_called_as_the_default_one_is_told():
+def test_a_server_named_like_the_default_is_reported():
     server = MCPServer("the shop")
 
     with override_settings(DJANGO_MCP={"NAME": server.name}):
         assert ids() == ["django_mcp.E004"]
 
 
-def test_a_module_called_mcp_at_the_root_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_top_level_module_named_mcp_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "mcp.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mcp", raising=False)
@@ -172,7 +172,7 @@ def test_a_module_called_mcp_at_the_root_is_told(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("decorate", [csrf_protect, never_cache])
-def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
+def test_a_decorated_view_is_reported(decorate: Callable[[Any], Any]):
     urls = ModuleType("urls")
     server = MCPServer("decorated")
     urls.urlpatterns = [path("in/mcp", decorate(MCPView(server)))]  # type: ignore[attr-defined]
@@ -184,7 +184,7 @@ def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
     assert "/in/mcp" in message.msg
 
 
-# -- who gets in
+# -- authentication
 
 
 def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> list[CheckMessage]:
@@ -194,7 +194,7 @@ def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> 
         return found(deploy=deploy)
 
 
-def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
+def test_a_closed_server_is_reported_with_a_hint():
     (message,) = messages_of(MCPServer("forgotten"))
 
     assert message.id == "django_mcp.W007"
@@ -213,7 +213,7 @@ def test_the_default_server_is_opened_by_settings():
     "entry",
     ["no.such.Authenticator", "django_mcp.auth.principal.Rejection", "django_mcp.auth.gate.logger"],
 )
-def test_an_authenticator_that_is_none_is_told(entry: str):
+def test_an_invalid_authenticator_is_reported(entry: str):
     (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))
 
     assert message.id == "django_mcp.E006"
@@ -243,13 +243,13 @@ def test_a_misspelt_authenticator_suggests_the_right_one(entry: str, meant: str)
     ids=["no class", "another class", "no sessions"],
 )
 @modify_settings(INSTALLED_APPS={"remove": "django.contrib.sessions"})
-def test_an_authenticator_that_lacks_something_is_told(authenticator: Authenticator):
+def test_an_incomplete_authenticator_is_reported(authenticator: Authenticator):
     messages = messages_of(MCPServer("lacking", authenticators=[authenticator]))
 
     assert [each.id for each in messages] == ["django_mcp.E007"]
 
 
-def test_a_public_server_whose_tools_write_is_told_where_strangers_come():
+def test_a_public_server_with_writing_tools_is_reported():
     server = MCPServer("open", public=True)
     server.tool(drop_everything)
     server.tool(read_only=True)(look)
@@ -264,7 +264,7 @@ def test_a_public_server_whose_tools_write_is_told_where_strangers_come():
     assert messages_of(server, DEBUG=True) == []
 
 
-def test_a_server_with_authenticators_is_sound():
+def test_a_server_with_authenticators_passes_the_checks():
     server = MCPServer("keyed", authenticators=[Authenticator()])
     server.tool(drop_everything)
 
@@ -303,7 +303,7 @@ POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
 
 
 @pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
-def test_connections_that_threads_keep_are_counted():
+def test_persistent_connections_of_threads_are_reported():
     messages = deploy_messages(DATABASES={"default": {**POSTGRESQL, "CONN_MAX_AGE": 60}})
 
     assert "up to 32 threads" in messages["django_mcp.I002"]
@@ -314,13 +314,13 @@ def test_connections_that_threads_keep_are_counted():
 @pytest.mark.parametrize(
     ("options", "is_told"), [({}, True), ({"transaction_mode": "IMMEDIATE"}, False)]
 )
-def test_sqlite_under_several_writers_is_told(options: dict[str, Any], is_told: bool):
+def test_sqlite_with_several_writers_is_reported(options: dict[str, Any], is_told: bool):
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
 
     assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told
 
 
-def test_a_permission_that_there_is_not_is_told_with_the_nearest_one():
+def test_an_unknown_permission_is_reported_with_the_nearest_match():
     server = MCPServer("w8", public=True, permission="shop.view_product")
     server.tool(permission=["shop.viwe_order", "auth.change_user"])(drop_everything)
     server.tool(permission="nonsense", read_only=True)(look)
@@ -336,7 +336,7 @@ def test_a_permission_that_there_is_not_is_told_with_the_nearest_one():
     assert "app_label.codename" in str(texts["look"][1])
 
 
-def test_permissions_that_there_are_are_right():
+def test_existing_permissions_pass_the_checks():
     server = MCPServer("right", public=True)
     server.tool(permission=["shop.view_order", "auth.change_user"])(drop_everything)
     server.tool(permission=lambda user: user.is_staff)(drop_something)
@@ -344,7 +344,7 @@ def test_permissions_that_there_are_are_right():
     assert messages_of(server) == []
 
 
-def test_what_nobody_can_reach_is_told_before_deployment():
+def test_unreachable_entries_are_reported_for_deployment():
     with_rules = MCPServer("i4", public=True)
     with_rules.tool(permission="shop.view_order")(drop_everything)
     with_rules.tool(permission=lambda user: True, read_only=True)(look)
@@ -364,7 +364,7 @@ def test_what_nobody_can_reach_is_told_before_deployment():
     assert "drop_something" in told[1][0].msg
 
 
-def test_a_wrong_default_permission_is_told_once():
+def test_an_invalid_default_permission_is_reported_once():
     with override_settings(DJANGO_MCP={"PERMISSION": 5, "THROTTLE": {"planet": "1/m"}}):
         assert ids() == ["django_mcp.E001", "django_mcp.E001"]
 
@@ -382,7 +382,7 @@ def test_a_wrong_default_permission_is_told_once():
         ("tokens", False),
     ],
 )
-def test_a_private_argument_in_a_header_is_told_of(name: str, is_told: bool):
+def test_a_sensitive_argument_in_a_header_is_reported(name: str, is_told: bool):
     server = MCPServer("headers", public=True)
     field = {"type": "string", "x-mcp-header": "Field"}
     schema = {
@@ -398,7 +398,7 @@ def drop_everything_of(of: dict[str, Any]) -> str:
     return ""
 
 
-def test_wildcards_among_scopes_are_told_of():
+def test_wildcard_scopes_are_reported():
     server = MCPServer("wild", public=True, scopes=["shop:*"])
     server.tool(read_only=True)(look)
     server.tool(scopes=["shop:read"], read_only=True)(drop_something)
@@ -413,7 +413,7 @@ def test_wildcards_among_scopes_are_told_of():
     assert "'shop:*'" in told[1]
 
 
-def test_resources_of_the_web_are_told_of_before_deployment():
+def test_web_resources_are_reported_for_deployment():
     server = MCPServer("web", public=True)
     server.resource("https://shop.example/terms")(look)
     server.resource("HTTP://shop.example/{page}")(drop_everything_at)

@@ -30,7 +30,7 @@ DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
         (DJANGO, "6.0.10", True),
         (DJANGO, "6.1.2", False),
         (DJANGO, "6.1.3", True),
-        # A ceiling says nothing of holes.
+        # An upper bound says nothing about vulnerabilities.
         (DJANGO, "7.0", True),
         ("daphne<5,>=4.2.2; extra == 'daphne'", "4.1.2", False),
         ("pyjwt[crypto]<3,>=2.13; extra == 'jwt'", "2.12.1", False),
@@ -41,7 +41,7 @@ DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
         ("asgiref (>=3.11.1,<4)", "not a version", False),
     ],
 )
-def test_a_release_with_known_holes_is_reported(
+def test_a_release_with_known_vulnerabilities_is_reported(
     requirement: str, version: str, is_right: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(metadata, "requires", lambda name: [requirement])
@@ -50,7 +50,7 @@ def test_a_release_with_known_holes_is_reported(
     assert (not check_versions()) is is_right
 
 
-def test_what_is_not_installed_is_not_reported(monkeypatch: pytest.MonkeyPatch):
+def test_packages_that_are_not_installed_are_not_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(metadata, "requires", lambda name: ["no-such-thing>=1", "nor-this>=4.2.2"])
 
     assert check_versions() == []

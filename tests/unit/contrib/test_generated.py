@@ -58,7 +58,7 @@ def test_a_generated_tool_is_named_after_its_source(server: MCPServer):
     assert MCPClient(server).call("double_source", n=4).structured == {"n": 8}
 
 
-def test_options_override_what_is_generated(server: MCPServer):
+def test_options_override_generated_values(server: MCPServer):
     entry = register(
         server,
         prefix="my_",
@@ -88,7 +88,7 @@ def test_actions_are_included_and_excluded(server: MCPServer, options: Any, is_t
     assert (register(server, **options) is not None) == is_there
 
 
-def test_a_permission_is_needed_in_addition_to_what_the_source_asks_for(server: MCPServer):
+def test_a_permission_is_required_in_addition_to_the_sources(server: MCPServer):
     register(server, permission=lambda user: user.is_staff, listed_if=lambda user: user.pk == 7)
 
     for user in (User(pk=7, username="a"), User(pk=8, username="b", is_staff=True)):
@@ -104,7 +104,7 @@ def test_a_check_gets_the_arguments_by_name(server: MCPServer):
     assert client.call("double_source", n=5).text == "Not found."
 
 
-def test_a_second_tool_of_a_name_is_an_error_that_names_the_source(server: MCPServer):
+def test_a_duplicate_tool_name_is_an_error_naming_the_source(server: MCPServer):
     register(server)
 
     with pytest.raises(RegistrationError, match=r"Source\.double: there is a tool"):

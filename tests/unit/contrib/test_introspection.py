@@ -1,4 +1,4 @@
-"""Opaque tokens, which their issuer answers for."""
+"""Opaque tokens, verified by introspection at their issuer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server_for(issuer: Issuer, **options: Any) -> MCPServer:
     return MCPServer("asking", authenticators=[IntrospectionAuthenticator(**given)])
 
 
-def test_the_issuer_is_asked_whose_token_it_is(issuer: Issuer):
+def test_introspection_identifies_the_tokens_subject(issuer: Issuer):
     issuer.tokens["opaque"] = {**GOOD, "client_id": "c", "exp": 4e9, "iss": issuer.url}
 
     auth = admit(server_for(issuer), bearer("opaque")).auth
@@ -66,7 +66,7 @@ def test_the_issuer_is_asked_whose_token_it_is(issuer: Issuer):
     assert (auth.authenticator, auth.expires_at) == ("introspection", 4e9)
 
 
-def test_it_is_asked_as_rfc_7662_says(issuer: Issuer):
+def test_introspection_requests_follow_rfc_7662(issuer: Issuer):
     refuse(server_for(issuer), bearer("opaque"))
 
     ((authorization, form),) = issuer.forms
@@ -92,7 +92,7 @@ def test_it_is_asked_as_rfc_7662_says(issuer: Issuer):
     ],
     ids=str,
 )
-def test_what_is_not_for_here_and_now_is_refused(issuer: Issuer, answer: Any):
+def test_a_token_for_another_audience_or_time_is_rejected(issuer: Issuer, answer: Any):
     issuer.tokens["opaque"] = answer
 
     reply = refuse(server_for(issuer), bearer("opaque"))
@@ -102,7 +102,7 @@ def test_what_is_not_for_here_and_now_is_refused(issuer: Issuer, answer: Any):
 
 
 @pytest.mark.parametrize(("status", "raw"), [(500, None), (302, None), (200, b"{"), (401, None)])
-def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
+def test_an_unreachable_issuer_is_a_server_error(
     issuer: Issuer, status: int, raw: bytes | None, caplog: pytest.LogCaptureFixture
 ):
     issuer.tokens["opaque"] = GOOD
@@ -117,14 +117,14 @@ def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
     assert set(issuer.asked) == {"/introspect"}
 
 
-def test_required_scopes_are_asked_of_every_token(issuer: Issuer):
+def test_required_scopes_apply_to_every_token(issuer: Issuer):
     issuer.tokens["opaque"] = GOOD
 
     assert admit(server_for(issuer, required_scopes=["a"]), bearer("opaque"))
     assert refuse(server_for(issuer, required_scopes=["c"]), bearer("opaque")).status == 403
 
 
-def test_an_answer_is_remembered_for_a_moment(issuer: Issuer):
+def test_an_introspection_response_is_cached_briefly(issuer: Issuer):
     issuer.tokens["opaque"] = GOOD
     server = server_for(issuer, cache_s=2)
 
@@ -156,7 +156,7 @@ def test_an_inactive_account_is_refused(issuer: Issuer):
     ],
     ids=str,
 )
-def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):
+def test_untrustworthy_configuration_is_rejected(options: dict[str, Any]):
     given: dict[str, Any] = {
         "url": "https://i.example/introspect",
         "issuer": "https://i.example",
@@ -168,7 +168,7 @@ def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):
         IntrospectionAuthenticator(**{**given, **options})
 
 
-def test_what_stays_open_ends_when_the_issuer_takes_the_token_back(issuer: Issuer):
+def test_open_streams_end_when_the_issuer_revokes_the_token(issuer: Issuer):
     issuer.tokens.update(first=GOOD, second=GOOD)
     server = server_for(issuer, recheck_s=0)
     first, again, second = (admit(server, bearer(name)) for name in ("first", "first", "second"))
@@ -183,7 +183,7 @@ def test_what_stays_open_ends_when_the_issuer_takes_the_token_back(issuer: Issue
     assert "first" not in repr(first.handle)
 
 
-def test_an_issuer_that_does_not_answer_ends_nothing(issuer: Issuer):
+def test_an_unreachable_issuer_ends_no_stream(issuer: Issuer):
     issuer.tokens["opaque"] = GOOD
     principal = admit(server_for(issuer, recheck_s=0), bearer("opaque"))
     for status in (500, 200):
@@ -196,7 +196,7 @@ def test_an_issuer_that_does_not_answer_ends_nothing(issuer: Issuer):
     assert recheck_until(bool, [principal]) == {principal}
 
 
-def test_a_slow_issuer_holds_up_nothing_else(issuer: Issuer):
+def test_a_slow_issuer_does_not_block_other_requests(issuer: Issuer):
     issuer.tokens["opaque"] = GOOD
     server = server_for(issuer, recheck_s=0)
     principal = admit(server, bearer("opaque"))
@@ -212,7 +212,7 @@ def test_a_slow_issuer_holds_up_nothing_else(issuer: Issuer):
     look()
 
 
-def test_a_remembered_verdict_has_no_token_in_it(issuer: Issuer):
+def test_a_cached_result_does_not_contain_the_token(issuer: Issuer):
     issuer.tokens["opaque"] = GOOD
     server = server_for(issuer, cache_s=2)
     principal = admit(server, bearer("opaque"))
@@ -225,7 +225,7 @@ def test_a_remembered_verdict_has_no_token_in_it(issuer: Issuer):
     assert [each.handle for each in kept] == [None]
 
 
-def test_without_asking_again_what_stays_open_ends_when_the_token_says(
+def test_without_rechecks_streams_end_at_the_tokens_expiry(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ):
     now = time.time()
@@ -267,7 +267,7 @@ def junk(number: int, name: str = "junk") -> list[str]:
     return [f"{name}-{each}" for each in range(number)]
 
 
-def test_junk_tokens_of_one_address_do_not_delay_a_client_at_another(issuer: Issuer):
+def test_junk_tokens_of_one_address_do_not_delay_other_addresses(issuer: Issuer):
     issuer.tokens["good"] = GOOD
     issuer.held = set(junk(48))
     issuer.go.clear()
@@ -285,7 +285,7 @@ def test_junk_tokens_of_one_address_do_not_delay_a_client_at_another(issuer: Iss
     run()
 
 
-def test_junk_tokens_of_many_addresses_do_not_delay_a_client_that_was_known(issuer: Issuer):
+def test_junk_tokens_of_many_addresses_do_not_delay_known_clients(issuer: Issuer):
     issuer.tokens["good"] = GOOD
     issuer.held = set(junk(100))
     server = server_for(issuer)
@@ -305,7 +305,7 @@ def test_junk_tokens_of_many_addresses_do_not_delay_a_client_that_was_known(issu
     run()
 
 
-def test_too_many_junk_tokens_are_refused_at_once_with_when_to_come_back(issuer: Issuer):
+def test_too_many_junk_tokens_are_rejected_with_retry_after(issuer: Issuer):
     issuer.go.clear()
     server = server_for(issuer)
 
@@ -324,7 +324,7 @@ def test_too_many_junk_tokens_are_refused_at_once_with_when_to_come_back(issuer:
     run()
 
 
-def test_the_keys_of_an_issuer_are_had_while_junk_tokens_wait(issuer: Issuer):
+def test_issuer_keys_are_fetched_while_junk_tokens_wait(issuer: Issuer):
     issuer.held = set(junk(20))
     issuer.go.clear()
     server = server_for(issuer)
@@ -345,7 +345,7 @@ def test_the_keys_of_an_issuer_are_had_while_junk_tokens_wait(issuer: Issuer):
         run()
 
 
-def test_a_token_is_asked_about_once_at_a_time(issuer: Issuer):
+def test_concurrent_introspections_of_a_token_share_one_request(issuer: Issuer):
     issuer.tokens["good"] = GOOD
     issuer.go.clear()
     server = server_for(issuer)
@@ -362,7 +362,7 @@ def test_a_token_is_asked_about_once_at_a_time(issuer: Issuer):
     assert issuer.asked == {"/introspect": 1}
 
 
-def test_an_inactive_token_is_not_asked_about_again_for_a_while(issuer: Issuer):
+def test_an_inactive_token_is_not_introspected_again_for_a_while(issuer: Issuer):
     server = server_for(issuer)
 
     for _ in range(5):
@@ -374,7 +374,7 @@ def test_an_inactive_token_is_not_asked_about_again_for_a_while(issuer: Issuer):
     assert issuer.asked["/introspect"] == 6
 
 
-def test_an_issuer_that_does_not_answer_makes_no_token_inactive(issuer: Issuer):
+def test_an_unreachable_issuer_does_not_make_a_token_inactive(issuer: Issuer):
     issuer.tokens["good"] = GOOD
     server = server_for(issuer)
     issuer.status = 500

@@ -1,4 +1,4 @@
-"""The queue of questions to an issuer: whose turn it is, and who is refused."""
+"""The queue of introspection requests: its order, and its limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.auth.asking import LIMIT_S
 
 
 class Issuer:
-    """Answers each question with its token, once it may.
+    """Answers each request with its token, once it is released.
 
     What is asked at the same time is asked in any order: each question has a thread of its own.
     """
@@ -53,7 +53,7 @@ class Issuer:
 
 
 class Asking:
-    """A queue in front of an issuer that holds back its answers."""
+    """A queue in front of an issuer that delays its responses."""
 
     def __init__(self, max_wait_s: float = LIMIT_S) -> None:
         self.issuer = Issuer()
@@ -68,7 +68,7 @@ class Asking:
             return list(await asyncio.gather(*tasks, return_exceptions=True))
 
 
-async def test_an_address_has_only_some_of_the_threads():
+async def test_an_address_cannot_use_all_threads():
     asking = Asking()
     tasks = [asking.ask(f"a{number}") for number in range(10)]
     await asking.issuer.wait_for(questions.THREADS_PER_ADDRESS)
@@ -92,7 +92,7 @@ async def test_unknown_tokens_leave_threads_to_known_ones():
     await asking.end(*tasks)
 
 
-async def test_the_address_with_the_fewest_questions_is_next():
+async def test_the_address_with_the_fewest_requests_is_next():
     asking = Asking()
     tasks = [asking.ask(f"a{number}", "a") for number in range(9)]
     await asking.issuer.wait_for(3)
@@ -128,7 +128,7 @@ async def test_the_queue_is_bounded_for_each_address_and_in_all():
     assert await asking.ask("one more", "a") == "one more"
 
 
-async def test_a_question_that_nobody_waits_for_is_not_asked():
+async def test_an_abandoned_request_is_not_sent():
     asking = Asking()
     tasks = [asking.ask(f"a{number}") for number in range(3)]
     await asking.issuer.wait_for(3)
@@ -143,7 +143,7 @@ async def test_a_question_that_nobody_waits_for_is_not_asked():
     assert sorted(asking.issuer.asked) == ["a0", "a1", "a2", "shared"]
 
 
-async def test_a_question_that_waited_for_too_long_is_not_asked():
+async def test_a_request_queued_for_too_long_is_not_sent():
     asking = Asking(max_wait_s=0)
     tasks = [asking.ask(f"a{number}") for number in range(5)]
 
@@ -153,7 +153,7 @@ async def test_a_question_that_waited_for_too_long_is_not_asked():
     assert asking.issuer.asked == []
 
 
-async def test_a_question_that_fails_fails_for_all_who_wait_and_frees_its_thread():
+async def test_a_failed_request_fails_for_all_waiters_and_frees_its_thread():
     queue = QuestionQueue(LIMIT_S)
 
     def fail() -> None:

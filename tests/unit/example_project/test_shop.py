@@ -1,4 +1,4 @@
-"""The example shop, as clients of the oldest and the newest revision meet it."""
+"""The example shop, with clients of the oldest and the newest revision."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_demo_says_that_its_port_is_busy(form: str, capsys: pytest.CaptureFi
     assert "answers at" not in capsys.readouterr().out
 
 
-def test_it_offers_what_it_registers(visitor: WireClient):
+def test_the_shop_lists_its_registered_entries(visitor: WireClient):
     tools = {tool["name"] for tool in ask(visitor, "tools/list")["tools"]}
     resources = {found["uri"] for found in ask(visitor, "resources/list")["resources"]}
     templates = ask(visitor, "resources/templates/list")["resourceTemplates"]
@@ -113,13 +113,13 @@ def test_products_are_found_by_name_category_and_price(visitor: WireClient):
     assert [product["sku"] for product in json.loads(text_of(found))] == ["hose"]
 
 
-def test_a_visitor_finds_the_orders_of_guests_only(visitor: WireClient):
+def test_an_anonymous_visitor_finds_only_guest_orders(visitor: WireClient):
     found = json.loads(text_of(call(visitor, "find_orders")))
 
     assert [order["number"] for order in found] == ["2026-0003", "2026-0004"]
 
 
-def test_every_wrong_argument_is_told_at_once(visitor: WireClient):
+def test_every_invalid_argument_is_reported_at_once(visitor: WireClient):
     refused = call(visitor, "find_orders", status="lost", limit=0)
 
     assert refused["isError"]
@@ -149,7 +149,7 @@ def test_an_order_that_cannot_be_filled_leaves_nothing(visitor: WireClient):
     assert Product.objects.get(sku="mug").stock == 140
 
 
-def test_a_cancelled_order_puts_its_goods_back_once(visitor: WireClient):
+def test_a_cancelled_order_restocks_its_goods_once(visitor: WireClient):
     call(visitor, "cancel_order", number="2026-0003")
     call(visitor, "cancel_order", number="2026-0003")
 
@@ -157,7 +157,7 @@ def test_a_cancelled_order_puts_its_goods_back_once(visitor: WireClient):
     assert Product.objects.get(sku="notebook").stock == 320
 
 
-def test_an_order_of_somebody_else_cannot_be_cancelled(visitor: WireClient):
+def test_another_users_order_cannot_be_cancelled(visitor: WireClient):
     refused = call(visitor, "cancel_order", number="2026-0002")
 
     assert refused["isError"]
@@ -207,7 +207,7 @@ def test_prompts_are_written_and_their_arguments_completed(visitor: WireClient):
     assert found["completion"]["values"] == ["2026-0003", "2026-0004"]
 
 
-def test_the_categories_are_told_in_the_callers_language(visitor: WireClient):
+def test_the_categories_are_in_the_callers_language(visitor: WireClient):
     with translation.override("de"):
         categories = ask(visitor, "resources/read", uri="shop://categories")["contents"][0]
 
@@ -227,7 +227,7 @@ def test_the_back_office_is_a_server_of_its_own():
 
 
 @pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
-def test_the_staffs_tools_are_there_for_those_who_may(revision: Any):
+def test_staff_tools_require_permission(revision: Any):
     clerk = get_user_model().objects.create_user("clerk")
     for codename in ("view_order", "change_order"):
         clerk.user_permissions.add(Permission.objects.get(codename=codename))
@@ -245,7 +245,7 @@ def test_the_staffs_tools_are_there_for_those_who_may(revision: Any):
         assert error["message"] == f"Unknown tool: {name}"
 
 
-def test_a_present_is_wrapped_as_the_user_says():
+def test_a_gift_is_wrapped_as_the_user_answers():
     client = WireClient(default_server, R5)
     capabilities: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
@@ -270,7 +270,7 @@ def test_a_present_is_wrapped_as_the_user_says():
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_export_goes_on_as_a_task():
+async def test_the_export_continues_as_a_task():
     await sync_to_async(sample.load)()
     client = Modern(default_server)
     task = await client.until(await client.create("export_orders"), "completed")
@@ -283,7 +283,7 @@ ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicita
 
 
 @pytest.mark.parametrize(("content", "orders"), [({"order": True}, 1), ({"order": False}, 0)])
-def test_the_same_is_ordered_again_when_the_customer_agrees(content: Any, orders: int):
+def test_an_order_is_repeated_when_the_customer_agrees(content: Any, orders: int):
     client = WireClient(default_server, R5)
     params = {"name": "reorder", "arguments": {"number": "2026-0003"}, "_meta": ASKED}
 
@@ -298,7 +298,7 @@ def test_the_same_is_ordered_again_when_the_customer_agrees(content: Any, orders
     assert Order.objects.count() == len(sample.ORDERS) + orders
 
 
-def test_who_cannot_be_asked_says_what_was_agreed(visitor: WireClient):
+def test_without_elicitation_the_agreed_total_is_an_argument(visitor: WireClient):
     told = text_of(call(visitor, "reorder", number="2026-0003"))
     wrong = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="1"))
     placed = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="51.50"))
@@ -309,8 +309,8 @@ def test_who_cannot_be_asked_says_what_was_agreed(visitor: WireClient):
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_who_listens_to_a_stock_hears_when_it_is_another() -> None:
-    """An order that was refused after its first line changed nothing, and nothing is heard of it."""
+async def test_a_stock_subscriber_is_notified_of_changes() -> None:
+    """An order that was rejected after its first line changes nothing and sends no notification."""
     client, staff = AsyncMCPClient(default_server), AsyncMCPClient(staff_server)
     lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
     async with client.subscribe("product://mug/stock", "product://hose/stock") as changes:
@@ -328,7 +328,7 @@ async def test_who_listens_to_a_stock_hears_when_it_is_another() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_who_listens_hears_what_is_saved_in_the_admin() -> None:
+async def test_a_subscriber_is_notified_of_admin_changes() -> None:
     client = AsyncMCPClient(default_server)
     async with client.subscribe("product://mug/stock") as changes:
         mug = await Product.objects.aget(sku="mug")

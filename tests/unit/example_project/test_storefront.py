@@ -1,4 +1,4 @@
-"""The shop's models, admin and APIs as tools: each customer meets their own orders, on every way."""
+"""The shop's models, admin and APIs as tools: each customer sees only their own orders."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def numbers_of(user: Any) -> set[str]:
     return set(Order.objects.filter(customer=user).values_list("number", flat=True))
 
 
-def test_nothing_is_wrong_with_its_sources() -> None:
+def test_the_storefront_passes_the_checks() -> None:
     assert [each for each in run_checks() if "storefront" in f"{each.obj} {each.msg}"] == []
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_has_the_orders_of_its_user(name: str, ada: User, grace: User) -> None:
+def test_a_list_contains_only_the_users_orders(name: str, ada: User, grace: User) -> None:
     for user in (ada, grace):
         rows = call(user, name).structured[LISTS[name]]
 
@@ -62,7 +62,7 @@ def test_a_list_has_the_orders_of_its_user(name: str, ada: User, grace: User) ->
 
 
 @pytest.mark.parametrize("name", GETS)
-def test_a_foreign_order_is_unknown(name: str, ada: User, grace: User) -> None:
+def test_another_users_order_is_unknown(name: str, ada: User, grace: User) -> None:
     own = call(grace, name, number="of-grace-1")
     foreign = call(ada, name, number="of-grace-1")
     unknown = call(ada, name, number="of-nobody")
@@ -82,7 +82,7 @@ def test_a_foreign_order_is_unknown(name: str, ada: User, grace: User) -> None:
         ("ninja_set_note", {"note": "mine now"}),
     ],
 )
-def test_only_ones_own_order_is_changed(
+def test_only_the_users_own_order_can_be_changed(
     name: str, arguments: dict[str, Any], ada: User, grace: User
 ) -> None:
     before = Order.objects.values().get(number="of-grace-1")
@@ -94,7 +94,7 @@ def test_only_ones_own_order_is_changed(
     assert Order.objects.values().get(number="of-grace-1") != before
 
 
-def test_visitors_see_what_everybody_may_see() -> None:
+def test_anonymous_visitors_see_public_entries() -> None:
     names = {tool["name"] for tool in storefront.list_tools(user=AnonymousUser())}
 
     assert {"search_products", "get_product", "ninja_list_products"} <= names
@@ -103,7 +103,7 @@ def test_visitors_see_what_everybody_may_see() -> None:
     assert {product["sku"] for product in found} == {"kettle", "mug"}
 
 
-def test_the_admin_is_for_staff(ada: User) -> None:
+def test_the_admin_tools_require_staff(ada: User) -> None:
     sam = User.objects.get(username="sam")
     of_ada, of_sam = (
         {tool["name"] for tool in storefront.list_tools(user=user)} for user in (ada, sam)

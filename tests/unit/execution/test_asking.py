@@ -1,4 +1,4 @@
-"""Asking unwinds a handler: what it wrote before a question goes, what `once` wrote stays."""
+"""Asking unwinds a handler: earlier writes are rolled back, writes of `once` are kept."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def call(name: str = "order", **params: Any) -> dict[str, Any]:
     return {"name": name, "_meta": CAN_BE_ASKED, **params}
 
 
-async def test_only_what_was_to_be_written_once_outlives_a_question(client: WireClient):
+async def test_only_once_blocks_survive_a_question(client: WireClient):
     interim = await client.result("tools/call", call())
 
     assert interim["resultType"] == "input_required"
@@ -59,13 +59,13 @@ async def test_only_what_was_to_be_written_once_outlives_a_question(client: Wire
     assert await run_in_pool(products) == {"reserved", "before", "after"}
 
 
-async def test_what_was_written_once_outlives_a_failure(client: WireClient):
+async def test_once_blocks_survive_a_failure(client: WireClient):
     assert (await client.result("tools/call", call("give_up")))["isError"] is True
 
     assert await run_in_pool(products) == {"reserved"}
 
 
-async def test_a_rotated_key_opens_states_sealed_before(client: WireClient):
+async def test_a_rotated_key_opens_earlier_states(client: WireClient):
     """Any worker, and a worker with a newer key, serves the retry."""
     with override_settings(SECRET_KEY="old"):
         interim = await client.result("tools/call", call())

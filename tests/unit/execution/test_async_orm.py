@@ -1,4 +1,4 @@
-"""The async ORM of calls has threads of the pool: in parallel, with usable connections, held by nobody idle."""
+"""The async ORM of calls uses pool threads: in parallel, with usable connections, none held while idle."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def name_of_thread() -> str:
     return await sync_to_async(lambda: threading.current_thread().name)()
 
 
-async def test_queries_of_different_calls_run_at_the_same_time(server: MCPServer):
+async def test_queries_of_different_calls_run_concurrently(server: MCPServer):
     everybody = threading.Barrier(10, timeout=LIMIT_S)
 
     @server.tool
@@ -79,7 +79,7 @@ async def test_queries_of_one_call_run_in_one_thread(
 
 
 @pytest.mark.usefixtures("one_thread")
-async def test_a_call_that_waits_for_something_else_holds_no_thread(server: MCPServer):
+async def test_a_call_awaiting_something_else_holds_no_thread(server: MCPServer):
     has_asked, may_go = asyncio.Event(), asyncio.Event()
 
     @server.tool
@@ -120,7 +120,7 @@ async def test_an_async_tool_with_queries_may_call_synchronous_tools(server: MCP
 
 
 @pytest.mark.usefixtures("one_thread")
-async def test_no_thread_is_held_when_the_call_is_over(server: MCPServer):
+async def test_no_thread_is_held_after_a_call(server: MCPServer):
     @server.tool
     async def ask() -> str:
         return await name_of_thread()
@@ -134,7 +134,7 @@ async def test_no_thread_is_held_when_the_call_is_over(server: MCPServer):
 
 
 @pytest.mark.usefixtures("one_thread")
-async def test_what_outlives_its_call_can_still_ask(server: MCPServer):
+async def test_tasks_that_outlive_their_call_can_still_query(server: MCPServer):
     left: list[asyncio.Task[str]] = []
     may_go = asyncio.Event()
 
@@ -234,7 +234,7 @@ async def test_a_connection_is_not_closed_while_rows_are_read_from_it(
         async for product in Product.objects.using("first").order_by("sku").aiterator(chunk_size=1):
             found.append(product.sku)
             others.append(asyncio.create_task(call(server, "quick")))
-            # Long enough for a thread without such rows to be given away.
+            # Long enough for a thread without open cursors to be released.
             await asyncio.sleep(0.01)
         return found
 
@@ -271,7 +271,7 @@ async def test_a_transaction_that_a_call_left_open_is_rolled_back_and_reaches_no
             assert await call(server, "count") == "0"
 
 
-# -- authenticators and tasks have threads of their own
+# -- separate threads for authenticators and tasks
 
 
 class Asking(Authenticator):
@@ -279,7 +279,7 @@ class Asking(Authenticator):
         return Principal(key=await name_of_thread())
 
 
-async def test_async_authenticators_do_not_wait_for_handlers():
+async def test_async_authenticators_do_not_wait_for_handler_threads():
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
         holder = Holder("asking", authenticators=[Asking()])
         async with holder.holding(1), asyncio.timeout(LIMIT_S):
@@ -291,7 +291,7 @@ async def test_async_authenticators_do_not_wait_for_handlers():
     assert exchange.principal.key.startswith("django-mcp-auth")
 
 
-async def test_queries_of_a_task_have_threads_of_tasks():
+async def test_queries_of_a_task_use_the_task_threads():
     server = MCPServer("tasks", task_after_s=0.01)
 
     @server.tool(task="required")
@@ -312,11 +312,11 @@ async def test_queries_of_a_task_have_threads_of_tasks():
     assert found["result"]["content"][0]["text"].startswith("django-mcp-task")
 
 
-# -- tests of sites
+# -- tests in site projects
 
 
 class InATestCase(TestCase):
-    """The async ORM of a tool sees what the test wrote and has not committed."""
+    """The async ORM of a tool sees the uncommitted writes of the test."""
 
     def setUp(self) -> None:
         self.server = MCPServer("test-case", public=True)
@@ -326,16 +326,16 @@ class InATestCase(TestCase):
         async def count() -> int:
             return await Product.objects.acount()
 
-    def test_in_a_synchronous_test(self) -> None:
+    def test_the_async_orm_works_in_a_sync_test(self) -> None:
         assert async_to_sync(call)(self.server, "count") == "1"
 
-    async def test_in_an_asynchronous_test(self) -> None:
+    async def test_the_async_orm_works_in_an_async_test(self) -> None:
         assert await call(self.server, "count") == "1"
 
-    async def test_in_a_task_of_an_asynchronous_test(self) -> None:
+    async def test_the_async_orm_works_in_a_task_of_an_async_test(self) -> None:
         assert await asyncio.create_task(call(self.server, "count")) == "1"
 
-    async def test_through_the_client_for_tests(self) -> None:
+    async def test_the_async_orm_works_through_the_test_client(self) -> None:
         result = await AsyncMCPClient(self.server).call("count")
         assert result.text == "1"
 
@@ -346,7 +346,7 @@ class InATestCaseWithoutThreads(InATestCase):
 
 
 def run_in_leased_thread(server: MCPServer, name: str) -> str:
-    """Call a tool as synchronous code does that an async tool runs by `sync_to_async`."""
+    """Call a tool from synchronous code that an async tool runs with `sync_to_async`."""
     return async_to_sync(call)(server, name)
 
 

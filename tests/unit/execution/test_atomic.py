@@ -34,7 +34,7 @@ def entered() -> str:
     return " ".join(alias for alias in ALL if connections[alias].in_atomic_block)
 
 
-# -- which ones
+# -- which databases
 
 
 @pytest.mark.usefixtures("databases")
@@ -67,7 +67,7 @@ async def test_a_tool_runs_in_a_transaction_on_the_databases_it_names(
     [(False, ""), ("second", "second"), (["first", "second"], "first second")],
     ids=str,
 )
-async def test_the_setting_says_what_tools_get_that_say_nothing(setting: Any, expected: str):
+async def test_the_setting_is_the_default_for_tools(setting: Any, expected: str):
     server = MCPServer("by the setting")
     server.tool(entered)
 
@@ -79,7 +79,7 @@ async def test_the_setting_says_what_tools_get_that_say_nothing(setting: Any, ex
     ("databases", "expected"), [({"default": {"ENGINE": "x"}}, ("default",)), ({}, ())], ids=str
 )
 @pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
-def test_true_means_the_default_database_where_there_is_one(
+def test_atomic_true_means_the_default_database(
     databases: dict[str, Any], expected: tuple[str, ...]
 ):
     with override_settings(DJANGO_MCP={}, DATABASES=databases):
@@ -90,7 +90,7 @@ def test_true_means_the_default_database_where_there_is_one(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_tool_that_says_true_runs_on_the_default_database(server: MCPServer):
+async def test_a_tool_with_atomic_true_uses_the_default_database(server: MCPServer):
     @server.tool(atomic=True)
     def look() -> bool:
         return connections["default"].in_atomic_block
@@ -99,7 +99,7 @@ async def test_a_tool_that_says_true_runs_on_the_default_database(server: MCPSer
 
 
 @pytest.mark.usefixtures("databases")
-async def test_resources_prompts_and_completions_run_in_none(server: MCPServer):
+async def test_resources_prompts_and_completions_run_without_a_transaction(server: MCPServer):
     server.resource("state://transaction")(entered)
     server.prompt(entered)
     seen: list[str] = []
@@ -130,7 +130,7 @@ async def test_resources_prompts_and_completions_run_in_none(server: MCPServer):
 
 
 @pytest.mark.usefixtures("databases")
-async def test_an_asynchronous_tool_runs_in_none(server: MCPServer):
+async def test_an_async_tool_runs_without_a_transaction(server: MCPServer):
     @server.tool
     async def look() -> str:
         return await run_in_pool(entered)
@@ -138,11 +138,11 @@ async def test_an_asynchronous_tool_runs_in_none(server: MCPServer):
     assert await call(server, "look") == ""
 
 
-# -- what it costs
+# -- cost
 
 
 @pytest.mark.parametrize("options", [{"read_only": True}, {"atomic": False}], ids=str)
-async def test_a_tool_without_a_transaction_makes_no_connection(
+async def test_a_tool_without_a_transaction_opens_no_connection(
     server: MCPServer, databases: str, options: dict[str, Any]
 ):
     connections["first"].settings_dict.update(
@@ -156,7 +156,7 @@ async def test_a_tool_without_a_transaction_makes_no_connection(
     assert await call(server, "answer") == "true"
 
 
-async def test_a_database_that_is_away_fails_the_tool_before_it_runs(
+async def test_an_unavailable_database_fails_the_tool_before_it_runs(
     server: MCPServer, databases: str, caplog: pytest.LogCaptureFixture
 ):
     connections["first"].settings_dict.update(
@@ -179,11 +179,11 @@ async def test_a_database_that_is_away_fails_the_tool_before_it_runs(
     assert "OperationalError" in caplog.text
 
 
-# -- what is kept
+# -- commits
 
 
 @pytest.mark.usefixtures("databases")
-async def test_callbacks_of_the_commit_have_run_when_the_answer_comes(server: MCPServer):
+async def test_on_commit_callbacks_run_before_the_response(server: MCPServer):
     seen: list[bool] = []
 
     @server.tool
@@ -198,8 +198,8 @@ async def test_callbacks_of_the_commit_have_run_when_the_answer_comes(server: MC
 
 
 @pytest.mark.usefixtures("databases")
-async def test_a_result_that_says_it_is_an_error_keeps_what_was_written(server: MCPServer):
-    """Only an exception undoes: whoever returns has had the choice."""
+async def test_an_error_result_does_not_roll_back(server: MCPServer):
+    """Only an exception rolls back: a handler that returns could have raised one."""
 
     @server.tool
     def write() -> ToolResult:
@@ -247,7 +247,7 @@ async def test_connections_stay_healthy_after_tools_that_succeed_and_fail(
         )
 
 
-# -- what is refused
+# -- invalid options
 
 
 @pytest.mark.parametrize("wrong", [1, 0, "", b"default", [1], [""], {"default": True}, object])
@@ -257,7 +257,7 @@ def test_a_wrong_value_is_refused_when_the_tool_is_registered(server: MCPServer,
 
 
 @pytest.mark.parametrize("value", [True, "default", ["default"]], ids=str)
-def test_an_asynchronous_tool_cannot_ask_for_one(server: MCPServer, value: Any):
+def test_an_async_tool_cannot_be_atomic(server: MCPServer, value: Any):
     async def tool() -> None: ...
 
     with pytest.raises(RegistrationError, match="asynchronous function gets no transaction"):
@@ -265,14 +265,14 @@ def test_an_asynchronous_tool_cannot_ask_for_one(server: MCPServer, value: Any):
     server.register_tool(tool, atomic=False)
 
 
-def test_a_misspelt_option_is_refused_with_the_right_name(server: MCPServer):
+def test_a_misspelt_option_is_rejected_with_a_suggestion(server: MCPServer):
     options: dict[str, Any] = {"atomc": False}
 
     with pytest.raises(TypeError, match="Did you mean 'atomic'"):
         server.register_tool(entered, **options)
 
 
-def test_a_wrong_value_for_a_server_says_what_is_right():
+def test_an_invalid_server_option_names_the_allowed_values():
     with pytest.raises(ValueError, match=r"atomic=\.\.\..*list of such aliases"):
         MCPServer("wrong", atomic=3)
 

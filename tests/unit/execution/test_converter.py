@@ -1,4 +1,4 @@
-"""What becomes of the querysets, managers and model instances that handlers return."""
+"""Conversion of querysets, managers and model instances that handlers return."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ UNNAMED = (
         lambda: Product.objects.raw("SELECT * FROM shop_product"),
     ],
 )
-def test_no_column_is_published_that_nothing_names(value: Any):
+def test_undeclared_columns_are_not_published(value: Any):
     with pytest.raises(ReturnError, match=UNNAMED):
         converter.convert(value())
 
@@ -64,11 +64,11 @@ def test_no_column_is_published_that_nothing_names(value: Any):
         (lambda: Product.objects.values("sku")[:3], [{"sku": "lamp"}]),
     ],
 )
-def test_rows_keep_the_form_that_was_asked_for(rows: Any, expected: Any):
+def test_rows_keep_the_requested_row_format(rows: Any, expected: Any):
     assert converter.convert(rows()) == expected
 
 
-def test_more_rows_than_the_bound_are_refused(monkeypatch: pytest.MonkeyPatch):
+def test_more_rows_than_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_ROWS", 2)
     for sku in ("a", "b", "c"):
         Product.objects.create(sku=sku, name=sku, category="office", price=1)
@@ -81,12 +81,12 @@ def test_more_rows_than_the_bound_are_refused(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("value", [1, "x", [1], {"a": 1}, object, datetime.now(UTC)])
-def test_anything_else_stays_as_it_is(value: Any):
+def test_anything_else_is_unchanged(value: Any):
     assert converter.convert(value) is value
     assert not converter.needs_thread(value)
 
 
-def test_what_may_ask_the_database_needs_a_thread():
+def test_values_that_may_query_need_a_thread():
     assert converter.needs_thread(Product.objects.all())
     assert converter.needs_thread(Product.objects)
     assert converter.needs_thread(Product())
@@ -109,7 +109,7 @@ async def result_of(server: MCPServer) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("lamp")
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_rows_become_what_the_tool_declares(is_async: bool):
+async def test_rows_become_the_declared_type(is_async: bool):
     """An asynchronous tool may return a queryset as well."""
     server = MCPServer("rows")
 
@@ -134,7 +134,7 @@ async def test_rows_become_what_the_tool_declares(is_async: bool):
 
 
 @pytest.mark.usefixtures("lamp")
-async def test_rows_deep_inside_of_a_result_are_read():
+async def test_nested_querysets_are_evaluated():
     server = MCPServer("rows")
 
     @server.tool

@@ -1,4 +1,4 @@
-"""What clients are told of Django's exceptions."""
+"""Error messages for Django's exceptions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("error", "kind", "text"), TOLD, ids=lambda value: str(value)[:30])
-def test_an_expected_exception_is_told(error: Exception, kind: FailureKind, text: str):
+def test_an_expected_exception_is_reported(error: Exception, kind: FailureKind, text: str):
     failure = map_error(error)
 
     assert failure is not None
@@ -74,11 +74,11 @@ def test_an_expected_exception_is_told(error: Exception, kind: FailureKind, text
     [ValueError("x"), KeyError("x"), SuspiciousOperation("x"), MultipleObjectsReturned("x")],
     ids=repr,
 )
-def test_any_other_is_a_fault(error: Exception):
+def test_any_other_exception_is_an_internal_error(error: Exception):
     assert map_error(error) is None
 
 
-def test_texts_are_in_the_callers_language():
+def test_error_messages_are_in_the_callers_language():
     with translation.override("de"):
         failure = map_error(Order.DoesNotExist())
 
@@ -87,7 +87,7 @@ def test_texts_are_in_the_callers_language():
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_tools_end_in_errors_that_differ():
+async def test_tool_errors_differ_by_exception():
     server = MCPServer("exceptions")
 
     @server.tool
@@ -117,7 +117,7 @@ async def test_tools_end_in_errors_that_differ():
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_function_that_is_told_of_an_error_writes_to_the_database():
+async def test_an_error_handler_may_write_to_the_database():
     server = MCPServer("failing", public=True)
 
     @server.tool(atomic=True)

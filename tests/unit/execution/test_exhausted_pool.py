@@ -1,4 +1,4 @@
-"""Threads are shared fairly, and a pool whose threads are all held says so."""
+"""Threads are shared fairly, and an exhausted pool is reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def is_ready() -> bool:
 
 
 async def settle() -> None:
-    """Let what was begun come as far as it comes without a thread."""
+    """Let started work proceed until it needs a thread."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -57,7 +57,7 @@ async def settle() -> None:
 # -- turns
 
 
-async def test_many_calls_of_one_principal_hold_another_up_for_one_turn_only(holder: Holder):
+async def test_many_calls_of_one_principal_delay_another_by_one_turn(holder: Holder):
     order: list[str] = []
 
     @holder.server.tool
@@ -102,7 +102,7 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
     assert order.index("second") < 10
 
 
-# -- calls that never had a thread
+# -- calls that never got a thread
 
 
 async def test_the_calls_that_wait_for_a_thread_are_bounded(
@@ -140,7 +140,7 @@ async def test_the_calls_that_wait_for_a_thread_are_bounded(
     assert await status("ann") == (200, False)
 
 
-async def test_a_call_that_never_had_a_thread_is_refused_with_503_and_told_to_come_again(
+async def test_a_call_that_never_got_a_thread_gets_503_with_retry_after(
     holder: Holder,
 ):
     late: list[int] = []
@@ -160,10 +160,10 @@ async def test_a_call_that_never_had_a_thread_is_refused_with_503_and_told_to_co
     assert late == []
 
 
-async def test_an_async_tool_that_waits_for_a_thread_is_not_to_be_sent_again_and_not_blamed(
+async def test_an_async_tool_waiting_for_a_thread_gets_neither_503_nor_blame(
     holder: Holder,
 ):
-    """What it did before its query is done."""
+    """Its work before the query is done."""
     late: list[int] = []
 
     @holder.server.tool(timeout=0.05)
@@ -179,7 +179,7 @@ async def test_an_async_tool_that_waits_for_a_thread_is_not_to_be_sent_again_and
     assert late == []
 
 
-async def test_a_slow_tool_that_had_its_thread_has_timed_out_itself(holder: Holder):
+async def test_a_slow_tool_in_its_thread_times_out_itself(holder: Holder):
     may_go = threading.Event()
 
     @holder.server.tool(timeout=0.05)
@@ -193,7 +193,7 @@ async def test_a_slow_tool_that_had_its_thread_has_timed_out_itself(holder: Hold
     assert "No result within 0.05 s" in result["content"][0]["text"]
 
 
-async def test_a_call_that_gave_up_waiting_leaves_nothing_in_the_queue(holder: Holder):
+async def test_a_call_that_timed_out_waiting_leaves_the_queue_clean(holder: Holder):
     class Argument:
         pass
 
@@ -223,7 +223,7 @@ async def test_a_call_that_gave_up_waiting_leaves_nothing_in_the_queue(holder: H
         assert seen() is None
 
 
-# -- what an operator sees
+# -- monitoring
 
 
 @pytest.mark.usefixtures("exhausted_at_once")
@@ -245,24 +245,24 @@ async def test_the_log_names_the_tools_that_hold_the_threads(
 
 
 @pytest.mark.usefixtures("exhausted_at_once", "db")
-async def test_a_process_whose_threads_are_all_held_is_not_ready_until_one_is_free(holder: Holder):
+async def test_a_process_without_free_threads_is_not_ready(holder: Holder):
     @holder.server.tool(timeout=0.05)
     def innocent() -> None:
         pass
 
     assert (await urlconf._respond("GET", "ready")).status_code == 200
     async with holder.holding(2):
-        # All are busy, but nobody waits.
+        # All are busy, but no call waits.
         assert (await urlconf._respond("GET", "ready")).status_code == 200
         await holder.client("bob").error("tools/call", {"name": "innocent"})
-        # The one that waited has gone; the next one would fare no better.
+        # The waiting call has ended; the next one would wait as well.
         assert (await urlconf._respond("GET", "ready")).status_code == 503
         assert (await urlconf._respond("GET", "")).status_code == 200
     # The calls are answered a moment before their threads are free.
     await until(is_ready)
 
 
-async def test_an_operator_sees_threads_that_outlive_their_calls(
+async def test_threads_that_outlive_their_calls_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stream_rows, "HELD_AFTER_S", 0.0)
@@ -282,7 +282,7 @@ async def test_an_operator_sees_threads_that_outlive_their_calls(
 
 
 @pytest.mark.usefixtures("db")
-async def test_many_who_ask_for_readiness_at_once_share_one_look_at_the_databases():
+async def test_concurrent_readiness_checks_share_one_database_check():
     looks: list[str] = []
 
     def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -326,7 +326,7 @@ async def test_tasks_that_wait_for_a_thread_do_not_make_a_process_unready():
 # -- replacements
 
 
-async def test_a_thread_that_nobody_waits_for_is_replaced_up_to_the_bound():
+async def test_an_abandoned_thread_is_replaced_up_to_a_limit():
     holder = Holder("replaced", call_timeout_s=0.05)
 
     @holder.server.tool(timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""Principals take turns, and nothing of what was withdrawn stays."""
+"""Principals take turns, and withdrawn entries are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_keys_take_turns_and_entries_of_a_key_keep_their_order():
     assert queue.count == 0
 
 
-def test_a_key_that_comes_back_goes_behind_the_others():
+def test_a_returning_key_goes_to_the_end():
     queue: FairQueue[str] = FairQueue()
     queue.put("a", "a1")
     queue.put("b", "b1")
@@ -32,7 +32,7 @@ def test_a_key_that_comes_back_goes_behind_the_others():
     assert take_all(queue) == ["b1", "a2"]
 
 
-def test_a_discarded_entry_is_not_taken_and_costs_its_key_no_turn():
+def test_a_discarded_entry_costs_its_key_no_turn():
     queue: FairQueue[str] = FairQueue()
     for entry in ("a1", "a2", "b1"):
         queue.put(entry[0], entry)

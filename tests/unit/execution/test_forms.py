@@ -1,4 +1,4 @@
-"""Django forms as questions: what users are asked, and what an answer comes to."""
+"""Django forms as questions: the schema, and the validation of answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ProductForm(forms.ModelForm):
 RIGHT = {"email": "a@b.example", "paper": "stars", "count": 2}
 
 
-def test_the_schema_says_what_the_form_says():
+def test_the_schema_matches_the_form():
     schema = make_django_form(Delivery).schema
 
     check_flat(schema)
@@ -80,7 +80,7 @@ def test_the_schema_says_what_the_form_says():
     }
 
 
-def test_an_answer_becomes_the_bound_form():
+def test_an_answer_is_returned_as_a_bound_form():
     answer = make_django_form(Delivery).read(
         {**RIGHT, "extras": ["1"], "tip": 1.5, "fast": False, "day": "2026-03-02"}
     )
@@ -108,7 +108,7 @@ def test_an_answer_becomes_the_bound_form():
         ({"paper": "stars", "count": 6}, ""),
     ],
 )
-def test_the_form_judges_its_answers(wrong: dict[str, Any], where: str):
+def test_the_form_validates_its_answers(wrong: dict[str, Any], where: str):
     problems = make_django_form(Delivery).read({**RIGHT, **wrong})
 
     assert isinstance(problems, list)
@@ -116,11 +116,11 @@ def test_the_form_judges_its_answers(wrong: dict[str, Any], where: str):
 
 
 @pytest.mark.parametrize("content", [None, [], "x", 5])
-def test_what_is_no_object_is_no_answer(content: Any):
+def test_an_answer_that_is_no_object_is_invalid(content: Any):
     assert isinstance(make_django_form(Delivery).read(content), list)
 
 
-def test_a_user_cannot_set_what_was_not_asked():
+def test_a_user_cannot_set_fields_that_were_not_asked():
     answer = make_django_form(Delivery).read({**RIGHT, "token": "mine", "fixed": "mine"})
 
     assert isinstance(answer, FormAnswer)
@@ -138,14 +138,14 @@ def test_a_user_cannot_set_what_was_not_asked():
     ],
     ids=lambda field: type(field).__name__,
 )
-def test_secrets_and_files_are_not_asked_for(field: forms.Field):
+def test_password_and_file_fields_are_not_asked_for(field: forms.Field):
     form = type("Asked", (forms.Form,), {"field": field})
 
     with pytest.raises(FormError, match="'field'"):
         _ = make_django_form(form).schema
 
 
-def test_a_field_of_very_many_choices_is_asked_for_as_text():
+def test_a_field_with_too_many_choices_is_a_text_field():
     choices = [(number, str(number)) for number in range(MAX_CHOICES + 1)]
     form = type("Asked", (forms.Form,), {"field": forms.ChoiceField(choices=choices)})
 
@@ -198,7 +198,7 @@ async def again(
     return await ask(server, name, requestState=interim["requestState"], inputResponses=answers)
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong(
+async def test_an_invalid_answer_is_asked_again_with_its_errors(
     server: MCPServer,
 ):
     first = await ask(server, "wrap")
@@ -217,7 +217,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong
 
 
 @pytest.mark.parametrize("name", ["add", "aadd"])
-async def test_a_model_form_asks_the_database(server: MCPServer, name: str, shop: None):
+async def test_a_model_form_queries_the_database(server: MCPServer, name: str, shop: None):
     """In a thread, for an asynchronous handler too."""
     first = await ask(server, name)
     fields = first["inputRequests"]["question-1"]["params"]["requestedSchema"]["properties"]
@@ -232,9 +232,7 @@ async def test_a_model_form_asks_the_database(server: MCPServer, name: str, shop
     assert third["content"][0]["text"] == "added free"
 
 
-async def test_an_asynchronous_handler_that_steers_itself_may_ask_with_a_form(
-    server: MCPServer, shop: None
-):
+async def test_an_async_handler_controlling_rounds_may_use_a_form(server: MCPServer, shop: None):
     assert set((await ask(server, "plan"))["inputRequests"]) == {"product", "roots"}
 
 

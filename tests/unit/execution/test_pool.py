@@ -23,7 +23,7 @@ async def run(pool: LoopPool, function: Any, *args: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(pool, function, *args)
 
 
-async def test_results_and_exceptions_reach_who_waits():
+async def test_results_and_exceptions_reach_the_waiter():
     pool = LoopPool(2, "t")
 
     assert await run(pool, lambda a, b: a + b, 1, 2) == 3
@@ -32,14 +32,14 @@ async def test_results_and_exceptions_reach_who_waits():
     assert await run(pool, lambda: "still there") == "still there"
 
 
-async def test_an_iterator_that_ends_in_a_thread_ends_nobody_elses_wait():
-    """A future refuses StopIteration, so whoever awaited it would wait for ever."""
+async def test_stop_iteration_in_a_thread_becomes_a_runtime_error():
+    """A future does not accept StopIteration, so awaiting it would never return."""
     with pytest.raises(RuntimeError, match="StopIteration"):
         async with asyncio.timeout(LIMIT_S):
             await run(LoopPool(1, "t"), lambda: next(iter(())))
 
 
-async def test_work_that_waits_runs_in_every_free_thread_and_in_no_more():
+async def test_queued_work_uses_every_free_thread_and_no_more():
     pool, meet = LoopPool(3, "three"), threading.Barrier(3)
 
     # Each three meet only if three run at once; a fourth would leave the barrier broken.
@@ -51,14 +51,14 @@ async def test_work_that_waits_runs_in_every_free_thread_and_in_no_more():
 
 @pytest.fixture
 def brief_turns() -> Iterator[None]:
-    """Let the interpreter's lock go round fast, or else each hand-over waits for all who compute."""
+    """Use a short switch interval, or else each hand-over waits for all computing threads."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(0.0005)
     yield
     sys.setswitchinterval(before_s)
 
 
-async def test_threads_that_compute_hold_nobody_up_for_ever(brief_turns: None):
+async def test_computing_threads_do_not_starve_others(brief_turns: None):
     pool, is_over = LoopPool(7, "t"), threading.Event()
 
     def compute() -> None:
@@ -75,7 +75,7 @@ async def test_threads_that_compute_hold_nobody_up_for_ever(brief_turns: None):
     await asyncio.gather(*computing)
 
 
-async def test_work_is_done_whenever_it_comes():
+async def test_work_is_done_whenever_it_is_submitted():
     pool = LoopPool(2, "t")
 
     async with asyncio.timeout(LIMIT_S):
@@ -93,7 +93,7 @@ def long_turns() -> Iterator[None]:
     sys.setswitchinterval(before_s)
 
 
-def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(long_turns: None):
+def test_a_thread_that_wakes_late_does_not_delay_shutdown(long_turns: None):
     """Another one comes free between the hand-over and the end of its wait, and might take the work."""
     pool, meet, is_done = LoopPool(2, "late"), threading.Barrier(2), threading.Event()
 
@@ -123,7 +123,7 @@ def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(long_turns: None)
     assert have_ended
 
 
-async def test_what_was_cancelled_before_it_had_a_thread_is_not_run():
+async def test_work_cancelled_before_it_starts_is_not_run():
     pool, release = LoopPool(1, "t"), threading.Event()
     run_late: list[int] = []
     first = asyncio.ensure_future(run(pool, release.wait, LIMIT_S))
@@ -158,7 +158,7 @@ async def test_work_still_waits_if_no_thread_can_be_added(monkeypatch: pytest.Mo
         assert await waiting == "done"
 
 
-async def test_a_thread_holds_nothing_of_what_it_did():
+async def test_a_thread_keeps_no_references_to_finished_work():
     class Held:
         pass
 
@@ -174,7 +174,7 @@ async def test_a_thread_holds_nothing_of_what_it_did():
     assert seen() is None
 
 
-def test_work_is_done_before_the_interpreter_ends_whatever_thread_began_it():
+def test_work_from_any_thread_finishes_before_interpreter_exit():
     """Threads that Python did not start are daemons, and a thread inherits that."""
     code = """
 import _thread, threading, time

@@ -1,4 +1,4 @@
-"""States of calls between two rounds: what waits in the database, and what is good once."""
+"""States of calls between two rounds: storage in the database, and single use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFUSED = {"code": -32602, "message": "Invalid requestState"}
 
 
 class ToFirst:
-    """Sends everything to the database that only these tests know."""
+    """Routes everything to a database that only these tests use."""
 
     def db_for_read(self, *_args: Any, **_hints: Any) -> str:
         return "first"
@@ -89,7 +89,7 @@ def counts() -> tuple[int, int]:
     return KeptState.objects.count(), UsedState.objects.count()
 
 
-async def test_what_is_large_waits_in_the_database_for_any_worker():
+async def test_a_large_state_is_stored_in_the_database_for_any_worker():
     first = await ask(WireClient(make_server(), R5), 100_000)
     assert len(first["requestState"]) < 1000
     assert await run_in_pool(counts) == (1, 0)
@@ -100,7 +100,7 @@ async def test_what_is_large_waits_in_the_database_for_any_worker():
     assert answer["result"]["content"][0]["text"] == "100000 {'yes': True}"
 
 
-async def test_nothing_travels_where_nothing_may():
+async def test_zero_inline_bytes_store_every_state():
     first = await ask(WireClient(make_server(state_inline_bytes=0), R5))
 
     assert await run_in_pool(counts) == (1, 0)
@@ -108,8 +108,8 @@ async def test_nothing_travels_where_nothing_may():
     assert answer["result"]["content"][0]["text"] == "10 {'yes': True}"
 
 
-async def test_what_is_kept_is_one_principals():
-    """Even for somebody who could seal a state of their own with the reference in it."""
+async def test_a_stored_state_belongs_to_one_principal():
+    """Even for a user who could seal their own state with its reference."""
     server = make_server(state_inline_bytes=0)
     reference = await server.states.keep("user:1", b"secret", server.clock() + 60, QUOTA)
 
@@ -119,7 +119,7 @@ async def test_what_is_kept_is_one_principals():
     assert await server.states.find("user:1", reference + "x") is None
 
 
-async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
+async def test_every_invalid_state_gets_the_same_error():
     server = make_server(state_inline_bytes=0, state_single_use=True)
     client = WireClient(server, R5, principal=Principal("user:1"))
     first, second, third = [await ask(client) for _ in range(3)]
@@ -141,7 +141,7 @@ async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
     assert [(status, body["error"]) for status, body in refused] == [(200, REFUSED)] * 6
 
 
-async def test_a_state_is_good_once_however_many_workers_get_it_at_a_time():
+async def test_a_state_is_consumed_once_across_workers():
     first = await ask(WireClient(make_server(state_single_use=True), R5))
     workers = [WireClient(make_server(state_single_use=True), R5) for _ in range(8)]
 
@@ -151,7 +151,7 @@ async def test_a_state_is_good_once_however_many_workers_get_it_at_a_time():
     assert [answer["error"] for answer in answers if "error" in answer] == [REFUSED] * 7
 
 
-async def test_a_state_may_come_twice_where_nothing_is_said():
+async def test_a_state_may_be_reused_by_default():
     client = WireClient(make_server(), R5)
     first = await ask(client)
 
@@ -159,7 +159,7 @@ async def test_a_state_may_come_twice_where_nothing_is_said():
     assert await run_in_pool(counts) == (0, 0)
 
 
-async def test_a_hundred_questions_that_nobody_answers_leave_nothing():
+async def test_a_hundred_unanswered_questions_leave_nothing():
     """Not in the database, though their states are good once, and no thread."""
     client = WireClient(make_server(state_single_use=True), R5)
     await ask(client)
@@ -169,10 +169,10 @@ async def test_a_hundred_questions_that_nobody_answers_leave_nothing():
         await ask(client)
 
     assert await run_in_pool(counts) == (0, 0)
-    assert threading.active_count() <= before + 32  # the pool's own
+    assert threading.active_count() <= before + 32  # the pool's own thread
 
 
-async def test_what_has_expired_is_found_no_more_and_removed():
+async def test_an_expired_state_is_not_found_and_removed():
     server = make_server(state_inline_bytes=0)
     now = server.clock()
     gone = await server.states.keep(None, b"1", now - 1, QUOTA)
@@ -187,7 +187,7 @@ async def test_what_has_expired_is_found_no_more_and_removed():
     assert await server.states.find(None, kept) == b"2"
 
 
-async def test_whoever_writes_removes_what_has_expired():
+async def test_writing_removes_expired_states():
     first, second = make_server(), make_server()
     await first.states.keep(None, b"1", first.clock() - 1, QUOTA)
 
@@ -196,7 +196,7 @@ async def test_whoever_writes_removes_what_has_expired():
     await until_counted(1)
 
 
-async def test_answers_to_no_question_are_not_stored_and_the_question_is_asked_again():
+async def test_unrelated_answers_are_not_stored_and_the_question_repeats():
     client = WireClient(make_server(state_inline_bytes=0), R5)
     large = {"action": "accept", "content": {"x": "y" * 100_000}}
     responses = {"question-1": large, "unasked": large}
@@ -208,7 +208,7 @@ async def test_answers_to_no_question_are_not_stored_and_the_question_is_asked_a
     assert size < 1000
 
 
-async def test_one_caller_has_a_bounded_number_of_stored_states(monkeypatch: pytest.MonkeyPatch):
+async def test_stored_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._kept, own_count=2)
     server = make_server(state_inline_bytes=0)
     client, other = [WireClient(server, R5, principal=Principal(key)) for key in "ab"]
@@ -223,7 +223,7 @@ async def test_one_caller_has_a_bounded_number_of_stored_states(monkeypatch: pyt
     assert await run_in_pool(counts) == (3, 0)
 
 
-async def test_one_caller_has_a_bounded_number_of_stored_bytes(monkeypatch: pytest.MonkeyPatch):
+async def test_the_bytes_of_stored_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._kept, own_bytes=250_000)
     client = WireClient(make_server(), R5)
     for _ in range(2):
@@ -233,7 +233,7 @@ async def test_one_caller_has_a_bounded_number_of_stored_bytes(monkeypatch: pyte
     assert await run_in_pool(counts) == (2, 0)
 
 
-async def test_anonymous_callers_leave_room_for_the_states_of_others(
+async def test_anonymous_states_cannot_use_the_whole_quota(
     monkeypatch: pytest.MonkeyPatch,
 ):
     limit(monkeypatch, states._kept, count=4)
@@ -244,7 +244,7 @@ async def test_anonymous_callers_leave_room_for_the_states_of_others(
     assert [("requestState" in await ask(user)) for _ in range(3)] == [True, True, False]
 
 
-async def test_one_caller_has_a_bounded_number_of_used_states(monkeypatch: pytest.MonkeyPatch):
+async def test_used_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._used, own_count=1)
     client = WireClient(make_server(state_single_use=True), R5)
     first, second = [await ask(client) for _ in range(2)]
@@ -272,7 +272,7 @@ async def until_counted(kept: int) -> None:
             pass
 
 
-async def test_more_than_is_kept_ends_the_call_in_words():
+async def test_an_oversized_state_ends_the_call_with_a_clear_error():
     client = WireClient(make_server(), R5)
 
     result = await ask(client, 2 * 1024 * 1024)
@@ -282,21 +282,21 @@ async def test_more_than_is_kept_ends_the_call_in_words():
     assert await run_in_pool(counts) == (0, 0)
 
 
-async def test_a_state_that_has_no_form_in_json_is_a_fault(caplog: pytest.LogCaptureFixture):
+async def test_a_state_that_is_not_json_serializable_raises(caplog: pytest.LogCaptureFixture):
     result = await WireClient(make_server(), R5).call("odd")
 
     assert result["isError"] is True
     assert "asking in tools/call failed" in caplog.text
 
 
-async def test_without_a_database_a_small_question_is_asked_all_the_same():
+async def test_without_a_database_a_small_state_still_works():
     client = WireClient(make_server(), R5)
     with override_settings(DATABASE_ROUTERS=["tests.unit.execution.test_states.Down"]):
         first = await ask(client)
         assert "result" in (await again(client, first))[1]
 
 
-async def test_what_a_replica_still_shows_is_not_deleted_for_ever(databases: str):
+async def test_a_stale_replica_does_not_cause_endless_deletes(databases: str):
     def delete() -> list[int]:
         # Written without the store, which would prune in a thread of its own. The replica has the row, and
         # keeps it.
@@ -322,7 +322,7 @@ class ReadsSecond(ToFirst):
 
 
 class Down(ToFirst):
-    """Leads to a database that is not there."""
+    """Routes to a database that does not exist."""
 
     def db_for_read(self, *_args: Any, **_hints: Any) -> str:
         return "nowhere"
@@ -330,7 +330,9 @@ class Down(ToFirst):
     db_for_write = db_for_read
 
 
-async def test_what_was_taken_makes_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumed_state_frees_its_quota_immediately(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limit(monkeypatch, states._kept, own_count=2)
     site = states.SiteStates()
 

@@ -1,4 +1,4 @@
-"""Where synchronous handlers run: in parallel, bounded, with what their request knows."""
+"""Threads of synchronous handlers: parallel, bounded, with the context of their request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_twenty_tools_run_at_once(server: MCPServer):
 
 
 @pytest.mark.usefixtures("few_threads")
-async def test_no_more_run_at_once_than_there_are_threads(server: MCPServer):
+async def test_concurrency_is_limited_by_the_number_of_threads(server: MCPServer):
     running, peak, lock = 0, 0, threading.Lock()
 
     @server.tool
@@ -101,14 +101,14 @@ async def test_asynchronous_tools_do_not_wait_for_a_thread(server: MCPServer):
         await asyncio.gather(*blocked)
 
 
-# -- what a handler sees of its request
+# -- the context of a handler
 
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
 local = Local()
 
 
-async def test_handlers_see_the_language_and_the_variables_of_their_request(server: MCPServer):
+async def test_handlers_get_the_language_and_contextvars_of_their_request(server: MCPServer):
     @server.tool
     def see() -> list[str | None]:
         return [tenant.get(), translation.get_language(), getattr(local, "name", None)]
@@ -126,7 +126,7 @@ async def test_handlers_see_the_language_and_the_variables_of_their_request(serv
     assert seen == [[name, language, name] for name, language in names]
 
 
-async def test_what_a_handler_changes_stays_in_its_request(server: MCPServer):
+async def test_changes_by_a_handler_stay_in_its_request(server: MCPServer):
     @server.tool
     def change() -> str:
         seen = tenant.get()
@@ -143,10 +143,10 @@ async def test_what_a_handler_changes_stays_in_its_request(server: MCPServer):
     assert translation.get_language() == "en"
 
 
-# -- no handler waits for ever
+# -- no deadlocks
 
 
-def test_under_a_synchronous_caller_nothing_waits_for_ever(server: MCPServer):
+def test_a_sync_caller_never_deadlocks(server: MCPServer):
     """This is how a view runs under WSGI."""
 
     @server.tool
@@ -160,9 +160,7 @@ def test_under_a_synchronous_caller_nothing_waits_for_ever(server: MCPServer):
 
 @pytest.mark.usefixtures("few_threads")
 @pytest.mark.parametrize("depth", [1, 2, 5])
-async def test_handlers_that_call_handlers_do_not_wait_for_each_other(
-    server: MCPServer, depth: int
-):
+async def test_nested_handlers_do_not_deadlock(server: MCPServer, depth: int):
     """More of them than there are threads, each deeper than there are threads."""
 
     @server.tool
@@ -178,7 +176,7 @@ async def test_handlers_that_call_handlers_do_not_wait_for_each_other(
     assert {text_of(result) for result in results} == {"bottom"}
 
 
-async def test_a_handler_may_reach_the_event_loop_of_its_request(server: MCPServer):
+async def test_a_handler_may_use_the_event_loop_of_its_request(server: MCPServer):
     loops = []
 
     @server.tool
@@ -195,10 +193,10 @@ async def test_a_handler_may_reach_the_event_loop_of_its_request(server: MCPServ
     assert inner == outer
 
 
-async def test_what_runs_after_work_that_was_cancelled_gets_a_thread_of_the_pool(
+async def test_work_after_cancelled_work_runs_in_the_pool(
     server: MCPServer,
 ):
-    """asgiref copies the context variables of a thread that runs on to who waited for it."""
+    """asgiref copies the context variables of an abandoned thread to its waiter."""
     loop, waiting = asyncio.get_running_loop(), asyncio.current_task()
     has_ended, names = threading.Event(), list[str]()
     assert waiting is not None
@@ -272,7 +270,7 @@ async def test_a_tool_that_fails_leaves_nothing_behind(server: MCPServer):
 
 
 @pytest.mark.usefixtures("databases")
-async def test_a_result_that_cannot_be_told_leaves_nothing_behind(server: MCPServer):
+async def test_an_unserializable_result_leaves_nothing_behind(server: MCPServer):
     """The result is converted inside of the transaction."""
 
     @server.tool(atomic=["first", "second"])
@@ -285,7 +283,7 @@ async def test_a_result_that_cannot_be_told_leaves_nothing_behind(server: MCPSer
 
 
 @pytest.mark.usefixtures("databases")
-async def test_what_a_tool_writes_after_its_deadline_is_undone(server: MCPServer):
+async def test_writes_after_the_deadline_are_rolled_back(server: MCPServer):
     release, done = threading.Event(), threading.Event()
 
     @server.tool(timeout=0.05, atomic="first")
@@ -365,7 +363,7 @@ class InATestCase(TestCase):
 
         assert set(Product.objects.values_list("sku", flat=True)) == {"a", "b"}
 
-    async def test_the_same_holds_in_an_asynchronous_test(self) -> None:
+    async def test_writes_are_visible_both_ways_in_an_async_test(self) -> None:
         client = WireClient(self.server, R5)
 
         await client.call("add", {"sku": "b"})

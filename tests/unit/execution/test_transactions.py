@@ -28,7 +28,7 @@ only_postgresql = pytest.mark.parametrize(
 
 
 class Failure(Exception):
-    """What the handlers here fail with."""
+    """The exception that handlers raise here."""
 
 
 def run(function: Callable[[], Any], *, is_abandoned: bool = False) -> Any:
@@ -57,25 +57,25 @@ def in_transaction(using: str = "first") -> bool:
 # -- all or nothing
 
 
-def test_what_was_written_stays_when_the_handler_returns():
+def test_writes_are_committed_when_the_handler_returns():
     assert run(lambda: make_product("a").sku) == "a"
 
     assert products() == {"a"}
 
 
-def test_what_was_written_goes_when_the_handler_fails():
+def test_writes_are_rolled_back_when_the_handler_fails():
     fail(lambda: make_product("a"), lambda: make_product("b"))
 
     assert products() == set()
 
 
-def test_it_goes_from_every_database():
+def test_writes_are_rolled_back_on_every_database():
     fail(lambda: make_product("a", "first"), lambda: make_product("b", "second"))
 
     assert products("first") == products("second") == set()
 
 
-def test_it_stays_on_every_database():
+def test_writes_are_committed_on_every_database():
     run(lambda: (make_product("a", "first"), make_product("b", "second")))
 
     assert (products("first"), products("second")) == ({"a"}, {"b"})
@@ -102,7 +102,7 @@ def test_it_stays_on_every_database():
     ],
     ids=["bulk_create", "update", "delete", "get_or_create", "delete_one", "raw", "raw_many"],
 )
-def test_every_way_to_write_is_undone(write: Callable[[], Any]):
+def test_every_kind_of_write_is_rolled_back(write: Callable[[], Any]):
     make_product("a")
     Session.objects.using("first").create(session_key="s", expire_date=timezone.now())
 
@@ -113,7 +113,7 @@ def test_every_way_to_write_is_undone(write: Callable[[], Any]):
     assert Product.objects.using("first").get().stock == 0
 
 
-def test_an_exception_that_is_no_exception_undoes_too():
+def test_a_base_exception_rolls_back_too():
     def handler() -> None:
         make_product("a")
         raise KeyboardInterrupt
@@ -123,14 +123,14 @@ def test_an_exception_that_is_no_exception_undoes_too():
     assert products() == set()
 
 
-def test_what_nobody_waits_for_any_more_is_undone():
+def test_an_abandoned_handler_is_rolled_back():
     with pytest.raises(HandlerAbandoned):
         run(lambda: make_product("a"), is_abandoned=True)
 
     assert products() == set()
 
 
-def test_a_later_handler_starts_afresh():
+def test_a_later_handler_starts_a_new_transaction():
     fail(lambda: make_product("a"))
     run(lambda: make_product("b"))
     fail(lambda: make_product("c"))
@@ -146,25 +146,25 @@ def atomically(step: Callable[[], Any], **options: Any) -> None:
         step()
 
 
-def test_a_block_that_succeeded_is_undone_when_the_handler_fails_later():
+def test_a_successful_block_is_rolled_back_if_the_handler_fails():
     fail(lambda: atomically(lambda: make_product("a")))
 
     assert products() == set()
 
 
-def test_a_block_after_a_write_is_undone_as_well():
+def test_a_block_after_a_write_is_rolled_back():
     fail(lambda: make_product("a"), lambda: atomically(lambda: make_product("b")))
 
     assert products() == set()
 
 
-def test_a_block_without_a_savepoint_is_undone_as_well():
+def test_a_block_without_a_savepoint_is_rolled_back():
     fail(lambda: atomically(lambda: make_product("a"), savepoint=False))
 
     assert products() == set()
 
 
-def test_a_block_that_failed_and_was_caught_leaves_the_rest():
+def test_a_caught_block_failure_keeps_other_writes():
     def handler() -> None:
         make_product("a")
         try:
@@ -177,7 +177,7 @@ def test_a_block_that_failed_and_was_caught_leaves_the_rest():
     assert products() == {"a", "c"}
 
 
-def test_a_first_block_that_failed_and_was_caught_leaves_the_rest():
+def test_a_caught_failure_of_the_first_block_keeps_other_writes():
     def handler() -> None:
         try:
             atomically(lambda: (make_product("b"), make_product("b")))
@@ -189,7 +189,7 @@ def test_a_first_block_that_failed_and_was_caught_leaves_the_rest():
     assert products() == {"c"}
 
 
-def test_a_handler_may_undo_its_writes_and_return():
+def test_a_handler_may_roll_back_and_return():
     def handler() -> str:
         make_product("a")
         transaction.set_rollback(True, using="first")
@@ -243,7 +243,7 @@ def test_concurrent_handlers_lose_no_update(take: Callable[[], None]):
     assert Product.objects.using("first").get(sku="a").stock == 8
 
 
-def test_a_durable_block_is_refused_as_django_refuses_it():
+def test_a_durable_block_raises_as_in_django():
     with pytest.raises(RuntimeError, match="durable"):
         run(lambda: atomically(lambda: make_product("a"), durable=True))
 
@@ -279,7 +279,7 @@ def test_callbacks_do_not_run_when_the_handler_fails():
     assert events == []
 
 
-def test_a_callback_asked_for_before_any_write_waits_too():
+def test_an_on_commit_callback_before_any_write_waits_too():
     events: list[str] = []
 
     def ask() -> None:
@@ -300,7 +300,7 @@ def test_a_callback_may_write():
     assert products() == {"a"}
 
 
-# -- a database that is away
+# -- an unavailable database
 
 
 def unreachable(databases: str) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def unreachable(databases: str) -> dict[str, Any]:
     return {"PORT": "1"}
 
 
-def test_a_database_that_is_away_is_an_error_and_nothing_is_written_elsewhere(databases: str):
+def test_an_unavailable_database_rolls_back_the_others(databases: str):
     connections["second"].settings_dict.update(unreachable(databases))
     connections["second"].close()
 
@@ -320,10 +320,10 @@ def test_a_database_that_is_away_is_an_error_and_nothing_is_written_elsewhere(da
     assert not in_transaction()
 
 
-# -- one within another
+# -- nested handlers
 
 
-def test_a_handler_called_by_a_handler_is_undone_alone():
+def test_a_nested_handler_is_rolled_back_alone():
     def outer() -> None:
         make_product("a")
         fail(lambda: make_product("b"))
@@ -334,13 +334,13 @@ def test_a_handler_called_by_a_handler_is_undone_alone():
     assert products() == {"a", "c"}
 
 
-def test_what_an_inner_handler_wrote_goes_with_the_outer():
+def test_writes_of_a_nested_handler_are_rolled_back_with_the_outer():
     fail(lambda: run(lambda: make_product("a")))
 
     assert products() == set()
 
 
-def test_in_a_block_of_somebody_else_only_the_handlers_writes_are_undone():
+def test_in_an_outer_block_only_the_handlers_writes_are_rolled_back():
     with transaction.atomic(using="first"):
         make_product("a")
         fail(lambda: make_product("b"))
@@ -351,10 +351,10 @@ def test_in_a_block_of_somebody_else_only_the_handlers_writes_are_undone():
     assert products() == {"a", "c"}
 
 
-# -- what stays behind
+# -- cleanup
 
 
-def test_nothing_stays_on_the_connection():
+def test_no_state_is_left_on_the_connection():
     for alias in ("first", "second"):
         connections[alias].ensure_connection()
     before = [dict(vars(connections[alias])) for alias in ("first", "second")]
@@ -369,7 +369,7 @@ def test_nothing_stays_on_the_connection():
         assert connection.atomic_blocks == []
 
 
-def test_nothing_is_replaced_on_the_connection_while_a_handler_runs():
+def test_the_connection_is_not_patched_while_a_handler_runs():
     def handler() -> tuple[set[str], list[Any]]:
         connection = connections["first"]
         return {"get_autocommit", "on_commit"} & set(vars(connection)), connection.execute_wrappers
@@ -383,7 +383,7 @@ def test_connections_are_closed_after_each_handler():
     assert connections["first"].connection is None
 
 
-def test_connections_are_kept_as_long_as_the_site_says():
+def test_connections_follow_conn_max_age():
     connections["first"].settings_dict["CONN_MAX_AGE"] = 60
     connections["first"].close()
 
@@ -412,7 +412,7 @@ def test_a_broken_connection_is_replaced():
     assert products() == {"a", "b"}
 
 
-def test_writes_lost_to_a_caught_error_are_told_of(caplog: pytest.LogCaptureFixture):
+def test_writes_lost_to_a_caught_error_are_logged(caplog: pytest.LogCaptureFixture):
     def handler() -> str:
         make_product("a")
         try:
@@ -430,7 +430,7 @@ def test_writes_lost_to_a_caught_error_are_told_of(caplog: pytest.LogCaptureFixt
     assert record.exc_info is not None
 
 
-def test_a_handler_that_undoes_its_own_writes_is_not_warned_of(caplog: pytest.LogCaptureFixture):
+def test_an_explicit_rollback_logs_no_warning(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING, "django_mcp"):
         run(lambda: transaction.set_rollback(True, using="first"))
 

@@ -1,4 +1,4 @@
-"""Which errors of a database mean that migrations have to be applied."""
+"""Which database errors mean that migrations are missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         "INSERT INTO django_mcp_session (colour) VALUES (1)",
     ],
 )
-def test_the_error_of_the_tests_database_is_known(query: str):
+def test_the_missing_table_error_of_the_test_database_is_recognized(query: str):
     with pytest.raises(DatabaseError) as caught, transaction.atomic():
         connection.cursor().execute(query)
 
@@ -49,7 +49,7 @@ def test_the_error_of_the_tests_database_is_known(query: str):
         DatabaseError(SimpleNamespace(code=942)),
     ],
 )
-def test_errors_of_other_databases_are_known(error: Exception):
+def test_missing_table_errors_of_other_databases_are_recognized(error: Exception):
     assert is_unmigrated(error)
 
 
@@ -65,5 +65,5 @@ def test_errors_of_other_databases_are_known(error: Exception):
         caused(ProgrammingError("permission denied"), DriverError(sqlstate="42501")),
     ],
 )
-def test_other_errors_are_none(error: object):
+def test_other_errors_are_not_taken_for_missing_tables(error: object):
     assert not is_unmigrated(error)

@@ -1,4 +1,4 @@
-"""A server used in its own process: the same checks as for a client, results with their parts."""
+"""A server used in process: the same checks as for a client, and typed results."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def add_the_rest(server: MCPServer) -> None:
         return [tone for tone in ("warm", arguments.get("to", "cold")) if tone.startswith(value)]
 
 
-def test_a_result_has_its_parts_at_hand(server: MCPServer):
+def test_a_result_exposes_its_parts(server: MCPServer):
     result = server.call_tool("add", {"a": 1, "b": 2})
 
     assert not result.is_error
@@ -148,7 +148,7 @@ def test_a_result_has_its_parts_at_hand(server: MCPServer):
     assert result.structured == {"result": 3} or result.structured == 3
 
 
-def test_wrong_arguments_are_told_in_band(server: MCPServer):
+def test_invalid_arguments_are_reported_in_band(server: MCPServer):
     result = server.call_tool("add", {"a": "x"})
 
     assert result.is_error
@@ -157,20 +157,20 @@ def test_wrong_arguments_are_told_in_band(server: MCPServer):
         _ = result.structured
 
 
-def test_a_tools_own_failure_is_told_in_band(server: MCPServer):
+def test_a_tool_error_is_reported_in_band(server: MCPServer):
     result = server.call_tool("fail", {"how": "softly"})
 
     assert (result.is_error, result.text) == (True, "softly")
 
 
-def test_an_error_of_the_protocol_is_raised_with_what_it_holds(server: MCPServer):
+def test_a_protocol_error_is_raised_with_its_code_and_data(server: MCPServer):
     with pytest.raises(MCPError, match="No") as raised:
         server.call_tool("fail", {"how": "hard"})
 
     assert (raised.value.code, raised.value.data, raised.value.status) == (7, [1], None)
 
 
-def test_what_there_is_not_is_a_lookup_error(server: MCPServer):
+def test_an_unknown_name_raises_lookup_error(server: MCPServer):
     with pytest.raises(UnknownTool, match="nothing"):
         server.call_tool("nothing")
     with pytest.raises(UnknownPrompt):
@@ -184,7 +184,7 @@ def test_what_there_is_not_is_a_lookup_error(server: MCPServer):
 
 
 @pytest.mark.parametrize("revisions", [None, ["2025-03-26"], ["2026-07-28"]], ids=str)
-def test_results_have_the_newest_form_whatever_clients_may_speak(revisions: list[str] | None):
+def test_results_have_the_newest_format_for_any_server_revisions(revisions: list[str] | None):
     server = MCPServer("narrow", revisions=revisions)
 
     @server.tool
@@ -200,7 +200,7 @@ def test_results_have_the_newest_form_whatever_clients_may_speak(revisions: list
     assert heard == [(1, 2, "half"), (1, 2, "half")]
 
 
-def test_a_list_has_the_form_of_the_revision_asked_for(server: MCPServer):
+def test_a_list_has_the_format_of_the_requested_revision(server: MCPServer):
     newest = {tool["name"]: tool for tool in server.list_tools()}
     oldest = {tool["name"]: tool for tool in server.list_tools(revision="2024-11-05")}
 
@@ -211,7 +211,7 @@ def test_a_list_has_the_form_of_the_revision_asked_for(server: MCPServer):
         server.list_tools(revision="1999-01-01")
 
 
-def test_lists_hold_every_page():
+def test_lists_contain_every_page():
     server = MCPServer("paged", page_size=2)
     for number in range(5):
         server.register_tool(lambda: "", name=f"t{number}", description="A tool.")
@@ -235,7 +235,7 @@ def test_resources_prompts_and_completions(server: MCPServer):
     assert [found["name"] for found in server.list_resource_templates()] == ["blob"]
 
 
-def test_the_user_and_the_surroundings_reach_the_handler(server: MCPServer):
+def test_the_user_and_request_context_reach_the_handler(server: MCPServer):
     user = get_user_model()(username="ann")
 
     assert server.call_tool("name").text == "nobody -"
@@ -246,17 +246,17 @@ def test_the_user_and_the_surroundings_reach_the_handler(server: MCPServer):
 
 
 @pytest.mark.parametrize("user", ["ann", 5, {}], ids=repr)
-def test_who_is_no_user_is_not_taken_for_nobody(server: MCPServer, user: Any):
+def test_an_invalid_user_is_not_treated_as_anonymous(server: MCPServer, user: Any):
     with pytest.raises(TypeError, match="user must be a user of the site, a principal or None"):
         server.call_tool("name", user=user)
 
 
-def test_nothing_is_done_for_a_user_who_is_not_active(server: MCPServer):
+def test_an_inactive_user_is_rejected(server: MCPServer):
     with pytest.raises(ValueError, match="'ann' is not active"):
         server.call_tool("name", user=get_user_model()(username="ann", is_active=False))
 
 
-def test_what_a_policy_hides_is_unknown(server: MCPServer):
+def test_entries_hidden_by_a_policy_are_unknown(server: MCPServer):
     class OnlyForUsers(OpenAccess):
         def find_visible(
             self, exchange: Exchange, requirements: Requirements
@@ -272,7 +272,7 @@ def test_what_a_policy_hides_is_unknown(server: MCPServer):
     assert server.call_tool("add", {"a": 1, "b": 2}, user=ann).text == "3"
 
 
-def test_progress_and_log_messages_are_heard(server: MCPServer):
+def test_progress_and_log_messages_are_received(server: MCPServer):
     progress: list[Any] = []
     logs: list[Any] = []
 
@@ -304,7 +304,7 @@ def test_questions_are_answered(server: MCPServer, answers: Any):
     assert server.call_tool("wish", answers=answers).text == "red 2 7"
 
 
-async def test_a_coroutine_function_may_answer(server: MCPServer):
+async def test_a_coroutine_function_can_answer(server: MCPServer):
     async def answer(key: str, question: dict[str, Any]) -> Any:
         SEEN.append(question["params"]["message"])
         return {"size": 7} if key == "size" else {"colour": "red"}
@@ -318,31 +318,31 @@ async def test_a_coroutine_function_may_answer(server: MCPServer):
     ("answer", "action"),
     [(False, "decline"), (None, "cancel"), ("decline", "decline"), ("cancel", "cancel")],
 )
-def test_a_question_may_be_turned_down(server: MCPServer, answer: Any, action: str):
+def test_a_question_may_be_declined(server: MCPServer, answer: Any, action: str):
     assert server.call_tool("wish", answers=[answer]).text == action
 
 
-def test_the_model_and_the_roots_are_answered(server: MCPServer):
+def test_sampling_and_roots_requests_are_answered(server: MCPServer):
     answers = {"question-1": ["file:///home"], "question-2": "hi"}
 
     assert server.call_tool("think", answers=answers).text == "file:///home hi"
 
 
-def test_nobody_to_ask_is_told_by_the_server(server: MCPServer):
+def test_without_an_answer_function_missing_capability_is_raised(server: MCPServer):
     with pytest.raises(MissingCapability) as raised:
         server.call_tool("wish")
 
     assert raised.value.data == {"requiredCapabilities": {"elicitation": {"form": {}}}}
 
 
-def test_a_question_without_an_answer_is_told_with_the_question(server: MCPServer):
+def test_an_unanswered_question_raises_with_the_question(server: MCPServer):
     with pytest.raises(Unanswered, match=r"'question-1': Which\?.*answers to 'other'") as raised:
         server.call_tool("wish", answers={"other": {}})
 
     assert list(raised.value.questions) == ["question-1"]
 
 
-def test_an_answer_that_does_not_fit_is_not_given_for_ever(server: MCPServer):
+def test_an_invalid_answer_is_not_repeated_forever(server: MCPServer):
     with pytest.raises(Unanswered, match=r"asked again, because the answer .* does not fit: Which"):
         server.call_tool("wish", answers={"question-1": {"colour": ["red"]}})
     with pytest.raises(TypeError, match="not an answer"):
@@ -351,18 +351,18 @@ def test_an_answer_that_does_not_fit_is_not_given_for_ever(server: MCPServer):
         server.call_tool("insist", answers=lambda key, question: {})
 
 
-def test_synchronous_code_gets_its_own_thread(server: MCPServer):
+def test_sync_handlers_run_in_the_callers_thread(server: MCPServer):
     own = threading.current_thread().name
 
     assert server.call_tool("thread").text == own
 
 
-async def test_asynchronous_code_gets_the_pool(server: MCPServer):
+async def test_async_callers_use_the_thread_pool(server: MCPServer):
     assert (await server.acall_tool("thread")).text.startswith("django-mcp")
 
 
 @pytest.mark.django_db
-def test_what_it_writes_is_in_the_callers_transaction(server: MCPServer):
+def test_writes_are_in_the_callers_transaction(server: MCPServer):
     make_product("mine", "default")
 
     assert server.call_tool("add_product", {"sku": "theirs"}).text == "2"
@@ -381,7 +381,7 @@ def test_a_handler_may_call_another(server: MCPServer):
 
 
 class Stamp:
-    """Middleware that notes who comes by."""
+    """Middleware that records its exchanges."""
 
     def __init__(self, get_reply: Any) -> None:
         self.get_reply = get_reply
@@ -391,7 +391,7 @@ class Stamp:
         return await self.get_reply(exchange)
 
 
-def test_our_middleware_runs_around_it(server: MCPServer):
+def test_mcp_middleware_runs_around_the_call(server: MCPServer):
     SEEN.clear()
     with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.Stamp"]}):
         server.call_tool("add", {"a": 1, "b": 2})
@@ -399,12 +399,12 @@ def test_our_middleware_runs_around_it(server: MCPServer):
     assert SEEN == ["<anonymous>"]
 
 
-async def test_the_synchronous_form_is_refused_on_an_event_loop(server: MCPServer):
+async def test_the_sync_api_raises_on_an_event_loop(server: MCPServer):
     with pytest.raises(RuntimeError, match="await"):
         server.call_tool("add", {"a": 1, "b": 2})
 
 
-def test_a_timeout_holds_in_process():
+def test_a_timeout_applies_in_process():
     server = MCPServer("slow in-process", call_timeout_s=0.01)
 
     @server.tool

@@ -1,4 +1,4 @@
-"""A page that a call sends its user to: for that user, once, and done only when the page says so."""
+"""Pages for URL elicitation: for one user, once, and complete only when the view says so."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def newsletter(request: Any) -> HttpResponse:
 
 
 def come_back(request: HttpRequest) -> HttpResponse:
-    """Where a third party sends the user back to."""
+    """The callback URL of a third party."""
     found = get_elicitation(request, request.GET.get("state"), path="/connect/7/")
     return found.complete("from elsewhere")
 
@@ -136,7 +136,7 @@ def mcp(server: MCPServer, user: Any, revision: str, **more: Any) -> MCPClient:
 
 
 def visiting(client: MCPClient, visit: Callable[[str], object]) -> list[str]:
-    """Have the client's user say yes and visit the page; return the addresses they were sent to."""
+    """Accept as the client's user and visit the page; return the visited URLs."""
     urls: list[str] = []
 
     def answer(key: str, question: Any) -> bool:
@@ -151,7 +151,7 @@ def visiting(client: MCPClient, visit: Callable[[str], object]) -> list[str]:
 
 
 @both
-def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
+def test_the_user_completes_the_page_and_the_handler_continues(
     server: MCPServer, ann: User, revision: str
 ) -> None:
     theirs, client = browser(ann), mcp(server, ann, revision)
@@ -174,12 +174,12 @@ def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
     assert SEEN[0][:2] == ("paged", "sign")
     assert SEEN[0][3:] == ({"for": 7}, False)
     assert str(ann.pk) in SEEN[0][2]
-    # Nobody's name is in the address, and nothing that was entered went to the client.
+    # The URL contains no user name, and the client received none of the entered data.
     assert "ann" not in urls[0]
 
 
 @both
-def test_anybody_else_who_opens_the_page_finds_nothing(
+def test_another_user_gets_404_for_the_page(
     server: MCPServer, ann: User, bob: User, revision: str
 ) -> None:
     client = mcp(server, ann, revision)
@@ -203,7 +203,7 @@ def test_anybody_else_who_opens_the_page_finds_nothing(
     assert len(SEEN) == 1
 
 
-def test_another_site_signs_nobody_out_of_a_page_that_is_exempt_from_csrf_checks(
+def test_switching_accounts_is_csrf_protected_on_exempt_pages(
     bob: User, rf: RequestFactory
 ) -> None:
     request = rf.post("/connect/7/?elicitation=x", {"switch_account": "1"})
@@ -213,7 +213,7 @@ def test_another_site_signs_nobody_out_of_a_page_that_is_exempt_from_csrf_checks
     assert csrf_exempt(connect)(request, number=7).status_code == 403
 
 
-def test_who_is_signed_in_with_another_account_can_change_it(
+def test_a_user_logged_in_with_another_account_can_switch(
     server: MCPServer, ann: User, bob: User
 ) -> None:
     client = mcp(server, ann, R5)
@@ -230,7 +230,7 @@ def test_who_is_signed_in_with_another_account_can_change_it(
 
     visiting(client, visit)
 
-    # The field is the page's own where the page is shown.
+    # The page's own field is shown.
     assert client.call("sign").text == 'accept {"secret": "own"}'
 
 
@@ -245,7 +245,7 @@ def test_who_is_signed_in_with_another_account_can_change_it(
         lambda url: url + "%00",
     ],
 )
-def test_a_changed_address_opens_nothing(
+def test_a_tampered_url_opens_nothing(
     server: MCPServer, ann: User, change: Callable[[str], str]
 ) -> None:
     """Resilient to tampering with the URL."""
@@ -262,7 +262,7 @@ def test_a_changed_address_opens_nothing(
     assert statuses == [404]
 
 
-def test_a_page_is_good_once(server: MCPServer, ann: User) -> None:
+def test_a_page_can_be_used_once(server: MCPServer, ann: User) -> None:
     client, theirs = mcp(server, ann, R5), browser(ann)
     urls = visiting(client, lambda url: theirs.post(url, {"secret": "first"}))
 
@@ -273,7 +273,7 @@ def test_a_page_is_good_once(server: MCPServer, ann: User) -> None:
     assert PageVisit.objects.get().result == {"secret": "first"}
 
 
-def test_saying_yes_is_not_doing_it_and_is_asked_again(server: MCPServer, ann: User) -> None:
+def test_accepting_without_completing_the_page_asks_again(server: MCPServer, ann: User) -> None:
     client = mcp(server, ann, R5)
     visits: list[str] = []
 
@@ -291,7 +291,7 @@ def test_saying_yes_is_not_doing_it_and_is_asked_again(server: MCPServer, ann: U
     assert PageVisit.objects.count() == 1
 
 
-def test_saying_yes_and_doing_nothing_is_told_to_the_model(server: MCPServer, ann: User) -> None:
+def test_accepting_but_never_completing_is_a_tool_error(server: MCPServer, ann: User) -> None:
     settings = {"PUBLIC": True, "PUBLIC_URL": "https://shop.example", "ASK_TIMEOUT_S": 0.3}
     with override_settings(DJANGO_MCP={**settings, "SESSION_STORE": "memory"}):
         client = mcp(server, ann, R4)
@@ -305,7 +305,7 @@ def test_saying_yes_and_doing_nothing_is_told_to_the_model(server: MCPServer, an
 
 @both
 @pytest.mark.parametrize(("answer", "action"), [(False, "decline"), (None, "cancel")])
-def test_the_user_may_say_no(
+def test_the_user_may_decline(
     server: MCPServer, ann: User, revision: str, answer: Any, action: str
 ) -> None:
     client = mcp(server, ann, revision)
@@ -315,7 +315,7 @@ def test_the_user_may_say_no(
 
 
 @both
-def test_a_call_waits_for_a_page_that_is_done_later(
+def test_a_call_waits_for_a_page_completed_later(
     server: MCPServer, ann: User, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "WAIT_S", 10.0)
@@ -372,7 +372,9 @@ def test_a_third_party_can_send_the_user_back(server: MCPServer, ann: User, bob:
 
 @both
 @pytest.mark.parametrize("nobody", [None, AnonymousUser()])
-def test_nobody_is_sent_to_a_page(server: MCPServer, revision: str, nobody: Any) -> None:
+def test_anonymous_users_are_not_sent_to_a_page(
+    server: MCPServer, revision: str, nobody: Any
+) -> None:
     refused = mcp(server, nobody, revision).call("sign")
 
     assert refused.is_error
@@ -381,7 +383,7 @@ def test_nobody_is_sent_to_a_page(server: MCPServer, revision: str, nobody: Any)
 
 
 @both
-def test_clients_without_pages_are_not_sent_to_any(
+def test_clients_without_url_elicitation_get_no_page(
     server: MCPServer, ann: User, revision: str
 ) -> None:
     client = mcp(server, ann, revision, capabilities={"elicitation": {"form": {}}})
@@ -394,14 +396,14 @@ def test_clients_without_pages_are_not_sent_to_any(
     assert not PageVisit.objects.exists()
 
 
-def test_users_are_sent_nowhere_without_tls(server: MCPServer, ann: User) -> None:
+def test_users_are_not_sent_to_pages_without_tls(server: MCPServer, ann: User) -> None:
     client = mcp(server, ann, R5)
     with override_settings(DJANGO_MCP={"PUBLIC": True, "PUBLIC_URL": "http://shop.example"}):
         assert client.call("sign").is_error
     assert not PageVisit.objects.exists()
 
 
-def test_where_nothing_tells_the_address_of_the_site_the_caller_is_told(
+def test_an_unknown_site_url_is_reported_to_the_caller(
     server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     with override_settings(DJANGO_MCP={"PUBLIC": True}):
@@ -414,7 +416,7 @@ def test_where_nothing_tells_the_address_of_the_site_the_caller_is_told(
     assert not PageVisit.objects.exists()
 
 
-def test_visits_expire(server: MCPServer, ann: User) -> None:
+def test_page_visits_expire(server: MCPServer, ann: User) -> None:
     client = mcp(server, ann, R5)
 
     def visit(url: str) -> None:
@@ -444,7 +446,7 @@ def test_more_than_one_batch_of_expired_visits_is_removed(
 
 
 @pytest.mark.parametrize("listens", ["asking", "other"])
-async def test_the_session_that_asked_is_told_and_no_other(server: MCPServer, listens: str) -> None:
+async def test_only_the_asking_session_is_notified(server: MCPServer, listens: str) -> None:
     ann = await sync_to_async(get_user_model().objects.create_user)("ann")
     theirs = await sync_to_async(browser)(ann)
     client = AsyncMCPClient(server, user=ann, revision=R4)
@@ -460,7 +462,7 @@ async def test_the_session_that_asked_is_told_and_no_other(server: MCPServer, li
     client.answer(answer)
     async with listener.listen() as listening:
         assert (await client.call("sign")).text == 'accept {"secret": "x"}'
-        # What was told of the page came before this, if it came here.
+        # A notification about the page would have arrived before this one.
         await server.anotify_list_changed("tools")
         while (await listening.next())["method"] != "notifications/tools/list_changed":
             pass

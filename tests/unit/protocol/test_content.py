@@ -122,7 +122,7 @@ class SafeText(str):
         (Annotations(last_modified="2030-01-12"), {"lastModified": "2030-01-12"}),
     ],
 )
-def test_values_are_written_without_the_fields_they_have_not(made: Any, wire):
+def test_values_are_serialized_without_unset_fields(made: Any, wire):
     assert made.to_wire() == wire
     assert encode(made.to_wire())
 
@@ -134,11 +134,11 @@ def test_bytes_are_written_in_padded_base64(data):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_bytes_of_every_kind_are_taken(kind):
+def test_every_bytes_like_type_is_accepted(kind):
     assert Image(kind(b"ab")).data == b"ab"
 
 
-def test_lazy_and_marked_strings_become_plain_text():
+def test_lazy_and_safe_strings_become_plain_strings():
     assert Text(Promise()).text == "kept"  # type: ignore[arg-type]
     assert type(Text(SafeText("x")).text) is str
     assert type(TextContents("a:b", SafeText("x")).text) is str
@@ -151,7 +151,7 @@ def test_values_are_frozen_and_equal_by_value():
         Text("a").text = "b"  # type: ignore[misc]
 
 
-# --- refusals
+# --- invalid content
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_values_are_frozen_and_equal_by_value():
         (later(File, b"", mime_type="x"), "like 'image/png'"),
     ],
 )
-def test_what_clients_could_not_read_is_refused_with_the_remedy(make, remedy):
+def test_content_clients_cannot_read_is_rejected_with_a_hint(make, remedy):
     with pytest.raises((TypeError, ValueError), match=remedy):
         make()
 
@@ -203,7 +203,7 @@ def test_what_clients_could_not_read_is_refused_with_the_remedy(make, remedy):
         ("data:image/png;base64", "data:image/png;base64"),
     ],
 )
-def test_an_icon_comes_over_https_or_in_a_data_uri(src, remedy):
+def test_an_icon_requires_https_or_a_data_uri(src, remedy):
     with pytest.raises(ValueError, match=remedy):
         Icon(src)
 
@@ -237,7 +237,7 @@ def test_the_theme_of_an_icon_is_light_or_dark():
         ("a.mp3", Audio(b"hi", "audio/mpeg")),
     ],
 )
-def test_pictures_and_sounds_become_their_blocks(name, expected):
+def test_images_and_audio_become_their_blocks(name, expected):
     assert File(b"hi", name=name).to_content() == expected
 
 
@@ -252,7 +252,7 @@ def test_pictures_and_sounds_become_their_blocks(name, expected):
         ("a.html", "text/html"),
     ],
 )
-def test_text_becomes_an_embedded_text(name, mime_type):
+def test_text_becomes_an_embedded_text_resource(name, mime_type):
     contents = TextContents(f"attachment://{name}", "hi", mime_type=mime_type)
 
     assert File(b"hi", name=name).to_content() == EmbeddedResource(contents)
@@ -269,7 +269,7 @@ def test_text_becomes_an_embedded_text(name, mime_type):
         ("data:text;x.nothing", "application/octet-stream"),
     ],
 )
-def test_everything_else_becomes_an_embedded_blob(name, mime_type):
+def test_everything_else_becomes_an_embedded_blob_resource(name, mime_type):
     found = File(b"hi", name=name).to_content()
 
     assert isinstance(found, EmbeddedResource)
@@ -277,7 +277,7 @@ def test_everything_else_becomes_an_embedded_blob(name, mime_type):
     assert found.resource.mime_type == mime_type
 
 
-def test_a_stated_type_wins_over_the_name():
+def test_an_explicit_mime_type_overrides_the_file_name():
     assert File(b"hi", name="a.txt", mime_type="image/png").to_content() == Image(b"hi")
     stated = File(b"{}", mime_type="application/problem+json; charset=utf-8").to_content()
     assert stated.to_wire()["resource"]["text"] == "{}"
@@ -312,7 +312,7 @@ def test_an_open_file_is_read(tmp_path):
     assert File(io.StringIO("é"), name="a.txt").to_wire()["resource"]["text"] == "é"
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         File(tmp_path / "missing").to_content()
 

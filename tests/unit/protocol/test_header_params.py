@@ -48,12 +48,12 @@ def test_annotated_properties_are_found_in_order_at_any_depth():
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "é", "a\n", 5, None, ["a"], {}, True])
-def test_a_name_that_is_no_header_name_is_refused_with_its_place(name):
+def test_an_invalid_header_name_is_rejected_with_its_path(name):
     with pytest.raises(ValueError, match=r"at /region is not a header name\. Use"):
         header_params(schema(region=string(name)))
 
 
-def test_an_underscore_is_refused_since_servers_drop_such_headers():
+def test_a_header_name_with_an_underscore_is_rejected():
     with pytest.raises(ValueError, match="Write 'user-id'"):
         header_params(schema(user=string("user_id")))
 
@@ -88,7 +88,7 @@ def test_only_strings_integers_and_booleans_fit(kind):
         {"type": "object", "x-mcp-header": "A"},
     ],
 )
-def test_only_properties_may_lead_to_an_annotation(bad):
+def test_annotations_are_allowed_only_below_properties(bad):
     with pytest.raises(ValueError, match="may only be reached through `properties`"):
         header_params(bad)
 
@@ -107,14 +107,14 @@ def test_only_properties_may_lead_to_an_annotation(bad):
         {"properties": {"a": True}},
     ],
 )
-def test_data_and_property_names_are_no_annotations(good):
+def test_data_and_property_names_are_not_taken_for_annotations(good):
     assert header_params(good) == ()
 
 
 @given(
     json_values | st.dictionaries(st.sampled_from(["properties", "items", "anyOf"]), json_values)
 )
-def test_any_value_is_judged(value):
+def test_any_schema_is_parsed_or_rejected(value):
     with suppress(ValueError):
         assert isinstance(header_params(value), tuple)
 
@@ -129,7 +129,7 @@ def test_a_very_deep_schema_is_walked_without_recursion():
     assert len(param.path) == 5_000
 
 
-# --- McpHeader in pydantic's schemas
+# --- McpHeader in pydantic schemas
 
 
 class Color(Enum):
@@ -217,11 +217,11 @@ def test_the_annotation_works_in_models_and_typed_dicts(kind):
         Annotated[str, McpHeader("")],
     ],
 )
-def test_what_fits_in_no_header_is_refused_when_the_schema_is_judged(annotation):
+def test_types_unfit_for_headers_are_rejected_with_the_schema(annotation):
     with pytest.raises(ValueError):
         header_params(published(annotation))
 
 
-def test_an_annotation_inside_an_optional_is_refused_with_the_remedy():
+def test_an_annotation_inside_an_optional_is_rejected_with_a_hint():
     with pytest.raises(ValueError, match="reached through"):
         header_params(published(Annotated[str, McpHeader("Region")] | None))

@@ -58,7 +58,7 @@ def test_headers_can_be_built_from_a_mapping_of_strings():
     assert headers.get("y") == "世".encode().decode("latin-1")
 
 
-def test_showing_headers_shows_no_credentials():
+def test_repr_of_headers_omits_credentials():
     assert "secret" not in repr(Headers([(b"authorization", b"secret")]))
 
 
@@ -92,12 +92,12 @@ def test_a_string_is_plain_where_that_is_safe_and_base64_elsewhere(value, encode
 @pytest.mark.parametrize(
     ("value", "encoded"), [(42, "42"), (-7, "-7"), (True, "true"), (False, "false"), (0, "0")]
 )
-def test_numbers_and_truth_are_plain(value, encoded):
+def test_numbers_and_booleans_are_plain(value, encoded):
     assert encode_value(value) == encoded
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 10**400])
-def test_a_number_that_javascript_cannot_hold_is_not_encoded(value):
+def test_a_number_beyond_javascripts_safe_range_is_not_encoded(value):
     with pytest.raises(ValueError, match="2\\^53"):
         encode_value(value)
 
@@ -111,7 +111,7 @@ def test_every_string_survives_the_header(text):
     assert decode_value(encoded) == text
     assert encoded.isascii()
     assert encoded == encoded.strip()
-    # What it looks like after a server has read it.
+    # The form in which servers pass it on.
     raw = Headers([(b"x", b"  " + encoded.encode() + b"\t")]).get("x")
     assert raw is not None
     assert decode_value(raw) == text
@@ -169,7 +169,7 @@ def test_canonical_base64_of_text_is_all_that_is_decoded(data):
 
 
 @pytest.mark.parametrize("value", [b"find", b"  find ", b"=?base64?ZmluZA==?="])
-def test_a_name_that_says_what_the_body_says_passes(value):
+def test_a_name_header_that_matches_the_body_passes(value):
     assert check_name("find", Headers([(b"mcp-name", value)])) is None
 
 
@@ -186,7 +186,7 @@ def test_a_name_that_says_what_the_body_says_passes(value):
         ([(b"mcp_name", b"find")], "missing"),
     ],
 )
-def test_a_name_that_does_not_is_refused(raw, problem):
+def test_a_name_header_that_differs_from_the_body_is_rejected(raw, problem):
     text = check_name("find", Headers(raw))
 
     assert text is not None
@@ -258,7 +258,7 @@ def test_numbers_up_to_the_bounds_pass(argument):
     assert verdict({"page": {"limit": argument}}, ("mcp-param-limit", value)) is None
 
 
-def test_truth_is_written_in_lower_case():
+def test_booleans_are_written_in_lower_case():
     assert verdict({"dry_run": True}, ("mcp-param-dry-run", b"true")) is None
     assert verdict({"dry_run": False}, ("mcp-param-dry-run", b"false")) is None
     assert verdict({"dry_run": True}, ("mcp-param-dry-run", b"True")) is not None
@@ -271,7 +271,7 @@ def test_an_argument_without_its_header_is_refused():
 
 
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, {"page": None}, {"page": [1]}])
-def test_no_argument_wants_no_header(arguments):
+def test_a_missing_argument_requires_no_header(arguments):
     assert verdict(arguments) is None
 
 
@@ -297,7 +297,7 @@ def test_a_repeated_parameter_is_refused():
     assert "more than once" in str(verdict({"region": "us"}, line, line))
 
 
-def test_a_mismatch_names_the_place_and_never_the_value():
+def test_a_mismatch_error_names_the_parameter_but_not_the_value():
     param = HeaderParam(path=("a/b", "c~d"), header="Mcp-Param-X", type="string")
 
     text = verdict({"a/b": {"c~d": "private"}}, ("mcp-param-x", b"secret"), params=[param])
@@ -306,13 +306,13 @@ def test_a_mismatch_names_the_place_and_never_the_value():
 
 
 @given(json_values, st.binary())
-def test_any_arguments_and_any_header_get_a_verdict(value, raw):
+def test_any_arguments_and_headers_are_compared_without_error(value, raw):
     for arguments in ({"region": value}, {"page": {"limit": value}}, {"page": value}):
         verdict(arguments, ("mcp-param-region", raw), ("mcp-param-limit", raw))
 
 
 @given(TEXTS | st.integers(-(2**53) + 1, 2**53 - 1) | st.booleans())
-def test_what_a_client_encodes_always_agrees(value):
+def test_encoded_headers_always_match(value):
     raw = encode_value(value).encode()
 
     assert verdict({"region": value}, ("mcp-param-region", raw), params=[REGION]) is None
@@ -356,7 +356,7 @@ NEITHER = (False, False)
         ('text/html;a="application/json', NEITHER),
     ],
 )
-def test_a_type_is_refused_only_when_accept_provably_excludes_it(accept, expected):
+def test_a_media_type_is_rejected_only_if_accept_excludes_it(accept, expected):
     assert (admits_json(accept), admits_event_stream(accept)) == expected
 
 
@@ -393,18 +393,18 @@ def test_json_in_utf_8_is_json(content_type):
         "multipart/form-data; boundary=application/json",
     ],
 )
-def test_anything_else_is_not(content_type):
+def test_other_content_types_are_not_json(content_type):
     assert not is_json(content_type)
 
 
 @given(st.text(st.characters(max_codepoint=255)) | st.text('*/;,="\\ q0.1textjson'))
-def test_any_text_gets_a_verdict(text):
+def test_any_header_value_is_parsed(text):
     assert admits_json(text) in (True, False)
     assert is_json(text) in (True, False)
 
 
 @pytest.mark.parametrize("unit", [",", ";", '"', '",', "*/*;q=0,", "\\", '\\"', "a/b;c=d;"])
-def test_a_long_header_is_judged_in_no_time(unit):
+def test_a_long_header_is_parsed_quickly(unit):
     start = time.process_time()
 
     admits_json(unit * 20_000)

@@ -35,12 +35,12 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_what_is_encoded_decodes_to_the_same(value: object) -> None:
+def test_json_round_trips(value: object) -> None:
     assert decode(encode(value)) == value
 
 
 @given(json_values)
-def test_the_standard_library_reads_what_is_encoded_on_one_line(value: object) -> None:
+def test_the_standard_library_parses_the_single_line_output(value: object) -> None:
     text = encode(value)
 
     assert b"\n" not in text
@@ -75,12 +75,12 @@ def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_invalid_json_is_rejected(text: bytes) -> None:
     with pytest.raises(JSONDecodeError):
         decode(text)
 
 
-def test_nesting_is_bounded_exactly() -> None:
+def test_nesting_depth_is_limited_exactly() -> None:
     decode(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
 
     with pytest.raises(JSONDecodeError, match="deep"):
@@ -99,7 +99,7 @@ def test_whole_numbers_stay_exact() -> None:
     assert decode(b"1" + b"0" * 30) == 10**30
 
 
-def test_common_values_have_a_form() -> None:
+def test_common_types_are_serializable() -> None:
     moment = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
     key = uuid.UUID(int=7)
 
@@ -111,12 +111,12 @@ def test_common_values_have_a_form() -> None:
     ]
 
 
-def test_an_unknown_object_is_a_fault() -> None:
+def test_an_unknown_object_raises() -> None:
     with pytest.raises(TypeError, match="object cannot be written"):
         encode(object())
 
 
-def test_texts_of_other_kinds_are_read() -> None:
+def test_lazy_and_safe_strings_are_encoded() -> None:
     class Promise:
         def __str__(self) -> str:
             return "lazy"
@@ -128,7 +128,7 @@ def test_texts_of_other_kinds_are_read() -> None:
 
 
 def weight(value: object) -> int:
-    """Return what a JSON value weighs, by a walk through it."""
+    """Return the weight of a JSON value, by traversing it."""
     if isinstance(value, dict):
         return OBJECT_WEIGHT + max(len(value) - 1, 0) + sum(map(weight, value.values()))
     if isinstance(value, list):
@@ -149,7 +149,7 @@ def test_a_long_string_counts_as_one_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("number", [b"1e300", b"5E-324", b"1.7976931348623157e+308", b"1e-0300"])
-def test_numbers_that_take_long_to_decode_count_for_several_values(number: bytes):
+def test_expensive_numbers_count_as_several_values(number: bytes):
     def listed(count: int) -> bytes:
         return b'{"e": "1e300", "a": [' + b",".join([number] * count) + b"]}"
 
@@ -163,7 +163,7 @@ def test_other_numbers_with_an_exponent_count_once(number: bytes):
 
 
 @pytest.mark.parametrize("sign", [b"", b"-"])
-def test_numbers_of_many_digits_count_for_several_values(sign: bytes):
+def test_numbers_with_many_digits_count_as_several_values(sign: bytes):
     def listed(count: int) -> bytes:
         text = encode({"text": "7" * 100_000})[:-1]
         numbers = b",".join([sign + b"1234567890" * 400] * count)

@@ -1,4 +1,4 @@
-"""The schemas of messages: each is there for each revision, and corrected where it was wrong."""
+"""The schemas of messages: complete for each revision, with corrections of upstream errors."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def test_every_method_has_its_own_schemas(revision: Revision):
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE[2:], ids=lambda revision: revision.name)
-def test_an_answered_form_may_hold_fractions(revision: Revision):
+def test_a_form_answer_may_contain_floats(revision: Revision):
     answer = {"action": "accept", "content": {"price": 1.5}}
 
     assert result_of("elicitation/create", revision).problems(answer) == []
 
 
 @pytest.mark.parametrize("value", [None, 1.5, [None], {"a": 0.5}])
-def test_experimental_capabilities_may_hold_any_json(value: Any):
+def test_experimental_capabilities_may_contain_any_json(value: Any):
     capabilities = {"experimental": {"x": {"y": value}}}
     meta = {PROTOCOL_VERSION: R5.name, CLIENT_CAPABILITIES: capabilities}
 
     assert params_of("tools/list", R5).problems({"_meta": meta}) == []
 
 
-def test_only_calls_that_can_be_retried_may_ask_for_input():
+def test_only_retryable_methods_may_require_input():
     asking = {"resultType": "input_required", "requestState": "s"}
 
     assert result_of("prompts/get", R5, is_interim=True).problems(asking) == []

@@ -25,19 +25,19 @@ from tests.unit.protocol.test_json import json_values
 
 
 @given(json_values)
-def test_any_json_value_is_some_message(value: Any) -> None:
+def test_any_json_value_parses_to_a_message_or_error(value: Any) -> None:
     assert isinstance(to_message(value), Request | Notification | Response | Malformed | Batch)
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_some_message(data: bytes) -> None:
+def test_any_bytes_parse_to_a_message_or_error(data: bytes) -> None:
     assert isinstance(
         decode_message(data, 100), Request | Notification | Response | Malformed | Batch
     )
 
 
 @pytest.mark.parametrize("id_", [0, 7, -1, 2**60, 10**30, "", "a", 1.0])
-def test_a_request_keeps_its_id_in_its_type(id_: Any) -> None:
+def test_a_request_keeps_the_type_of_its_id(id_: Any) -> None:
     message = to_message({"jsonrpc": "2.0", "id": id_, "method": "ping"})
 
     assert isinstance(message, Request)
@@ -47,7 +47,7 @@ def test_a_request_keeps_its_id_in_its_type(id_: Any) -> None:
 
 
 @pytest.mark.parametrize("id_", [None, True, False, 1.5, [], {}])
-def test_what_cannot_be_an_id_is_refused_without_one(id_: Any) -> None:
+def test_an_invalid_id_is_rejected_without_an_id(id_: Any) -> None:
     message = to_message({"jsonrpc": "2.0", "id": id_, "method": "ping"})
 
     assert isinstance(message, Malformed)
@@ -56,7 +56,7 @@ def test_what_cannot_be_an_id_is_refused_without_one(id_: Any) -> None:
     assert "id" not in decode(encode_error(message.id, message.refusal))
 
 
-def test_no_id_makes_a_notification() -> None:
+def test_a_message_without_an_id_is_a_notification() -> None:
     message = to_message({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}})
 
     assert isinstance(message, Notification)
@@ -95,21 +95,21 @@ def test_a_malformed_request_is_refused_with_its_id(value: Any) -> None:
         {"jsonrpc": "2.0", "id": 1, "error": "x"},
     ],
 )
-def test_what_is_no_message_is_refused(value: Any) -> None:
+def test_an_invalid_message_is_rejected(value: Any) -> None:
     message = to_message(value)
 
     assert isinstance(message, Malformed)
     assert message.refusal.code == INVALID_REQUEST
 
 
-def test_what_is_no_json_is_a_parse_error() -> None:
+def test_invalid_json_is_a_parse_error() -> None:
     message = decode_message(b"{", 100)
 
     assert isinstance(message, Malformed)
     assert message.refusal.code == PARSE_ERROR
 
 
-def test_responses_are_told_from_requests() -> None:
+def test_responses_are_distinguished_from_requests() -> None:
     result = to_message({"jsonrpc": "2.0", "id": "s1", "result": {"a": 1}})
     error = to_message({"jsonrpc": "2.0", "id": None, "error": {"code": -1, "message": "no"}})
 
@@ -119,14 +119,14 @@ def test_responses_are_told_from_requests() -> None:
     assert error.error == {"code": -1, "message": "no"}
 
 
-def test_a_batch_keeps_its_order_and_its_bad_members() -> None:
+def test_a_batch_keeps_its_order_and_invalid_members() -> None:
     batch = decode_message(b'[{"jsonrpc":"2.0","id":1,"method":"ping"},7]', 100)
 
     assert isinstance(batch, Batch)
     assert [type(member) for member in batch.messages] == [Request, Malformed]
 
 
-def test_an_error_carries_its_data_only_when_there_is_some() -> None:
+def test_an_error_without_data_omits_the_field() -> None:
     plain = decode(encode_error(1, Refusal(code=-5, message="m")))
     rich = decode(encode_error("1", Refusal(code=-5, message="m", data={"a": 1})))
 
@@ -163,7 +163,7 @@ def call_with(argument: bytes) -> bytes:
     ],
     ids=["numbers", "objects", "lists", "members", "deep lists", "deep objects", "strings"],
 )
-def test_a_message_of_too_many_values_is_refused_before_it_is_decoded(argument: bytes) -> None:
+def test_a_message_with_too_many_values_is_rejected_before_decoding(argument: bytes) -> None:
     message = decode_message(call_with(argument), 100_000)
 
     assert isinstance(message, Malformed)
@@ -171,7 +171,7 @@ def test_a_message_of_too_many_values_is_refused_before_it_is_decoded(argument: 
     assert "100000 values" in message.refusal.message
 
 
-def test_honest_large_messages_are_decoded() -> None:
+def test_legitimate_large_messages_are_decoded() -> None:
     row = b'{"id":12345,"name":"Jane, Doe","mail":"jane@example.com","age":42,"is_active":true},'
     rows = b"[" + row * 9_999 + row[:-1] + b"]"
     table = encode("1,2,3\n" * 500_000)
@@ -182,7 +182,7 @@ def test_honest_large_messages_are_decoded() -> None:
         assert encode(message.params["arguments"]["a"]) == argument
 
 
-def test_a_large_message_is_read_as_a_small_one_is() -> None:
+def test_large_and_small_messages_are_decoded_alike() -> None:
     padding = b" " * 5000
     for text in (b"{", b"[]", b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","method":"a"}'):
         small, large = decode_message(text, 1000), decode_message(text + padding, 1000)

@@ -31,7 +31,7 @@ def test_other_tool_names_are_refused(name):
     [("Region", True), ("a_b", True), ("!#$%&'*+-.^_`|~09", True)]
     + [(bad, False) for bad in ["", "a b", "a:b", "a\r\n", "(a)", "é", "a/b", '"a"']],
 )
-def test_a_token_is_what_a_header_name_may_be(text, expected):
+def test_a_header_name_is_an_http_token(text, expected):
     assert is_token(text) is expected
 
 
@@ -72,12 +72,12 @@ def test_other_prefixes_are_free(key):
 
 
 @pytest.mark.parametrize("identifier", ["io.modelcontextprotocol/ui", "com.example/a-b", "a/b"])
-def test_an_extension_is_called_by_a_prefix_and_a_name(identifier):
+def test_an_extension_id_is_a_prefix_and_a_name(identifier):
     assert is_extension_id(identifier)
 
 
 @pytest.mark.parametrize("identifier", ["", "ui", "com.example/", "/ui", "1a/ui", "a/b/c", "a/-"])
-def test_an_extension_without_both_is_refused(identifier):
+def test_an_extension_id_without_both_parts_is_rejected(identifier):
     assert not is_extension_id(identifier)
 
 
@@ -90,7 +90,7 @@ def test_every_extension_id_is_a_meta_key(text):
     "text",
     ["Find orders", "Zwei\nZeilen\tund mehr\r\n", "שלום\u200f!", "👩\u200d🚀", "e\u0301", ""],
 )
-def test_what_can_be_seen_may_be_displayed(text):
+def test_visible_names_may_be_displayed(text):
     assert find_hidden_character(text) is None
 
 
@@ -106,5 +106,5 @@ def test_what_can_be_seen_may_be_displayed(text):
         ("\ud800", "U+D800 control character at character 0"),
     ],
 )
-def test_what_cannot_be_seen_is_named_with_its_place(text, found):
+def test_invisible_characters_are_reported_with_their_position(text, found):
     assert find_hidden_character(text) == found

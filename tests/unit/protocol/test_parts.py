@@ -37,40 +37,40 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(KINDS, NAMES)
-def test_a_cursor_names_the_entry_it_was_made_after(kind, last):
+def test_a_cursor_contains_the_entry_it_follows(kind, last):
     assert decode_cursor(encode_cursor(kind, last, seal), kind, unseal) == last
 
 
 @given(KINDS, KINDS, NAMES)
-def test_a_cursor_is_good_for_its_own_list_only(kind, other, last):
+def test_a_cursor_is_valid_only_for_its_list(kind, other, last):
     found = decode_cursor(encode_cursor(kind, last, seal), other, unseal)
 
     assert found == (last if other == kind else None)
 
 
 @given(json_values)
-def test_any_other_value_is_no_cursor(value):
+def test_any_other_value_is_an_invalid_cursor(value):
     assert decode_cursor(value, "tools", unseal) is None
 
 
 @pytest.mark.parametrize("payload", [b"", b"tools", b"tools\0\xff", b"\xff\0x"])
-def test_a_sealed_payload_of_another_form_is_no_cursor(payload):
+def test_another_sealed_payload_is_an_invalid_cursor(payload):
     assert decode_cursor(seal(payload), "tools", unseal) is None
 
 
-def test_a_cursor_that_is_too_long_is_not_even_opened():
+def test_an_overlong_cursor_is_rejected_without_unsealing():
     def explode(text: str) -> bytes:
         raise AssertionError("opened")
 
     assert decode_cursor("x" * (MAX_CURSOR_CHARS + 1), "tools", explode) is None
 
 
-def test_an_entry_whose_cursor_would_be_refused_gets_none():
+def test_an_entry_with_an_overlong_cursor_gets_none():
     with pytest.raises(ValueError, match="shorter name"):
         encode_cursor("resources", "x" * MAX_CURSOR_CHARS, seal)
 
 
-def test_a_kind_must_not_hold_what_separates_it():
+def test_a_kind_must_not_contain_the_separator():
     with pytest.raises(ValueError, match="NUL"):
         encode_cursor("a\0b", "x", seal)
 
@@ -79,7 +79,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 @given(texts, st.integers(4, 9))
-def test_parts_of_a_fixed_size_make_up_the_whole(text: str, size: int):
+def test_fixed_size_ranges_make_up_the_whole_text(text: str, size: int):
     count = len(text.encode()) // size + 1
 
     parts = [ByteRange(number * size, size).cut(text) for number in range(count)]
@@ -88,7 +88,7 @@ def test_parts_of_a_fixed_size_make_up_the_whole(text: str, size: int):
 
 
 @given(texts, st.integers(1, 9))
-def test_who_goes_on_behind_what_came_gets_to_the_end(text: str, size: int):
+def test_reading_after_each_range_reaches_the_end(text: str, size: int):
     found, offset = "", 0
     while part := ByteRange(offset, size).cut(text):
         found += part
@@ -98,14 +98,12 @@ def test_who_goes_on_behind_what_came_gets_to_the_end(text: str, size: int):
 
 
 @given(texts, st.integers(4, 9), st.integers(0, 200))
-def test_a_part_is_larger_than_asked_for_by_the_rest_of_a_character_at_most(
-    text: str, size: int, offset: int
-):
+def test_a_range_exceeds_its_size_by_at_most_one_character(text: str, size: int, offset: int):
     assert len(ByteRange(offset, size).cut(text).encode()) <= size + 3
 
 
 @given(texts, st.integers(0, 300))
-def test_without_a_length_it_is_the_rest(text: str, offset: int):
+def test_a_range_without_a_length_is_the_rest(text: str, offset: int):
     rest = ByteRange(offset, None).cut(text)
 
     assert text.endswith(rest)
@@ -123,12 +121,12 @@ def test_without_a_length_it_is_the_rest(text: str, offset: int):
         ({"offset": 10**30, "length": 10**30}, None, ByteRange(10**30, 10**30)),
     ],
 )
-def test_a_part_is_asked_for(params: dict[str, Any], clamp: int | None, found: ByteRange | None):
+def test_a_range_is_parsed(params: dict[str, Any], clamp: int | None, found: ByteRange | None):
     assert find_range(params, clamp) == found
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "1", True, None, [], {}])
 @pytest.mark.parametrize("key", ["offset", "length"])
-def test_what_is_no_number_of_bytes_is_refused(key: str, value: Any):
+def test_an_invalid_byte_count_is_rejected(key: str, value: Any):
     assert isinstance(find_range({key: value}, None), Refusal)
     assert isinstance(find_range({"length": 0}, None), Refusal)

@@ -65,7 +65,7 @@ def later(kind: Any, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         (Completion(["a"], has_more=False), {"values": ["a"], "hasMore": False}),
     ],
 )
-def test_results_are_written_without_the_fields_they_have_not(result: Any, wire):
+def test_results_are_serialized_without_unset_fields(result: Any, wire):
     assert result.to_wire() == wire
 
 
@@ -93,27 +93,27 @@ def test_results_are_written_without_the_fields_they_have_not(result: Any, wire)
         (later(CacheHint, 0, "shared"), "'private' or 'public'"),
     ],
 )
-def test_what_could_not_be_sent_is_refused_with_the_remedy(make, remedy):
+def test_unserializable_results_are_rejected_with_a_hint(make, remedy):
     with pytest.raises((TypeError, ValueError), match=remedy):
         make()
 
 
-def test_content_is_held_as_blocks():
+def test_content_is_stored_as_blocks():
     assert ToolResult(["hi", File(b"", name="a.png")]).content == (Text("hi"), Image(b""))
     assert PromptMessage("hi").content == Text("hi")
 
 
-def test_nothing_is_cached_unless_asked():
+def test_results_are_not_cacheable_by_default():
     assert CacheHint() == CacheHint(ttl_ms=0, scope="private")
 
 
-def test_at_most_100_values_are_proposed():
+def test_at_most_100_values_are_completed():
     wire = Completion([str(number) for number in range(150)]).to_wire()
 
     assert wire == {"values": [str(n) for n in range(100)], "total": 150, "hasMore": True}
 
 
-def test_a_stated_total_stays():
+def test_an_explicit_total_is_kept():
     assert Completion(["a"] * 101, total=5000).to_wire()["total"] == 5000
 
 
@@ -123,7 +123,7 @@ def test_matching_candidates_keep_their_order_and_case():
     assert found == Completion(["Straße", "STADT", "st"], total=3, has_more=False)
 
 
-def test_matching_stops_as_soon_as_there_are_more():
+def test_matching_stops_after_the_limit():
     found = Completion.matching("", (str(number) for number in count()))
 
     assert len(found.values) == 100
@@ -131,7 +131,7 @@ def test_matching_stops_as_soon_as_there_are_more():
 
 
 @given(st.text(max_size=3), st.lists(st.text(max_size=4)))
-def test_matching_proposes_what_starts_alike(prefix, candidates):
+def test_matching_completes_by_prefix(prefix, candidates):
     found = Completion.matching(prefix, candidates)
 
     assert list(found.values) == [

@@ -34,7 +34,7 @@ CALL: dict[str, Any] = {
 }
 
 
-def test_each_revision_is_known_by_its_name() -> None:
+def test_each_revision_is_found_by_name() -> None:
     assert [find_revision(name) for name in names] == list(REVISIONS)
     assert find_revision("1900-01-01") is None
     assert find_revision(5) is None
@@ -46,14 +46,14 @@ def test_revisions_cannot_be_ordered() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=names)
-def test_only_the_stateless_revision_discovers_and_none_both_discovers_and_shakes_hands(
+def test_no_revision_has_both_discover_and_a_handshake(
     revision: Revision,
 ) -> None:
     assert ("initialize" in revision.methods) is not revision.is_stateless
     assert ("server/discover" in revision.methods) is revision.is_stateless
 
 
-def test_each_revision_says_only_what_is_new() -> None:
+def test_each_revision_declares_only_its_changes() -> None:
     for older, newer in pairwise(REVISIONS):
         assert newer.lowerings is not older.lowerings
         shared = set(newer.lowerings.values()) & set(older.lowerings.values())
@@ -89,7 +89,7 @@ def test_an_unknown_revision_cannot_be_switched_on() -> None:
     ],
     ids=reversed(names),
 )
-def test_a_tool_loses_what_its_reader_does_not_know(revision: Revision, kept: set[str]) -> None:
+def test_tool_fields_unknown_to_a_revision_are_removed(revision: Revision, kept: set[str]) -> None:
     before = copy.deepcopy(TOOL)
 
     lowered = lower("tools/list", {"tools": [TOOL]}, revision)["tools"][0]
@@ -115,7 +115,7 @@ def test_structured_content_is_an_object_before_the_newest_revision(value: Any) 
     assert "structuredContent" not in lower("tools/call", {"content": []}, R4)
 
 
-def test_blocks_that_a_reader_does_not_know_become_text() -> None:
+def test_blocks_unknown_to_a_revision_become_text() -> None:
     kinds = {
         revision.name: [b["type"] for b in lower("tools/call", CALL, revision)["content"]]
         for revision in REVISIONS
@@ -127,7 +127,7 @@ def test_blocks_that_a_reader_does_not_know_become_text() -> None:
     assert kinds[R1.name] == ["text", "text", "text", "resource"]
 
 
-def test_nothing_newer_is_left_in_the_blocks_of_an_older_reader() -> None:
+def test_blocks_for_an_older_revision_contain_no_newer_fields() -> None:
     for revision in (R1, R2):
         text = repr(lower("tools/call", CALL, revision))
         for key in ("_meta", "lastModified", "structuredContent", "icons"):
@@ -136,7 +136,7 @@ def test_nothing_newer_is_left_in_the_blocks_of_an_older_reader() -> None:
     assert "a://b" in lower("tools/call", CALL, R1)["content"][2]["text"]
 
 
-def test_prompts_are_lowered_like_results_of_tools() -> None:
+def test_prompts_are_downgraded_like_tool_results() -> None:
     messages = [{"role": "user", "content": block} for block in CALL["content"]]
 
     lowered = lower("prompts/get", {"messages": messages}, R1)["messages"]
@@ -144,7 +144,7 @@ def test_prompts_are_lowered_like_results_of_tools() -> None:
     assert [each["content"]["type"] for each in lowered] == ["text", "text", "text", "resource"]
 
 
-def test_titles_and_icons_of_lists_are_lowered() -> None:
+def test_titles_and_icons_in_lists_are_downgraded() -> None:
     item = {
         "name": "n",
         "title": "T",
@@ -170,7 +170,7 @@ def test_titles_and_icons_of_lists_are_lowered() -> None:
     }
 
 
-def test_the_server_tells_of_itself_what_its_reader_knows() -> None:
+def test_server_info_is_limited_to_fields_of_the_revision() -> None:
     whole = {
         "name": "n",
         "version": "1",

@@ -1,4 +1,4 @@
-"""What a client's model is asked, in Python's spelling and checked, and what it answers."""
+"""Sampling requests and results in Python's spelling, with validation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from django_mcp.protocol.sampling import (
 SAID = {"role": "assistant", "content": {"type": "text", "text": "roses"}, "model": "m"}
 
 
-def test_every_parameter_is_written_as_the_protocol_has_it():
+def test_every_parameter_is_serialized_with_its_protocol_name():
     ask = ask_sampling(
         [SamplingMessage("Hi"), SamplingMessage(Text("Hello"), role="assistant")],
         max_tokens=9,
@@ -59,7 +59,7 @@ def test_every_parameter_is_written_as_the_protocol_has_it():
     }
 
 
-def test_a_parameter_that_is_none_or_empty_is_left_out():
+def test_a_none_or_empty_parameter_is_omitted():
     ask = ask_sampling("Hi", max_tokens=1, system_prompt=None, stop_sequences=(), tools=())
 
     assert ask.params == {
@@ -90,7 +90,7 @@ def test_a_parameter_that_is_none_or_empty_is_left_out():
     ],
     ids=str,
 )
-def test_a_wrong_parameter_is_refused_before_anything_is_asked(wrong: Any, told: str):
+def test_an_invalid_parameter_is_rejected_before_the_request(wrong: Any, told: str):
     with pytest.raises((TypeError, ValueError), match=told):
         ask_sampling(**{"messages": "Hi", "max_tokens": 1, **wrong})
 
@@ -110,12 +110,12 @@ def test_a_wrong_parameter_is_refused_before_anything_is_asked(wrong: Any, told:
         lambda: ToolUseResult("1", [ToolUse("1", "t", {})]),  # type: ignore[list-item]
     ],
 )
-def test_a_wrong_value_cannot_be_made(make: Any):
+def test_an_invalid_value_cannot_be_constructed(make: Any):
     with pytest.raises((TypeError, ValueError)):
         make()
 
 
-def test_an_answer_is_read_as_values():
+def test_a_sampling_result_is_parsed():
     answer = {
         "role": "assistant",
         "content": [
@@ -145,7 +145,7 @@ def test_an_answer_is_read_as_values():
     assert result.tool_uses == (ToolUse("1", "t", {"a": 1}),)
 
 
-def test_a_conversation_goes_on_with_the_answer_and_the_results_of_its_tools():
+def test_a_conversation_continues_with_the_result_and_tool_results():
     use = {"type": "tool_use", "id": "1", "name": "t", "input": {}}
     result = read_sampling_result({**SAID, "content": [use]})
 
@@ -194,19 +194,19 @@ def test_a_conversation_goes_on_with_the_answer_and_the_results_of_its_tools():
     ],
     ids=str,
 )
-def test_what_is_no_answer_of_a_model_is_refused(wrong: dict[str, Any]):
+def test_an_invalid_sampling_result_is_rejected(wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=r"^its? "):
         read_sampling_result({**SAID, **wrong})
 
 
-def test_raw_params_are_left_as_they_are():
+def test_raw_params_are_unchanged():
     params = {"messages": [], "maxTokens": 9, "systemPrompt": "x", "later": 1}
 
     assert ask_sampling_raw(params).params == params
 
 
 @pytest.mark.parametrize("kind", [["text"], {}, None, 5, "video"])
-def test_a_block_of_a_strange_type_is_a_wrong_answer(kind: Any):
+def test_an_unknown_block_type_is_an_invalid_result(kind: Any):
     answer = {"role": "assistant", "model": "m", "content": {"type": kind, "text": "x"}}
 
     with pytest.raises(ValueError, match="blocks of the types"):

@@ -20,11 +20,11 @@ def test_a_message_is_one_event_of_three_lines():
     assert sse.event(b'{"id":1}') == b'event: message\ndata: {"id":1}\n\n'
 
 
-def test_the_id_stands_before_the_data():
+def test_the_id_comes_before_the_data():
     assert sse.event(b"{}", id="a/7") == b"id: a/7\nevent: message\ndata: {}\n\n"
 
 
-def test_a_comment_reaches_no_reader():
+def test_comments_are_ignored_by_readers():
     parser = Parser()
 
     assert parser.feed(sse.COMMENT + b": still here\n\n") == []
@@ -36,12 +36,12 @@ def test_a_priming_event_has_an_id_and_empty_data():
     assert read(sse.priming("s1/0")) == [Event(data="", id="s1/0")]
 
 
-def test_the_endpoint_event_says_where_to_post():
+def test_the_endpoint_event_contains_the_post_url():
     assert sse.endpoint("/messages?s=1") == b"event: endpoint\ndata: /messages?s=1\n\n"
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\0"])
-def test_no_field_can_be_used_to_forge_another(end):
+def test_a_field_cannot_inject_another_field(end):
     text = f"x{end}data: forged"
 
     for write in (
@@ -59,7 +59,7 @@ def test_a_negative_time_is_refused():
 
 
 @given(LINES, st.none() | LINES)
-def test_what_is_written_is_read(text, id):
+def test_sse_events_round_trip(text, id):
     (found,) = read(sse.event(text.encode(), id=id))
 
     assert found == Event(data=text, id=id)
@@ -71,7 +71,7 @@ PIECES = st.sampled_from((*WORDS, *ENDS))
 
 
 @given(st.lists(PIECES), st.data())
-def test_it_does_not_matter_how_a_stream_is_cut(pieces, data):
+def test_a_stream_can_be_split_anywhere(pieces, data):
     stream = b"".join(pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     whole, parts = Parser(), Parser()
@@ -115,7 +115,7 @@ def test_any_bytes_can_be_read_one_by_one(stream):
         (b"data: unfinished\n", []),
     ],
 )
-def test_a_stream_is_read_as_browsers_do(stream, expected):
+def test_a_stream_is_parsed_like_in_browsers(stream, expected):
     assert read(stream) == expected
 
 

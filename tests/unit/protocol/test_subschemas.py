@@ -1,4 +1,4 @@
-"""Values and schemas as objects: whatever fits the schema of the newest revision fits the older one."""
+"""Values and schemas as objects: a value valid in the newest revision is valid in older ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RECURSIVE = {
 }
 
 
-def test_references_lead_to_the_same_schemas():
+def test_references_resolve_to_the_same_schemas():
     older = to_object_schema(RECURSIVE)
 
     assert older["$schema"] == RECURSIVE["$schema"]
@@ -78,11 +78,11 @@ def test_references_lead_to_the_same_schemas():
     "schema",
     [{}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, {"anyOf": []}, {"type": ["object", "null"]}],
 )
-def test_a_schema_that_does_not_say_so_describes_no_objects(schema: dict[str, Any]):
+def test_a_schema_without_an_object_type_is_not_an_object_schema(schema: dict[str, Any]):
     assert not describes_objects(schema)
     assert to_object_schema(schema)["required"] == ["result"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [({"a": 1}, {"a": 1}), ([1], {"result": [1]})])
-def test_without_a_schema_the_value_decides(value: Any, expected: Any):
+def test_without_a_schema_the_value_decides_the_format(value: Any, expected: Any):
     assert to_object(value, None) == expected

@@ -1,4 +1,4 @@
-"""Names that clients choose, made fit to be shown."""
+"""Names that clients choose, escaped for display."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INVISIBLE = [
 
 
 @pytest.mark.parametrize("character", INVISIBLE)
-def test_a_name_of_invisible_characters_is_shown_as_such(character: str):
+def test_invisible_characters_in_a_name_are_escaped(character: str):
     assert clean(character * 3, 10) == "\ufffd" * 3
     assert clean(f"a{character}b", 10) == "a\ufffdb"
 
@@ -43,10 +43,10 @@ def test_a_name_of_invisible_characters_is_shown_as_such(character: str):
 @pytest.mark.parametrize(
     "name", ["Ann", "Größe", "e\u0301", "クライアント", "⚙\ufe0f tool", "عميل", "a b"]
 )
-def test_other_names_are_kept(name: str):
+def test_other_names_are_unchanged(name: str):
     assert clean(name, 20) == name
 
 
-def test_a_selector_alone_or_after_a_blank_is_invisible():
+def test_a_variation_selector_alone_or_after_a_space_is_invisible():
     assert clean("a\ufe0f \ufe0f", 10) == "a\ufffd \ufffd"
     assert clean("\u2800\ufe0f", 10) == "\ufffd\ufffd"

@@ -1,4 +1,4 @@
-"""URI templates: what is one, and which URIs match."""
+"""URI templates: their syntax, and which URIs match."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from django_mcp.protocol.uri_template import MAX_URI_CHARS, UriTemplate, UriTemp
         ("x://{a}", "x://%F0%9F%9A%80", {"a": "🚀"}),
     ],
 )
-def test_a_uri_gives_its_variables(template, uri, expected):
+def test_a_uri_yields_its_variables(template, uri, expected):
     assert UriTemplate(template).match(uri) == expected
 
 
@@ -105,7 +105,7 @@ CLIMBING = [
 
 @pytest.mark.parametrize("payload", CLIMBING)
 @pytest.mark.parametrize("template", ["file:///{name}", "file:///{name}.txt", "file:///x{/name}"])
-def test_a_single_value_cannot_climb_out_of_its_directory(template, payload):
+def test_a_single_value_cannot_traverse_directories(template, payload):
     uri = template.replace("{name}", payload).replace("{/name}", "/" + payload)
 
     assert UriTemplate(template).match(uri) is None
@@ -114,7 +114,7 @@ def test_a_single_value_cannot_climb_out_of_its_directory(template, payload):
 @pytest.mark.parametrize("payload", [each for each in CLIMBING if each not in ABSOLUTE])
 @pytest.mark.parametrize("template", ["file:///{+path}", "file:///x{?path}"])
 @pytest.mark.parametrize("around", ["{}", "a%2F{}", "{}%2Fa"])
-def test_a_path_has_no_dot_segments(template, payload, around):
+def test_a_path_cannot_contain_dot_segments(template, payload, around):
     value = around.format(payload)
     uri = template.replace("{+path}", value).replace("{?path}", "?path=" + value)
 
@@ -122,7 +122,7 @@ def test_a_path_has_no_dot_segments(template, payload, around):
 
 
 @pytest.mark.parametrize("payload", CLIMBING)
-def test_no_item_of_a_list_climbs(payload):
+def test_no_list_item_can_traverse_directories(payload):
     assert UriTemplate("file:///x{/path*}").match(f"file:///x/a/{payload}/b") is None
 
 
@@ -158,7 +158,7 @@ def test_a_path_is_relative_and_below_its_directory_on_every_platform(template, 
     assert UriTemplate(template).match(template.replace("{+path}", payload)) is None
 
 
-def test_only_a_file_uri_may_hold_an_absolute_path():
+def test_only_a_file_uri_may_contain_an_absolute_path():
     template = UriTemplate("file://{+path}")
 
     assert template.match("file:///etc/hosts") == {"path": "/etc/hosts"}
@@ -169,7 +169,7 @@ def test_only_a_file_uri_may_hold_an_absolute_path():
 @pytest.mark.parametrize(
     "template", ["file:///{name}", "file:///x/{name}.txt", "file:///x{/name}", "file://{/name*}"]
 )
-def test_a_file_name_has_no_drive_and_no_home(template):
+def test_a_file_name_cannot_have_a_drive_or_home_directory(template):
     parsed = UriTemplate(template)
 
     for payload in ("C:", "c:x", "C%3Ax", "~root", "%7E"):
@@ -185,7 +185,7 @@ def test_other_paths_match(path):
     assert UriTemplate("x://{+path}").match("x://" + path.replace(" ", "%20")) == {"path": path}
 
 
-def test_what_is_encoded_twice_is_decoded_once():
+def test_a_double_encoded_value_is_decoded_once():
     assert UriTemplate("file:///{name}").match("file:///..%252fetc") == {"name": "..%2fetc"}
 
 
@@ -210,18 +210,18 @@ def test_what_is_encoded_twice_is_decoded_once():
         *((each, "not allowed in a URI") for each in ("a\0", "\ud800")),
     ],
 )
-def test_another_text_is_refused_with_the_reason(template, reason):
+def test_an_invalid_template_is_rejected_with_the_reason(template, reason):
     with pytest.raises(UriTemplateError, match=reason):
         UriTemplate(template)
 
 
 @given(st.text() | st.text("{}+/?,*:%=ax19é "))
-def test_any_text_is_a_template_or_a_fault(text):
+def test_any_string_is_a_template_or_an_error(text):
     with suppress(UriTemplateError):
         assert UriTemplate(text).text == text
 
 
-def test_a_template_tells_its_variables():
+def test_a_template_lists_its_variables():
     template = UriTemplate("a://{x}{/y*}{?z,w*}")
 
     assert template.variables == ("x", "y", "z", "w")
@@ -237,7 +237,7 @@ TEXTS = PATHS | st.just("")
 
 
 @given(SAFE, SAFE, st.lists(SAFE, min_size=1), st.lists(TEXTS, min_size=1))
-def test_what_is_expanded_is_matched(one, two, many, texts):
+def test_an_expanded_uri_matches_its_template(one, two, many, texts):
     template = UriTemplate("x://{one}/{two}{/many*}{?text,texts*}")
     values = {"one": one, "two": two, "many": many, "text": texts[0], "texts": texts}
 
@@ -262,7 +262,7 @@ TEMPLATES = [
 
 
 @given(st.sampled_from(TEMPLATES), st.text("abcdefg.x:/;=?&#,%2eF", max_size=40) | st.text())
-def test_any_uri_matches_or_not_and_what_matches_is_safe(text, uri):
+def test_any_uri_is_handled_and_every_match_is_safe(text, uri):
     template = UriTemplate(text)
 
     for each in (uri, "x:" + uri):
@@ -277,7 +277,7 @@ def test_any_uri_matches_or_not_and_what_matches_is_safe(text, uri):
 
 @pytest.mark.parametrize("template", [*TEMPLATES, "x:{a}a{b}a{c}a{d}a{e}", "x:{+a}/{+b}/{+c}/{d}"])
 @pytest.mark.parametrize("unit", ["a", "/", ".", "%", "%2e", ";b=", "&d=", "a/", ",", "x:", "é"])
-def test_a_long_uri_is_judged_in_no_time(template, unit):
+def test_a_long_uri_is_matched_quickly(template, unit):
     parsed = UriTemplate(template)
     start = time.process_time()
 
@@ -287,6 +287,6 @@ def test_a_long_uri_is_judged_in_no_time(template, unit):
     assert time.process_time() - start < 1
 
 
-def test_a_uri_over_the_bound_matches_nothing():
+def test_an_overlong_uri_matches_nothing():
     assert UriTemplate("x:{a}").match("x:" + "a" * MAX_URI_CHARS) is None
     assert UriTemplate("x:{a}").match("x:" + "a" * (MAX_URI_CHARS - 2)) is not None

@@ -32,7 +32,7 @@ def numbers() -> list[int]:
 
 
 @pytest.mark.usefixtures("databases")
-async def test_what_is_said_at_once_is_written_together_and_in_order():
+async def test_concurrent_messages_are_written_together_in_order():
     router = CountingRouter()
     with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
         hub: Hub[Any] = Hub(DatabaseBus(lambda: False, OutageLog("test")))
@@ -43,7 +43,7 @@ async def test_what_is_said_at_once_is_written_together_and_in_order():
         await hub.flush()
 
         assert await run_in_pool(numbers) == list(range(100))
-        # Each writing asks where to, and so do the rows' block and pruning.
+        # Each write consults the router, and so do the rows' block and pruning.
         assert router.writes < 20
 
         await hub.send({"kind": "x", "number": 100})
@@ -52,7 +52,7 @@ async def test_what_is_said_at_once_is_written_together_and_in_order():
 
 
 @pytest.mark.usefixtures("databases")
-async def test_one_that_is_cancelled_takes_no_other_along():
+async def test_a_cancelled_publish_does_not_cancel_others():
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
         bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
@@ -68,8 +68,8 @@ async def test_one_that_is_cancelled_takes_no_other_along():
 
 
 @pytest.mark.usefixtures("databases")
-async def test_who_has_a_loop_of_its_own_is_heard_as_well():
-    """As a request has under WSGI, or a queue's worker: beside others, and for one message only."""
+async def test_messages_from_another_event_loop_are_published():
+    """Like a WSGI request or a queue's worker: concurrently, and for one message only."""
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
         bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
@@ -86,7 +86,7 @@ async def test_who_has_a_loop_of_its_own_is_heard_as_well():
 
 
 @pytest.mark.usefixtures("databases")
-async def test_more_than_one_reading_holds_is_read_at_once_and_what_comes_late_once():
+async def test_full_batches_are_read_at_once_and_late_rows_once():
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
         heard: list[int] = []
         changed = asyncio.Event()
@@ -109,7 +109,7 @@ async def test_more_than_one_reading_holds_is_read_at_once_and_what_comes_late_o
 
         bus = DatabaseBus(lambda: True, OutageLog("test"))
         bus.start(receive)
-        # So that it knows where to begin.
+        # So that it knows where to start.
         await run_in_pool(lambda: write(range(1), 100))
         await until(1)
         begun_s = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""What Django adds to push: transactions, signals, the choice of a bus, what is checked."""
+"""Django's part of push: transactions, signals, the choice of a bus, and checks."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
         signal.disconnect(receive)
 
 
-def test_all_servers_share_the_hub_of_the_process(server: MCPServer):
+def test_all_servers_share_the_process_hub(server: MCPServer):
     assert server.hub is default_server.hub
 
 
-def test_outside_of_a_transaction_it_is_told_at_once(transactional_db: None):
+def test_outside_a_transaction_notifications_are_sent_immediately(transactional_db: None):
     assert notify_list_changed("tools") == 0
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_inside_of_a_transaction_it_waits_for_the_end(
+def test_inside_a_transaction_notifications_wait_for_the_commit(
     transactional_db: None, server: MCPServer, monkeypatch: pytest.MonkeyPatch, is_kept: bool
 ):
     told: list[Any] = []
@@ -90,7 +90,7 @@ def flush_signals() -> None:
     done.wait()
 
 
-async def test_signals_tell_of_a_session_and_its_stream(
+async def test_signals_report_a_session_and_its_stream(
     server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
 ):
     client = StreamClient(server, R4)
@@ -117,10 +117,10 @@ async def test_signals_tell_of_a_session_and_its_stream(
 
 
 @pytest.mark.parametrize("how", ["site", "command", "user"])
-def test_the_end_of_a_session_is_told_of_once_wherever_it_came(
+def test_the_end_of_a_session_is_signalled_once_for_every_cause(
     transactional_db: None, heard: list[tuple[str, dict[str, Any]]], how: str
 ):
-    """By the site, by `mcp_prune` of a session nobody came for, with the account it belonged to."""
+    """By the site, by `mcp_prune` of an abandoned session, or with its deleted account."""
     server = MCPServer(f"ended by {how}", public=True)
     user = get_user_model().objects.create_user("ann")
     row = Session.objects.create(
@@ -160,7 +160,7 @@ def test_the_end_of_a_session_is_told_of_once_wherever_it_came(
     )
 
 
-async def test_signals_tell_of_notifications_outside_of_a_session(
+async def test_signals_report_notifications_outside_a_session(
     server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
 ):
     client = StreamClient(server, R5)
@@ -176,8 +176,8 @@ async def test_signals_tell_of_notifications_outside_of_a_session(
     ]
 
 
-def test_subscriptions_of_sessions_are_known_to_every_process(transactional_db: None):
-    """To a command, for instance, which serves nothing."""
+def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db: None):
+    """To a command, for instance, which is no server."""
     server = MCPServer("subscribed", public=True)
     with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
         for name, left in (("subscribed", 1), ("another", 1), ("subscribed", -1)):
@@ -194,7 +194,7 @@ def test_subscriptions_of_sessions_are_known_to_every_process(transactional_db: 
         assert not server.is_subscribed("stock://cup")
 
 
-async def test_a_receiver_that_fails_disturbs_nobody(
+async def test_a_failing_signal_receiver_is_isolated(
     server: MCPServer, heard: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
 ):
     def fail(**_values: Any) -> None:
@@ -220,19 +220,19 @@ async def test_a_receiver_that_fails_disturbs_nobody(
         ({"SESSION_STORE": "memory"}, None, "local"),
     ],
 )
-def test_the_bus_is_the_best_there_is(settings: dict[str, Any], layers: Any, kind: str):
+def test_the_best_available_bus_is_chosen(settings: dict[str, Any], layers: Any, kind: str):
     with override_settings(DJANGO_MCP=settings, CHANNEL_LAYERS=layers or {}):
         assert choose_bus() == kind
         assert bool(check_bus()) is (kind != "layer")
 
 
-def test_a_layer_that_leads_nowhere_is_told_of():
+def test_a_missing_channel_layer_is_reported():
     with override_settings(DJANGO_MCP={"PUSH_BUS": "layer"}, CHANNEL_LAYERS={}):
         assert [each.id for each in check_layer()] == ["django_mcp.W009"]
 
 
 class Unending(InMemoryChannelLayer):
-    """Takes a cancellation for its own, once, as layers over a connection may."""
+    """Swallows one cancellation, as layers over a connection may."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -245,7 +245,7 @@ class Unending(InMemoryChannelLayer):
         await super().group_add(group, channel)
 
 
-async def test_a_layer_that_goes_on_when_it_is_cancelled_holds_no_process_up():
+async def test_a_layer_that_ignores_cancellation_does_not_block_shutdown():
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}}):
         bus, layer = LayerBus(OutageLog("test")), cast("Any", get_channel_layer())
         bus.start(lambda _message: None)
@@ -255,7 +255,7 @@ async def test_a_layer_that_goes_on_when_it_is_cancelled_holds_no_process_up():
 
 
 class Failing(InMemoryChannelLayer):
-    """Refuses what is sent, as a Redis does that is away; what it still answers is no comfort."""
+    """Fails to send, like an unavailable Redis, although it still answers some calls."""
 
     is_away = True
 
@@ -268,7 +268,7 @@ class Failing(InMemoryChannelLayer):
 async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """And not for each message that could not be sent meanwhile."""
+    """And not for each message that cannot be sent meanwhile."""
     monkeypatch.setattr(messenger, "QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):

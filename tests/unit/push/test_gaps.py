@@ -1,4 +1,4 @@
-"""Messages between processes that are lost, late, repeated or made up."""
+"""Messages between processes that are lost, late, repeated or forged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clock() -> Clock:
 
 
 @pytest.mark.parametrize("numbers", [[5, 6, 7], [5, 7, 6], [5, 5, 6, 6], [5, 4, 6]])
-def test_messages_that_all_came_leave_no_gap(clock: Clock, numbers: list[int]):
+def test_a_complete_sequence_has_no_gap(clock: Clock, numbers: list[int]):
     gaps = Gaps(clock)
     for number in numbers:
         gaps.take("other", number)
@@ -36,7 +36,7 @@ def test_messages_that_all_came_leave_no_gap(clock: Clock, numbers: list[int]):
     assert not gaps.find_lost()
 
 
-def test_a_message_that_never_came_is_noticed_once(clock: Clock):
+def test_a_lost_message_is_reported_once(clock: Clock):
     gaps = Gaps(clock)
     for number in (5, 7):
         gaps.take("other", number)
@@ -50,7 +50,7 @@ def test_a_message_that_never_came_is_noticed_once(clock: Clock):
     assert not gaps.find_lost()
 
 
-def test_senders_that_are_made_up_take_no_memory(clock: Clock):
+def test_forged_senders_take_no_memory(clock: Clock):
     gaps = Gaps(clock)
     for sender in range(3 * MAX_SENDERS):
         gaps.take(str(sender), 1)
@@ -61,7 +61,7 @@ def test_senders_that_are_made_up_take_no_memory(clock: Clock):
     assert len(gaps._senders) == MAX_SENDERS
 
 
-def test_messages_share_texts_that_are_not_too_large():
+def test_small_messages_are_batched_into_one_payload():
     messages = [{"kind": "x", "text": "ä" * size} for size in (10, 20_000, 20_000, 60_000, 5, 20)]
     texts = pack(messages)
 
@@ -74,11 +74,11 @@ def test_messages_share_texts_that_are_not_too_large():
 @pytest.mark.parametrize(
     "body", [None, 1, b"[]", "", "[", "7", "[7]", "{", "[" * 60_000, "x" * 70_000]
 )
-def test_what_is_no_text_of_ours_holds_no_messages(body: Any):
+def test_a_foreign_payload_contains_no_messages(body: Any):
     assert unpack(body) == []
 
 
-async def test_streams_are_written_to_between_the_messages_of_a_text():
+async def test_streams_are_written_between_the_messages_of_a_payload():
     turns: list[str] = []
     asyncio.get_running_loop().call_soon(turns.append, "others")
     (text,) = pack({"kind": "x"} for _ in range(1000))
@@ -88,7 +88,7 @@ async def test_streams_are_written_to_between_the_messages_of_a_text():
     assert turns.index("others") < 100
 
 
-async def test_what_a_layer_lost_is_said_to_have_been_missed(monkeypatch: pytest.MonkeyPatch):
+async def test_messages_lost_by_a_layer_are_reported_as_missed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.push.layer_bus.REJOIN_S", 0.01)
     monkeypatch.setattr("django_mcp.push.layer_bus.LATE_S", 0.0)
     heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

@@ -61,7 +61,7 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: "-".join(schema)[:60])
-def test_both_engines_judge_alike(schema: Any):
+def test_both_engines_agree(schema: Any):
     validator = compile_schema(schema, "a test", is_input=False)
     assert validator._fast is not None
 
@@ -73,7 +73,7 @@ def test_both_engines_judge_alike(schema: Any):
     judge_alike()
 
 
-def test_what_the_faster_engine_cannot_read_is_left_to_the_other(monkeypatch: pytest.MonkeyPatch):
+def test_schemas_unsupported_by_the_fast_engine_use_the_other(monkeypatch: pytest.MonkeyPatch):
     class Engine:
         RegexOptions = object
 
@@ -89,18 +89,18 @@ def test_what_the_faster_engine_cannot_read_is_left_to_the_other(monkeypatch: py
     assert validator.problems(1) != []
 
 
-def test_the_faster_engine_fetches_nothing_either():
+def test_the_fast_engine_does_not_fetch_references():
     with pytest.raises(ValueError, match="nothing is fetched"):
         validators._reject_retrieval("http://example.com")
 
 
-def test_without_the_faster_engine_there_is_none(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_fast_engine_is_not_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
 
     assert schemas.find_rust_engine.__wrapped__() is None
 
 
-def test_where_the_engines_differ_the_verdict_stands(monkeypatch: pytest.MonkeyPatch):
+def test_the_verdict_of_the_fast_engine_is_final(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(validators, "_compile_fast", lambda checked: lambda value: False)
 
     validator = compile_schema({}, "a test", is_input=False)

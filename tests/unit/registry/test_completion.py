@@ -1,4 +1,4 @@
-"""Completers: for one argument, from the choices of a type, and for everything."""
+"""Completion: of one argument, from the choices of a type, and by a catch-all handler."""
 
 import enum
 from typing import Any, Literal
@@ -68,7 +68,7 @@ async def test_a_completer_is_found_by_function(prompts: Site, function: str, ar
     assert (await complete(prompts, target, argument)).values == ("x",)
 
 
-async def test_a_completer_sees_the_other_arguments_and_who_asks(prompts: Site):
+async def test_a_completer_gets_the_other_arguments_and_the_user(prompts: Site):
     @prompts.completion("apology", "tone")
     async def tones(arguments: dict[str, str], user: User, value: str) -> list[str]:
         return [user, value, arguments["order"]]
@@ -78,13 +78,13 @@ async def test_a_completer_sees_the_other_arguments_and_who_asks(prompts: Site):
     assert found.values == ("jane", "w", "7")
 
 
-async def test_a_completer_need_not_take_anything(prompts: Site):
+async def test_a_completer_may_take_no_parameters(prompts: Site):
     prompts.completion("apology", "tone")(lambda: ["warm"])
 
     assert (await complete(prompts, "apology", "tone")).values == ("warm",)
 
 
-async def test_a_literal_or_an_enum_completes_itself(site: Site):
+async def test_a_literal_or_an_enum_has_automatic_completion(site: Site):
     @site.prompt
     def write(
         tone: Tone, size: Literal["small", 2] = 2, loud: bool | None = None, to: str = ""
@@ -102,7 +102,7 @@ async def test_a_literal_or_an_enum_completes_itself(site: Site):
     assert (await complete(site, "write://{tone}", "tone", "w")).values == ("warm", "weary")
 
 
-async def test_a_completer_comes_before_the_choices_and_those_before_the_handler(site: Site):
+async def test_a_completer_precedes_choices_which_precede_the_handler(site: Site):
     @site.prompt
     def write(tone: Tone, size: Literal["small"], to: str) -> str:
         return ""
@@ -115,7 +115,7 @@ async def test_a_completer_comes_before_the_choices_and_those_before_the_handler
     assert (await complete(site, "write", "to")).values == ("write", "to")
 
 
-async def test_the_handler_for_everything_can_be_taken_back(prompts: Site):
+async def test_the_catch_all_completion_handler_can_be_removed(prompts: Site):
     prompts.set_completion_handler(propose_nothing)
 
     assert (await complete(prompts, "apology", "tone")).values == ()
@@ -146,18 +146,18 @@ def converted(value: Any, converter: Any = None) -> Completion:
         (Completion(["a"], total=9), Completion(["a"], total=9)),
     ],
 )
-def test_every_form_becomes_proposals(value: Any, expected: Completion):
+def test_every_return_type_becomes_completions(value: Any, expected: Completion):
     assert converted(value) == expected
 
 
-def test_no_more_than_a_hundred_are_proposed():
+def test_at_most_a_hundred_values_are_completed():
     found = converted([str(number) for number in range(150)])
 
     assert len(found.values) == 100
     assert (found.total, found.has_more) == (150, True)
 
 
-def test_lazy_proposals_are_read_no_further_than_needed():
+def test_lazy_completions_are_consumed_only_as_needed():
     read = []
 
     def proposals():
@@ -172,7 +172,7 @@ def test_lazy_proposals_are_read_no_further_than_needed():
 
 
 @pytest.mark.parametrize("value", ["abc", 5, object()])
-def test_what_is_no_list_is_refused(value: Any):
+def test_a_completer_result_that_is_no_list_is_rejected(value: Any):
     with pytest.raises(ReturnError, match="return a list of strings"):
         converted(value)
 
@@ -191,12 +191,12 @@ def test_a_target_must_be_registered_first(prompts: Site, target: Any):
         prompts.completion(target, "order")(lambda value: [])
 
 
-def test_the_argument_must_be_one_of_its_own(prompts: Site):
+def test_the_argument_must_belong_to_the_target(prompts: Site):
     with pytest.raises(RegistrationError, match=r"has no argument 'x'\. It has order, tone"):
         prompts.completion("apology", "x")(lambda value: [])
 
 
-def test_a_completer_takes_only_what_it_is_given(prompts: Site):
+def test_a_completer_with_unknown_parameters_is_rejected(prompts: Site):
     with pytest.raises(RegistrationError, match=r"does not receive `prefix`\. It may take `value`"):
         prompts.completion("apology", "tone")(lambda prefix: [])
 
@@ -225,7 +225,7 @@ def test_a_function_registered_twice_is_no_clear_target(site: Site):
         site.completion(apology, "order")(propose_nothing)
 
 
-def test_completers_go_with_what_they_complete(prompts: Site):
+def test_completers_are_removed_with_their_target(prompts: Site):
     prompts.completion("apology", "tone")(propose_nothing)
     prompts.completion("order://{pk}{?part}", "pk")(propose_nothing)
 

@@ -140,7 +140,7 @@ def converted(annotation: Any, value: Any) -> Any:
         (Annotated[str, Field(examples=["a"])], {"type": "string", "examples": ["a"]}),
     ],
 )
-def test_a_type_is_published_as(annotation: Any, published: Any):
+def test_a_type_is_published_with_its_schema(annotation: Any, published: Any):
     assert property_for(annotation) == published
 
 
@@ -161,7 +161,7 @@ def test_arguments_are_a_closed_object():
     }
 
 
-def test_no_arguments_are_the_recommended_schema(site: Site):
+def test_no_arguments_give_the_recommended_schema(site: Site):
     @site.tool
     def ping() -> str:
         return "pong"
@@ -170,13 +170,13 @@ def test_no_arguments_are_the_recommended_schema(site: Site):
     assert site.call("ping").content[0].text == "pong"
 
 
-def test_a_named_alias_is_seen_through():
+def test_a_type_alias_is_resolved():
     published = schema_for(Alias)["properties"]["value"]
 
     assert published["description"] == "A number."
 
 
-def test_an_enum_is_its_values():
+def test_an_enum_is_published_as_its_values():
     published = schema_for(Status)
 
     assert published["properties"]["value"] == {"$ref": "#/$defs/Status"}
@@ -185,7 +185,7 @@ def test_an_enum_is_its_values():
 
 
 @pytest.mark.parametrize("cls", [Line, ModernLine])
-def test_a_typed_dict_knows_what_is_required(cls: Any):
+def test_a_typed_dict_publishes_required_keys(cls: Any):
     definition = schema_for(cls)["$defs"][cls.__name__]
 
     assert definition["required"] == ["sku"]
@@ -215,7 +215,7 @@ def test_fields_keep_their_descriptions():
     assert schema_for(Line)["$defs"]["Line"]["properties"]["sku"]["description"] == "The article."
 
 
-def test_a_dataclass_and_a_model_are_objects():
+def test_dataclasses_and_models_are_published_as_objects():
     address = schema_for(Address)["$defs"]["Address"]
     item = schema_for(Item)["$defs"]["Item"]
 
@@ -232,7 +232,7 @@ def test_titles_are_published_only_when_given():
     assert "title" not in order["$defs"]["Node"]
 
 
-def test_a_model_may_hold_itself():
+def test_a_model_may_be_recursive():
     assert converted(Node, {"children": [{"children": []}]}) == Node(children=[Node()])
 
 
@@ -288,7 +288,7 @@ def test_an_argument_arrives_as_its_type(annotation: Any, value: Any, expected: 
         "class_",
     ],
 )
-def test_any_name_will_do(name: str):
+def test_any_parameter_name_works(name: str):
     site = Site()
     namespace: dict[str, Any] = {}
     exec(f"def handle({name}: int, other: str = 'b'): return [{name}, other]", namespace)
@@ -298,7 +298,7 @@ def test_any_name_will_do(name: str):
     assert site.call("handle", {name: 1}).structured == [1, "b"]
 
 
-def test_defaults_are_published_when_json_can_hold_them(site: Site):
+def test_json_serializable_defaults_are_published(site: Site):
     @site.tool
     def handle(
         a: int = 1,
@@ -328,7 +328,7 @@ def test_defaults_are_published_when_json_can_hold_them(site: Site):
     }
 
 
-def test_a_default_is_the_functions_own(site: Site):
+def test_a_default_without_a_json_form_is_passed_unchanged(site: Site):
     marker = object()
 
     @site.tool
@@ -374,7 +374,7 @@ def test_docstrings_describe_parameters_unless_the_hint_does(site: Site):
     assert site.registry.tools["handle"].description == "Handle it."
 
 
-def test_problems_beyond_the_schema_are_told_with_pointers():
+def test_problems_beyond_the_schema_are_reported_with_pointers():
     site = Site()
 
     @site.tool
@@ -423,7 +423,7 @@ def test_alternatives_are_not_part_of_a_pointer():
     assert {each.pointer for each in errors.value.problems} == {"/value", "/value/price"}
 
 
-def test_a_function_without_arguments_refuses_any():
+def test_a_function_without_arguments_rejects_any():
     site = Site()
 
     @site.tool
@@ -434,7 +434,7 @@ def test_a_function_without_arguments_refuses_any():
 
 
 @pytest.mark.parametrize("annotation", [type(Ctx.__init__), typing.Callable, type])
-def test_a_type_without_a_form_in_json_is_refused_by_name(annotation: Any):
+def test_an_unserializable_type_is_rejected_by_name(annotation: Any):
     with pytest.raises(RegistrationError, match="the parameter `value`") as refused:
         schema_for(annotation)
 
@@ -453,7 +453,7 @@ class Delivery:
 @pytest.mark.parametrize(
     "annotation", [Basket, list[Basket], Basket | None, Annotated[Basket, "Whose."], Delivery]
 )
-def test_a_class_of_the_site_is_refused_with_the_remedy(annotation: Any):
+def test_a_custom_class_is_rejected_with_a_hint(annotation: Any):
     with pytest.raises(RegistrationError) as refused:
         schema_for(annotation)
 
@@ -466,7 +466,7 @@ def test_a_class_of_the_site_is_refused_with_the_remedy(annotation: Any):
     assert_is_in_our_terms(refused.value)
 
 
-def test_a_model_is_refused_as_an_argument_with_the_remedy():
+def test_a_django_model_argument_is_rejected_with_a_hint():
     with pytest.raises(RegistrationError, match=r"`value: int`") as refused:
         schema_for(Group)
 
@@ -540,7 +540,7 @@ def test_lazy_descriptions_follow_the_language(site: Site, monkeypatch: pytest.M
     assert site.tool_input_schema("handle")["properties"]["a"]["description"] == "Zahl"
 
 
-def test_a_partial_needs_a_name_and_keeps_what_it_fixes(site: Site):
+def test_a_partial_needs_a_name_and_keeps_its_fixed_arguments(site: Site):
     def find(tenant: str, query: str, limit: int = 3) -> list[Any]:
         return [tenant, query, limit]
 

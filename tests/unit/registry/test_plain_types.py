@@ -1,4 +1,4 @@
-"""Types that are described without pydantic, as pydantic describes them, and that it converts later."""
+"""Types that are described without pydantic as pydantic would, and converted by it later."""
 
 import gc
 from typing import Annotated, Any, Optional, Union
@@ -108,7 +108,7 @@ def test_the_deepest_plain_type_is_described():
     assert plain_schema(nested(MAX_DEPTH)) is not None
 
 
-def test_a_type_that_is_not_plain_is_refused_when_it_is_registered(site: Site):
+def test_an_unresolvable_type_is_rejected_at_registration(site: Site):
     def handle(plain: int, other: dict[str, "Site"]) -> None: ...
 
     with pytest.raises(RegistrationError, match="the type of the parameter `other`"):
@@ -152,7 +152,7 @@ def test_the_first_error_and_the_others_are_reported(site: Site):
         assert pointers == ["/count", "/more", "/names/0"]
 
 
-def test_a_conversion_waits_for_its_first_value_or_for_the_server():
+def test_a_converter_is_built_on_first_use_or_server_start():
     made: list[str] = []
 
     def conversion(name: str, *, waits: bool) -> Conversion:
@@ -176,7 +176,7 @@ def test_a_conversion_waits_for_its_first_value_or_for_the_server():
     assert made == ["at once", "first", "second"]
 
 
-def test_a_conversion_that_nobody_uses_is_not_made():
+def test_an_unused_converter_is_not_built():
     made: list[str] = []
     conversion: Any = Conversion(lambda: made.append("it"), waits=True)  # type: ignore[arg-type,return-value]
 

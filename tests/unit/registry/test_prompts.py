@@ -63,21 +63,21 @@ PICTURE = Image(b"png")
         ([], []),
     ],
 )
-def test_every_form_becomes_messages(value: Any, expected: Any):
+def test_every_return_type_becomes_messages(value: Any, expected: Any):
     assert messages(value) == expected
 
 
-def test_bytes_are_an_embedded_file():
+def test_bytes_become_an_embedded_resource():
     assert messages(b"x")[0].content == File(b"x").to_content()
 
 
-def test_a_whole_result_goes_through():
+def test_a_result_object_is_returned_unchanged():
     given = PromptResult([PromptMessage("Hi")], description="Greets.")
 
     assert result(given) is given
 
 
-def test_a_result_is_described_as_its_prompt_is(site: Site):
+def test_a_result_has_the_description_of_its_prompt(site: Site):
     entry = site.register_prompt(lambda: "Hi", name="greet", description=Lazy(en="Greets."))
 
     assert entry.convert("Hi").to_wire()["description"] == "Greets."
@@ -86,7 +86,7 @@ def test_a_result_is_described_as_its_prompt_is(site: Site):
 @pytest.mark.parametrize(
     ("value", "message"), [(None, "returned None"), (object(), "cannot be represented")]
 )
-def test_what_is_no_message_is_refused(value: Any, message: str):
+def test_an_invalid_message_is_rejected(value: Any, message: str):
     with pytest.raises(ReturnError, match=message):
         messages(value)
 
@@ -140,7 +140,7 @@ def test_parameters_are_listed_as_arguments(site: Site):
         (Any, "[1]", "[1]"),
     ],
 )
-def test_strings_are_converted_by_the_hints(site: Site, annotation: Any, text: str, expected: Any):
+def test_strings_are_converted_by_type_hints(site: Site, annotation: Any, text: str, expected: Any):
     def handle(value):
         return value
 
@@ -160,7 +160,7 @@ def test_strings_are_converted_by_the_hints(site: Site, annotation: Any, text: s
         ({"order": "7", "limit": {}}, [("/limit", "must be a string, not an object")]),
     ],
 )
-def test_wrong_arguments_are_told(site: Site, arguments: Any, problems: Any):
+def test_invalid_arguments_are_reported(site: Site, arguments: Any, problems: Any):
     @site.prompt
     def apology(order: str, limit: int = 1) -> str:
         return order
@@ -172,7 +172,7 @@ def test_wrong_arguments_are_told(site: Site, arguments: Any, problems: Any):
 
 
 @pytest.mark.parametrize("text", ["[1", "1", '{"limit": "x"}', "NaN"])
-def test_json_that_does_not_fit_is_told(site: Site, text: str):
+def test_invalid_json_arguments_are_reported(site: Site, text: str):
     @site.prompt
     def search(terms: Filter) -> str:
         return ""
@@ -183,7 +183,7 @@ def test_json_that_does_not_fit_is_told(site: Site, text: str):
     assert errors.value.problems[0].pointer == "/terms"
 
 
-def test_arguments_may_be_listed_by_hand(site: Site):
+def test_arguments_may_be_declared_explicitly(site: Site):
     entry = site.register_prompt(
         raw,
         name="raw",
@@ -207,7 +207,7 @@ def raw(given: dict[str, str], ctx: Ctx) -> Any:
     return given, ctx.user
 
 
-def test_listed_arguments_are_taken_whole(site: Site):
+def test_declared_arguments_are_passed_as_a_dict(site: Site):
     with pytest.raises(RegistrationError, match="Take one parameter"):
         site.register_prompt(lambda a, b: "", name="x", arguments=[PromptArgument(name="a")])
     with pytest.raises(RegistrationError, match="takes a list of PromptArgument"):

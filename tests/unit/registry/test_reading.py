@@ -1,4 +1,4 @@
-"""Reading declared fields from objects that never heard of the declaration."""
+"""Reading declared fields from objects of unrelated classes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ def read(annotation: Any, value: Any) -> Any:
 
 @pytest.mark.parametrize("declared", [OrderModel, OrderData, OrderDict])
 @pytest.mark.parametrize("lines", [[line("a")], Rows(line("a")), Manager(line("a")), (line("a"),)])
-def test_attributes_are_read_and_only_the_declared_ones(declared: Any, lines: Any):
+def test_only_declared_attributes_are_read(declared: Any, lines: Any):
     found = read(declared, order("7", lines=lines))
 
     found.pop("customer", None)
@@ -119,7 +119,7 @@ def test_a_list_of_objects_may_be_anything_iterable(declared: Any):
 
 
 @pytest.mark.parametrize("declared", [OrderModel, OrderData])
-def test_declared_objects_hold_others(declared: Any):
+def test_declared_objects_may_be_nested(declared: Any):
     found = read(declared, order("1", lines=Rows(), customer=order("2", lines=[], customer=None)))
 
     assert found["customer"]["number"] == "2"
@@ -133,12 +133,12 @@ def test_mappings_are_read_by_key(declared: Any):
 
 
 @pytest.mark.parametrize("declared", [OrderModel, OrderData, OrderDict, PlainModel])
-def test_what_is_optional_may_be_missing(declared: Any):
+def test_optional_fields_may_be_missing(declared: Any):
     assert read(declared, order("7"))["number"] == "7"
 
 
 @pytest.mark.parametrize("declared", [OrderModel, OrderData, OrderDict, PlainModel])
-def test_what_is_required_may_not(declared: Any):
+def test_required_fields_may_not_be_missing(declared: Any):
     with pytest.raises(ReturnError, match="number is required"):
         read(declared, SimpleNamespace(secret=1))
 
@@ -152,7 +152,7 @@ def test_validators_of_a_model_see_the_values():
     assert read(OrderModel, order(7, lines=Rows()))["number"] == "7"
 
 
-def test_a_typed_dict_may_hold_itself():
+def test_a_typed_dict_may_be_recursive():
     assert read(ModernDict, order("1", next=order("2"))) == {"number": "1", "next": {"number": "2"}}
 
 
@@ -174,6 +174,6 @@ def test_declared_fields_are_found_inside_other_types(declared: Any, value: Any,
 
 @pytest.mark.parametrize("declared", [list[LineData], LineData, dict[str, LineData]])
 @pytest.mark.parametrize("value", ["text", 5, None])
-def test_a_scalar_is_no_record(declared: Any, value: Any):
+def test_a_scalar_is_not_a_record(declared: Any, value: Any):
     with pytest.raises(ReturnError, match="did not return what it declares"):
         read(declared, value)

@@ -1,4 +1,4 @@
-"""The registry: order, duplicates, changes while it is read, and who is told."""
+"""The registry: order, duplicates, changes during iteration, and listeners."""
 
 import threading
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_a_duplicate_is_refused_naming_both(site: Site, kind: str):
     assert len(getattr(site.registry, attribute)) == 1
 
 
-def test_removing_tells_whether_there_was_one(site: Site, kind: str):
+def test_remove_returns_whether_the_entry_existed(site: Site, kind: str):
     add, remove, attribute, _ = KINDS[kind]
     add(site, "one")
 
@@ -84,7 +84,7 @@ def test_removing_tells_whether_there_was_one(site: Site, kind: str):
     add(site, "one")
 
 
-def test_each_change_counts_and_is_told(site: Site, kind: str):
+def test_each_change_increments_the_version_and_notifies(site: Site, kind: str):
     add, remove, _, told = KINDS[kind]
     heard: list[str] = []
     site.registry.on_change(heard.append)
@@ -98,7 +98,7 @@ def test_each_change_counts_and_is_told(site: Site, kind: str):
     assert heard == [told, told]
 
 
-def test_what_is_told_of_can_be_seen(site: Site):
+def test_a_change_is_visible_when_listeners_are_called(site: Site):
     seen: list[bool] = []
     site.registry.on_change(lambda kind: seen.append("one" in site.registry.tools))
 
@@ -108,7 +108,7 @@ def test_what_is_told_of_can_be_seen(site: Site):
     assert seen == [True, False]
 
 
-def test_who_iterates_sees_one_state(site: Site, kind: str):
+def test_iteration_uses_a_snapshot(site: Site, kind: str):
     add, remove, attribute, _ = KINDS[kind]
     for key in ("a", "b"):
         add(site, key)
@@ -146,7 +146,7 @@ def test_many_threads_may_register(site: Site):
     assert site.registry.version == 480
 
 
-def test_an_entry_that_is_refused_leaves_nothing_behind(site: Site):
+def test_a_rejected_entry_leaves_nothing_behind(site: Site):
     with pytest.raises(RegistrationError):
         site.register_tool(first, name="a b")
 
@@ -154,7 +154,7 @@ def test_an_entry_that_is_refused_leaves_nothing_behind(site: Site):
     assert not site.registry.tools
 
 
-def test_what_is_disabled_is_as_if_it_were_not_there(site: Site):
+def test_a_disabled_entry_is_treated_as_missing(site: Site):
     @site.tool
     def one() -> str:
         return ""
@@ -182,7 +182,7 @@ def test_what_is_disabled_is_as_if_it_were_not_there(site: Site):
     assert told == ["tools", "tools"]
 
 
-def test_what_is_disabled_before_it_is_registered_is_not_there(site: Site):
+def test_an_entry_disabled_before_registration_is_missing(site: Site):
     told: list[str] = []
     site.registry.set_disabled(frozenset({("prompts", "letter")}))
     site.registry.on_change(told.append)

@@ -85,7 +85,7 @@ def read(site: Site, uri: str, ctx: Any = None) -> Any:
         (({"n": n} for n in (1, 2)), '[{"n":1},{"n":2}]', "application/json"),
     ],
 )
-def test_text_and_data_are_text_at_the_uri(value: Any, text: str, mime_type: str):
+def test_text_and_data_become_text_contents(value: Any, text: str, mime_type: str):
     assert contents(value) == [TextContents(URI, text, mime_type=mime_type)]
 
 
@@ -100,20 +100,20 @@ def test_text_and_data_are_text_at_the_uri(value: Any, text: str, mime_type: str
         (File(b"png", name="a.png"), b"png", "image/png"),
     ],
 )
-def test_bytes_are_a_blob_at_the_uri(value: Any, blob: bytes, mime_type: str):
+def test_bytes_become_blob_contents(value: Any, blob: bytes, mime_type: str):
     assert contents(value) == [BlobContents(URI, blob, mime_type=mime_type)]
 
 
-def test_a_text_file_is_text_at_the_uri():
+def test_a_text_file_becomes_text_contents():
     assert contents(File(b"a,b", name="a.csv")) == [TextContents(URI, "a,b", mime_type="text/csv")]
 
 
 @pytest.mark.parametrize("value", ["# Hi", {"a": 1}, b"\x00"])
-def test_the_resources_own_mime_type_wins(value: Any):
+def test_the_mime_type_of_the_resource_takes_precedence(value: Any):
     assert contents(value, mime_type="text/markdown")[0].mime_type == "text/markdown"
 
 
-def test_contents_say_their_own_uri():
+def test_contents_keep_their_own_uri():
     one, other = TextContents("thing://2", "a"), BlobContents("thing://3", b"b")
 
     assert contents(one) == [one]
@@ -126,7 +126,7 @@ def test_contents_say_their_own_uri():
     ]
 
 
-def test_a_whole_result_goes_through():
+def test_a_result_object_is_returned_unchanged():
     site = Site()
     given = ReadResult([TextContents(URI, "a")], cache=CacheHint(5))
     entry = site.register_resource(URI, lambda: given, name="thing")
@@ -142,7 +142,7 @@ def test_a_whole_result_goes_through():
         (object(), "cannot be represented in JSON"),
     ],
 )
-def test_what_is_no_contents_is_refused_with_the_remedy(value: Any, message: str):
+def test_invalid_contents_are_rejected_with_a_hint(value: Any, message: str):
     with pytest.raises(ReturnError, match=message):
         contents(value)
 
@@ -195,7 +195,7 @@ def test_the_listed_mime_type_follows_the_annotation(annotation: Any, mime_type:
     assert Site().register_resource(URI, handle).mime_type == mime_type
 
 
-def test_a_resource_is_listed_with_what_was_said_of_it(site: Site):
+def test_a_resource_is_listed_with_its_options(site: Site):
     @site.resource(
         URI,
         name="thing",
@@ -257,7 +257,7 @@ def test_a_template_is_listed_by_its_template(site: Site):
         (int | None, "5", 5),
     ],
 )
-def test_variables_are_converted_by_the_hints(
+def test_variables_are_converted_by_type_hints(
     site: Site, annotation: Any, text: str, expected: Any
 ):
     def handle(value):
@@ -270,7 +270,7 @@ def test_variables_are_converted_by_the_hints(
 
 
 @pytest.mark.parametrize("text", ["abc", "1.5", "1e3", "%20", "٣"])
-def test_a_variable_that_does_not_convert_names_nothing(site: Site, text: str):
+def test_a_variable_that_fails_conversion_is_not_found(site: Site, text: str):
     @site.resource("order://{pk}")
     def order(pk: int) -> int:
         return pk
@@ -301,7 +301,7 @@ def test_structured_parameters_are_read_from_json(site: Site):
 @pytest.mark.parametrize(
     "uri", ["file://..%2f..%2fetc%2fpasswd", "file://..", "file://a%00b", "file://a/../b"]
 )
-def test_paths_that_climb_match_nothing(site: Site, uri: str):
+def test_path_traversal_matches_nothing(site: Site, uri: str):
     @site.resource("file://{+path}")
     def file(path: str) -> str:
         return path
@@ -325,14 +325,16 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
         ("order://ü", lambda: 1, "percent-encode"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(site: Site, uri: str, function: Any, message: str):
+def test_mismatched_template_and_signature_are_rejected(
+    site: Site, uri: str, function: Any, message: str
+):
     with pytest.raises(RegistrationError, match=message) as refusal:
         site.resource(uri, name="x")(function)
 
     assert "test_resources.py" in str(refusal.value)
 
 
-def test_a_list_of_variables_is_no_number(site: Site):
+def test_a_list_variable_cannot_be_a_number(site: Site):
     def handle(tags: int) -> None: ...
 
     with pytest.raises(RegistrationError, match="Annotate the parameter as one"):
@@ -353,7 +355,7 @@ def test_a_list_of_variables_is_no_number(site: Site):
         ({"scopes": [1]}, "scopes= takes a name"),
     ],
 )
-def test_what_was_said_is_checked(site: Site, options: Any, message: str):
+def test_options_are_validated(site: Site, options: Any, message: str):
     with pytest.raises(RegistrationError, match=message):
         site.register_resource(URI, lambda: "", name="x", **options)
 
@@ -366,7 +368,7 @@ def test_the_decorator_needs_a_uri(site: Site):
             return ""
 
 
-def test_icons_may_be_given_whole(site: Site):
+def test_icons_may_be_given_as_objects(site: Site):
     icon = Icon("https://example.com/i.png", sizes=["48x48"])
 
     assert site.register_resource(URI, lambda: "", name="x", icons=[icon]).icons == (icon,)

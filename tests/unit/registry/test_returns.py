@@ -1,4 +1,4 @@
-"""What tools return, in every form a site's author would try."""
+"""Return values of tools, of every type that an author may try."""
 
 import enum
 import types
@@ -136,7 +136,7 @@ def test_text_and_blocks_are_content_only(value: Any, content: Any):
     assert not found.is_error
 
 
-def test_bytes_are_an_embedded_file():
+def test_bytes_become_an_embedded_resource():
     (block,) = result(b"\x00\x01").content
 
     assert isinstance(block, EmbeddedResource)
@@ -179,7 +179,7 @@ def test_a_file_becomes_the_block_of_its_type(file: File, kind: type):
         (Pair(1, 2), [1, 2]),
     ],
 )
-def test_data_is_structured_and_has_a_text_of_the_same(value: Any, data: Any):
+def test_data_is_structured_content_with_equal_text(value: Any, data: Any):
     found = result(value)
 
     assert found.structured == data
@@ -187,13 +187,13 @@ def test_data_is_structured_and_has_a_text_of_the_same(value: Any, data: Any):
     assert "\n" not in found.content[0].text
 
 
-def test_a_whole_result_goes_through():
+def test_a_result_object_is_returned_unchanged():
     given = ToolResult([PICTURE], is_error=True, meta={"a": 1})
 
     assert result(given) is given
 
 
-def test_a_whole_result_with_data_gets_its_text():
+def test_a_result_object_with_data_gets_text_content():
     found = result(ToolResult(structured=Point(1, 2), meta={"a": 1}))
 
     assert found.structured == {"x": 1, "y": 2}
@@ -201,7 +201,7 @@ def test_a_whole_result_with_data_gets_its_text():
     assert found.meta == {"a": 1}
 
 
-def test_a_whole_result_with_data_keeps_its_own_content():
+def test_a_result_object_with_data_keeps_its_content():
     assert result(ToolResult(["Two points"], structured=[])).content == (Text("Two points"),)
 
 
@@ -217,7 +217,7 @@ def test_a_whole_result_with_data_keeps_its_own_content():
     ],
     ids=str,
 )  # fmt: skip
-def test_what_promises_no_data_has_no_schema(annotation: Any):
+def test_return_types_without_data_have_no_schema(annotation: Any):
     assert output_schema(annotation) is None
 
 
@@ -244,16 +244,16 @@ def test_what_promises_no_data_has_no_schema(annotation: Any):
     ],
     ids=str,
 )
-def test_a_return_type_is_published_as(annotation: Any, schema: Any):
+def test_a_return_type_is_published_with_its_schema(annotation: Any, schema: Any):
     assert output_schema(annotation) == schema
 
 
 @pytest.mark.parametrize("annotation", [dict, dict[str, Any]])
-def test_any_object_is_an_object(annotation: Any):
+def test_dict_like_return_types_have_an_object_schema(annotation: Any):
     assert output_schema(annotation)["type"] == "object"
 
 
-def test_the_schema_is_of_what_is_written():
+def test_the_schema_is_in_serialization_mode():
     schema = output_schema(OrderOut)
 
     assert schema["required"] == ["number", "total", "label"]
@@ -262,7 +262,7 @@ def test_the_schema_is_of_what_is_written():
     assert "title" not in schema
 
 
-def test_a_declared_type_that_cannot_be_written_is_refused():
+def test_an_unserializable_return_type_is_rejected():
     @dataclass
     class Broken:
         field: Strange
@@ -295,14 +295,14 @@ def test_a_declared_type_that_cannot_be_written_is_refused():
         (Literal["a", "b"], "a", "a"),
     ],
 )
-def test_what_is_declared_is_structured(annotation: Any, value: Any, data: Any):
+def test_declared_return_types_give_structured_content(annotation: Any, value: Any, data: Any):
     found = result(value, annotation)
 
     assert found.structured == data
     assert decode(found.content[0].text) == data
 
 
-def test_a_value_of_another_type_is_refused_with_what_is_missing():
+def test_a_value_of_another_type_is_rejected_with_missing_fields():
     with pytest.raises(ReturnError) as error:
         result([{"number": "7"}], list[OrderOut])
 
@@ -311,14 +311,14 @@ def test_a_value_of_another_type_is_refused_with_what_is_missing():
 
 
 @pytest.mark.parametrize("annotation", [EMPTY, Any, dict[str, Any]])
-def test_an_object_without_declared_fields_is_refused_with_the_remedy(annotation: Any):
+def test_an_object_without_declared_fields_is_rejected_with_a_hint(annotation: Any):
     value = Strange() if annotation != dict[str, Any] else {"a": Strange()}
 
     with pytest.raises(ReturnError, match=r"Strange cannot be represented in JSON: .* dataclass"):
         result(value, annotation)
 
 
-def test_what_refers_to_itself_is_refused():
+def test_a_circular_value_is_rejected():
     value: list[Any] = []
     value.append(value)
 
@@ -326,7 +326,7 @@ def test_what_refers_to_itself_is_refused():
         result(value)
 
 
-def test_what_is_too_deep_is_refused():
+def test_a_value_nested_too_deep_is_rejected():
     value: Any = {}
     for _ in range(1000):
         value = {"a": value}
@@ -335,7 +335,7 @@ def test_what_is_too_deep_is_refused():
         result(value)
 
 
-def test_text_that_is_none_is_refused():
+def test_bytes_that_are_not_utf8_are_rejected():
     class Binary(BaseModel):
         data: bytes
 
@@ -343,11 +343,11 @@ def test_text_that_is_none_is_refused():
         result(Binary(data=b"\xff"), Binary)
 
 
-def test_nothing_needs_a_thread_without_a_framework():
+def test_without_a_framework_no_result_needs_a_thread():
     assert not PlainConverter().needs_thread(Strange())
 
 
-def test_a_coroutine_that_nobody_awaited_is_refused():
+def test_an_unawaited_coroutine_is_rejected():
     async def inner() -> str:
         return ""
 
@@ -388,13 +388,13 @@ def test_a_frameworks_objects_are_converted(value: Any, annotation: Any, data: A
     assert result(value, annotation, converter=RowsConverter()).structured == data
 
 
-def test_what_the_framework_says_of_an_object_is_told():
+def test_the_frameworks_hint_about_an_object_is_reported():
     with pytest.raises(TypeError, match="declare its fields"):
         result(Strange(), converter=RowsConverter())
 
 
 @pytest.mark.parametrize("value", [{"n": 1}, Point(1, 2), "text", None, 5, [1]])
-def test_an_explicit_schema_makes_every_value_data(value: Any):
+def test_an_explicit_schema_makes_every_value_structured(value: Any):
     found = result(value, str, output_schema={"description": "Anything."})
 
     assert found.structured == to_json(value, PlainConverter())
@@ -407,7 +407,7 @@ def test_an_explicit_schema_may_be_a_type():
     assert found.structured == {"x": 1, "y": 2}
 
 
-def test_no_schema_can_be_asked_for():
+def test_the_output_schema_can_be_disabled():
     site = Site()
 
     @site.tool(output_schema=None)
@@ -418,17 +418,17 @@ def test_no_schema_can_be_asked_for():
     assert site.call("handle").structured == {"x": 1, "y": 2}
 
 
-def test_an_explicit_schema_that_is_none_is_refused():
+def test_an_invalid_explicit_schema_is_rejected():
     with pytest.raises(RegistrationError, match="output_schema= takes a JSON Schema"):
         result(1, output_schema=Strange)
 
 
-def test_an_explicit_schema_is_checked_as_others_are():
+def test_an_explicit_schema_is_checked_like_others():
     with pytest.raises(RegistrationError, match="the output schema refers to"):
         result(1, output_schema={"$ref": "http://example.com/schema"})
 
 
-def test_results_are_valid_by_their_own_schema():
+def test_results_validate_against_their_schema():
     site = Site()
 
     @site.tool
@@ -441,7 +441,7 @@ def test_results_are_valid_by_their_own_schema():
     assert validator.problems([{}]) != []
 
 
-def test_a_dataclass_is_written_by_its_aliases():
+def test_a_dataclass_is_serialized_by_alias():
     class Aliased(BaseModel):
         first: int = Field(alias="firstOne")
 
@@ -449,5 +449,5 @@ def test_a_dataclass_is_written_by_its_aliases():
     assert result(Aliased(firstOne=1), Aliased).structured == {"firstOne": 1}
 
 
-def test_no_output_is_found_for_what_is_unknown():
+def test_a_missing_return_annotation_has_no_output():
     assert find_output(EMPTY, "x", PlainConverter()) is None

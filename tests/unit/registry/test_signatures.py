@@ -52,7 +52,7 @@ def test_parameters_keep_order_hints_and_defaults():
     assert not limit.is_required
 
 
-def test_the_source_says_where_a_function_stands():
+def test_the_source_is_the_location_of_a_function():
     line = find.__code__.co_firstlineno
 
     assert read(find).source == f"{__name__}.find ({__file__}:{line})"
@@ -78,16 +78,16 @@ def test_an_unannotated_parameter_takes_any_json_value():
         (lambda request: None, "request: HttpRequest"),
     ],
 )
-def test_a_context_without_annotation_is_refused_with_the_remedy(function: Any, written: str):
+def test_an_unannotated_context_is_rejected_with_a_hint(function: Any, written: str):
     with pytest.raises(RegistrationError, match=f"Write `{written}` to get it from the server"):
         read(function)
 
 
-def test_what_is_not_declared_to_return_is_unknown():
+def test_a_missing_return_annotation_is_unknown():
     assert read(lambda: None).returns is EMPTY
 
 
-def test_a_name_that_only_type_checkers_know_is_refused_with_the_remedy():
+def test_a_type_checking_only_name_is_rejected_with_a_hint():
     def pay(amount: "Decimal") -> None: ...
 
     with pytest.raises(RegistrationError) as refusal:
@@ -98,7 +98,7 @@ def test_a_name_that_only_type_checkers_know_is_refused_with_the_remedy():
     assert "TYPE_CHECKING" in str(refusal.value)
 
 
-def test_a_hint_that_is_no_type_is_refused():
+def test_a_hint_that_is_not_a_type_is_rejected():
     def pay(amount: int) -> None: ...
 
     pay.__annotations__["amount"] = "1 +"
@@ -107,7 +107,7 @@ def test_a_hint_that_is_no_type_is_refused():
         read(pay)
 
 
-def test_hints_may_name_what_the_function_closes_over():
+def test_hints_may_name_closure_variables():
     class Local: ...
 
     def handle(value: "Local") -> None:
@@ -116,7 +116,7 @@ def test_hints_may_name_what_the_function_closes_over():
     assert only(handle).annotation is Local
 
 
-def test_what_is_not_assigned_yet_is_not_looked_at():
+def test_unassigned_closure_variables_are_skipped():
     def handle(value: int) -> None:
         _ = later
 
@@ -132,12 +132,12 @@ def test_what_is_not_assigned_yet_is_not_looked_at():
         (lambda a, /: None, "a, /"),
     ],
 )
-def test_what_a_client_cannot_name_is_refused(function: Any, written: str):
+def test_parameters_a_client_cannot_name_are_rejected(function: Any, written: str):
     with pytest.raises(RegistrationError, match=f"`{written}` cannot be named by a client"):
         read(function)
 
 
-def test_a_class_is_no_handler():
+def test_a_class_is_rejected_as_a_handler():
     with pytest.raises(RegistrationError, match="a class is not a handler"):
         read(dict)
 
@@ -147,7 +147,7 @@ def test_a_builtin_without_a_signature_is_refused():
         read(max)
 
 
-def test_a_method_without_its_object_is_refused():
+def test_an_unbound_method_is_rejected():
     class Orders:
         def find(self, query: str) -> None: ...
 
@@ -174,14 +174,14 @@ def test_bound_methods_class_methods_and_objects_are_handlers():
     assert only(Orders()).annotation is int
 
 
-def test_what_a_partial_fixes_is_not_the_clients_to_change():
+def test_clients_cannot_change_arguments_fixed_by_a_partial():
     def find_of(tenant: str, query: str, limit: int = 20) -> None: ...
 
     assert names(functools.partial(find_of, "acme")) == ["query", "limit"]
     assert names(functools.partial(find_of, query="x")) == ["tenant", "limit"]
 
 
-def test_what_cannot_be_called_is_refused():
+def test_a_non_callable_is_rejected():
     with pytest.raises(RegistrationError, match="signature cannot be read"):
         read(5)
     with pytest.raises(RegistrationError, match="write name='find'"):
@@ -297,7 +297,7 @@ def sphinx(query, limit):
 
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx])
-def test_the_description_is_all_but_the_sections_on_the_signature(function):
+def test_the_description_excludes_signature_sections(function):
     assert read_docs(function)[0] == "Search orders.\n\nNewest first:\nat most 100."
 
 
@@ -376,7 +376,7 @@ T = TypeVar("T")
 class Typed(Generic[T]): ...
 
 
-def test_what_is_injected_is_hidden_from_the_schema(site: Site):
+def test_injected_parameters_are_hidden_from_the_schema(site: Site):
     @site.tool
     def whoami(ctx: Ctx, user: User, polite: bool = True) -> str:
         return f"{user} {polite} {ctx.user}"
@@ -385,7 +385,7 @@ def test_what_is_injected_is_hidden_from_the_schema(site: Site):
     assert site.call("whoami", ctx=Ctx(user="ann")).content[0].text == "ann True ann"
 
 
-def test_a_client_cannot_pass_what_is_injected(site: Site):
+def test_a_client_cannot_pass_injected_parameters(site: Site):
     @site.tool
     def whoami(user: User) -> str:
         return user
@@ -399,7 +399,7 @@ def test_a_client_cannot_pass_what_is_injected(site: Site):
     "annotation",
     [User, Annotated[User, "The user."], Maybe[User], User | None, Annotated[User | None, "x"]],
 )
-def test_wrappings_of_a_type_are_seen_through(site: Site, annotation):
+def test_wrapped_types_are_unwrapped(site: Site, annotation):
     provide = find_provider(annotation, site._injectables)
 
     assert provide is not None
@@ -411,7 +411,7 @@ def test_a_union_is_injected_when_each_part_is(site: Site):
     assert find_provider(User | int, site._injectables) is None
 
 
-def test_a_server_may_know_a_whole_union():
+def test_a_server_may_inject_a_union_type():
     asked = []
 
     def injectables(annotation):
@@ -422,21 +422,21 @@ def test_a_server_may_know_a_whole_union():
     assert asked == [User | None]
 
 
-def test_a_generic_type_is_known_by_its_origin():
+def test_a_generic_type_is_matched_by_its_origin():
     def injectables(annotation):
         return (lambda ctx: 1) if annotation is Typed else None
 
     assert find_provider(Typed[int], injectables) is not None
 
 
-def test_what_is_not_there_is_none_where_that_is_allowed(site: Site):
+def test_a_missing_value_is_none_if_optional(site: Site):
     provide = find_provider(HttpRequest | None, site._injectables)
 
     assert provide is not None
     assert provide(Ctx(request=None)) is None
 
 
-def test_what_is_not_there_refuses_the_call_otherwise(site: Site):
+def test_a_missing_required_value_rejects_the_call(site: Site):
     provide = find_provider(HttpRequest, site._injectables)
 
     assert provide is not None
@@ -448,11 +448,11 @@ def test_a_server_need_not_inject_anything():
     assert Registration()._injectables(User) is None
 
 
-def test_the_refusal_may_be_told_to_the_model():
+def test_the_rejection_may_be_a_tool_error():
     assert issubclass(Unavailable, ToolError)
 
 
-def test_a_provider_may_say_itself_that_nothing_is_there():
+def test_a_provider_may_report_a_missing_value():
     def provider(ctx):
         raise Unavailable("no")
 

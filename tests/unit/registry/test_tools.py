@@ -1,4 +1,4 @@
-"""Tools: what is said of them, schemas by hand, and every kind of function."""
+"""Tools: their options, explicit schemas, and every kind of function."""
 
 import asyncio
 import functools
@@ -36,7 +36,7 @@ async def acall(site: Site, name: str, arguments: dict[str, Any] | None = None) 
     return handler.convert(await handler.function(**bind(handler, arguments or {}, Ctx())))
 
 
-def test_a_decorated_function_is_as_it_was(site: Site):
+def test_the_decorator_returns_the_function_unchanged(site: Site):
     def add(a: int, b: int = 1) -> int:
         return a + b
 
@@ -46,7 +46,7 @@ def test_a_decorated_function_is_as_it_was(site: Site):
     assert list(site.registry.tools) == ["add", "plus"]
 
 
-def test_a_tool_is_listed_with_what_was_said_of_it(site: Site):
+def test_a_tool_is_listed_with_its_options(site: Site):
     @site.tool(
         name="orders.find",
         title=Lazy(en="Find"),
@@ -89,7 +89,7 @@ def test_a_tool_is_listed_with_what_was_said_of_it(site: Site):
     assert "test_tools.py" in entry.source
 
 
-def test_what_was_not_said_is_not_listed(site: Site):
+def test_unset_options_are_not_listed(site: Site):
     @site.tool
     def find() -> str:
         return ""
@@ -115,12 +115,12 @@ def test_what_was_not_said_is_not_listed(site: Site):
         ({"read_only": None}, None),
     ],
 )
-def test_hints_are_those_that_were_said(site: Site, said: Any, hints: Any):
+def test_annotations_contain_only_the_given_hints(site: Site, said: Any, hints: Any):
     assert site.register_tool(lambda: "", name="x", **said).annotations == hints
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "x" * 128])
-def test_names_of_tools_are_these(site: Site, name: str):
+def test_valid_tool_names_are_accepted(site: Site, name: str):
     assert site.register_tool(lambda: "", name=name).name == name
 
 
@@ -144,7 +144,7 @@ def test_other_names_are_refused(site: Site, name: Any):
         ({"permission": [""]}, "permission= takes a name"),
     ],
 )
-def test_what_was_said_is_checked(site: Site, options: Any, message: str):
+def test_options_are_validated(site: Site, options: Any, message: str):
     with pytest.raises(RegistrationError, match=message):
         site.register_tool(lambda: "", name="x", **options)
 
@@ -164,7 +164,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(site: Site):
 
 
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "resource template"])
-def test_an_option_like_no_other_is_refused_with_all(site: Site, kind: str):
+def test_an_unrecognizable_option_is_rejected_with_all_options(site: Site, kind: str):
     decorators = {
         "tool": site.tool,
         "prompt": site.prompt,
@@ -179,7 +179,7 @@ def test_an_option_like_no_other_is_refused_with_all(site: Site, kind: str):
         decorate(qqqq=True)(find)
 
 
-def test_a_function_may_judge_permission(site: Site):
+def test_a_permission_may_be_a_function(site: Site):
     def judge(user: Any) -> bool:
         return True
 
@@ -192,7 +192,7 @@ def test_a_function_may_judge_permission(site: Site):
 # -- schemas written by hand
 
 
-def test_a_schema_by_hand_is_published_unchanged(site: Site):
+def test_an_explicit_schema_is_published_unchanged(site: Site):
     site.register_tool(name="raw", input_schema=SCHEMA, handler=lambda arguments: "")
 
     published = site.registry.tools["raw"].to_wire()["inputSchema"]
@@ -203,7 +203,7 @@ def test_a_schema_by_hand_is_published_unchanged(site: Site):
     )
 
 
-def test_a_schema_by_hand_is_a_copy(site: Site):
+def test_an_explicit_schema_is_copied(site: Site):
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     site.register_tool(lambda arguments: "", name="raw", input_schema=schema)
 
@@ -220,7 +220,7 @@ def test_all_arguments_are_passed_as_one_dict(site: Site):
     assert site.call("raw", {"a": [1]}).structured == [{"a": [1]}, "jane", "jane"]
 
 
-def test_a_schema_by_hand_needs_no_parameter(site: Site):
+def test_an_explicit_schema_needs_no_parameter(site: Site):
     @site.tool(input_schema={"type": "object"})
     def raw(ctx: Ctx) -> str:
         return "x"
@@ -252,14 +252,14 @@ def test_one_property_may_be_the_parameter(site: Site):
     assert site.call("quote", {"region": "eu"}).content == (Text("eu"),)
 
 
-def test_parameters_that_are_other_than_the_properties_are_refused(site: Site):
+def test_parameters_that_differ_from_the_properties_are_rejected(site: Site):
     schema = {"type": "object", "properties": {"a": {}}}
 
     with pytest.raises(RegistrationError, match="properties of its input schema are `a`"):
         site.register_tool(lambda b, c: "", name="raw", input_schema=schema)
 
 
-def test_texts_in_a_schema_by_hand_may_be_lazy(site: Site, monkeypatch: pytest.MonkeyPatch):
+def test_texts_in_an_explicit_schema_may_be_lazy(site: Site, monkeypatch: pytest.MonkeyPatch):
     schema = {"type": "object", "description": Lazy(en="All", de="Alle")}
     site.register_tool(lambda a: "", name="raw", input_schema=schema, output_schema=schema)
     monkeypatch.setattr(Lazy, "language", "de")
@@ -270,7 +270,7 @@ def test_texts_in_a_schema_by_hand_may_be_lazy(site: Site, monkeypatch: pytest.M
     assert wire["outputSchema"]["description"] == "Alle"
 
 
-def test_the_input_schema_of_no_tool_is_an_error(site: Site):
+def test_the_input_schema_of_an_unknown_tool_is_an_error(site: Site):
     with pytest.raises(KeyError):
         site.tool_input_schema("nope")
 
@@ -287,7 +287,7 @@ async def test_coroutine_functions_are_asynchronous(site: Site):
     assert (await acall(site, "add", {"a": 1})).structured == 2
 
 
-async def test_asynchronous_generators_give_all_they_yield(site: Site):
+async def test_async_generators_return_all_they_yield(site: Site):
     @site.tool
     async def words(n: int) -> AsyncIterator[str]:
         """Yield words."""
@@ -304,7 +304,7 @@ async def test_asynchronous_generators_give_all_they_yield(site: Site):
     assert site.registry.tools["words"].description == "Yield words."
 
 
-def test_generators_give_all_they_yield(site: Site):
+def test_generators_return_all_they_yield(site: Site):
     @site.tool
     def words(n: int) -> Iterator[str]:
         for number in range(n):

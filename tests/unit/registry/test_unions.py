@@ -228,7 +228,7 @@ def test_a_recursive_union_is_converted_in_linear_time(site: Site, annotation: A
     assert len(seen) == 1
 
 
-def test_the_forms_are_the_ones_that_the_discriminator_names(site: Site):
+def test_variants_are_selected_by_the_discriminator(site: Site):
     seen = []
 
     @site.tool
@@ -244,7 +244,7 @@ def test_the_forms_are_the_ones_that_the_discriminator_names(site: Site):
 
 
 @pytest.mark.parametrize("op", ["xor", None, 1, [], {}])
-def test_a_value_of_no_form_is_refused_in_words(site: Site, op: Any):
+def test_a_value_of_no_variant_has_a_clear_error(site: Site, op: Any):
     @site.tool
     def search(where: Expression) -> None: ...
 
@@ -368,7 +368,7 @@ def test_a_union_that_is_not_recursive_needs_no_discriminator(site: Site):
     assert site.call("pay", {"by": {"iban": "DE1"}}).content[0].text == "Bank"
 
 
-def test_a_return_type_is_held_to_the_same_rule(site: Site):
+def test_return_types_follow_the_same_rule(site: Site):
     def show() -> Left:
         return Left()
 
@@ -376,7 +376,7 @@ def test_a_return_type_is_held_to_the_same_rule(site: Site):
         site.register_tool(show)
 
 
-def test_what_a_tool_returns_is_converted_in_linear_time(site: Site):
+def test_tool_results_are_converted_in_linear_time(site: Site):
     @site.tool
     def echo(where: dict[str, Any]) -> Expression:
         return where  # type: ignore[return-value]
@@ -389,7 +389,7 @@ def test_what_a_tool_returns_is_converted_in_linear_time(site: Site):
     assert site.call("parsed", {"where": EXPRESSION}).structured == EXPRESSION
 
 
-def test_forms_that_rebuild_their_value_are_converted_once_a_level(site: Site):
+def test_variants_that_rebuild_their_value_convert_once_per_level(site: Site):
     calls = []
 
     class Branch(BaseModel):

@@ -52,7 +52,7 @@ def test_a_valid_value_has_no_problems():
     assert problems(SCHEMA, {"query": "ab", "status": "placed", "lines": [{"sku": "1"}]}) == []
 
 
-def test_all_problems_are_told_at_once_by_pointer():
+def test_all_problems_are_reported_at_once_by_pointer():
     value = {"query": "a", "limit": "ten", "lines": [{"sku": "1"}, {}, 3], "lmit": 1}
 
     assert problems(SCHEMA, value) == [
@@ -120,7 +120,7 @@ def test_pointers_are_escaped():
         ),
     ],
 )
-def test_a_message_says_what_would_be_right(schema: Any, value: Any, message: str):
+def test_a_message_says_what_is_expected(schema: Any, value: Any, message: str):
     assert messages(schema, value) == [message]
 
 
@@ -130,14 +130,14 @@ def test_unevaluated_members_are_named():
     assert "'b'" in messages(schema, {"a": 1, "b": 2})[0]
 
 
-def test_an_optional_value_is_judged_by_what_it_is_if_it_is_there():
+def test_an_optional_value_is_explained_by_its_non_null_type():
     schema = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]}
 
     assert problems(schema, {}) == [("/a", "is required")]
     assert problems(schema, 1) == [("", "must be an object or null, not 1")]
 
 
-def test_of_alternatives_the_nearest_is_explained():
+def test_the_closest_alternative_is_explained():
     def form(kind: str, *names: str) -> dict[str, Any]:
         return {
             "type": "object",
@@ -154,13 +154,13 @@ def test_of_alternatives_the_nearest_is_explained():
     ]
 
 
-def test_fitting_two_of_one_is_told():
+def test_matching_two_alternatives_of_one_of_is_reported():
     schema = {"oneOf": [{"type": "integer"}, {"minimum": 2}]}
 
     assert messages(schema, 3) == ["fits more than one of the allowed forms, and must fit one"]
 
 
-def test_problems_are_capped_and_the_rest_counted():
+def test_reported_problems_are_capped_and_the_rest_counted():
     schema = {"type": "array", "items": {"type": "integer"}}
 
     found = messages(schema, ["x"] * 70)
@@ -169,13 +169,13 @@ def test_problems_are_capped_and_the_rest_counted():
     assert "and 20 further problems" in found
 
 
-def test_there_may_be_more_problems_than_are_looked_for():
+def test_the_search_for_problems_stops_at_a_limit():
     schema = {"type": "array", "items": {"type": "integer"}}
 
     assert "and 950 or more further problems" in messages(schema, ["x"] * 5000)
 
 
-def test_values_are_never_quoted_at_length():
+def test_long_values_are_not_quoted():
     long = "x" * 100_000
     schema = {
         "properties": {
@@ -192,7 +192,7 @@ def test_values_are_never_quoted_at_length():
 
 
 @pytest.mark.parametrize("value", ["\x00\x1b[31m\r\n", "\u2028", "😀" * 90, "\ud800"])
-def test_odd_text_in_a_value_does_no_harm(value: str):
+def test_unusual_text_in_a_value_is_harmless(value: str):
     (message,) = messages({"type": "integer"}, value)
 
     assert message.isprintable() or "\u2028" in message
@@ -200,13 +200,13 @@ def test_odd_text_in_a_value_does_no_harm(value: str):
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), 1e308])
-def test_large_numbers_are_judged_exactly(value: float):
+def test_large_numbers_are_validated_exactly(value: float):
     assert problems({"type": "number"}, value) == []
     assert problems({"type": "number", "multipleOf": 0.01}, value) == []
     assert len(messages({"minimum": 0, "maximum": 1}, value)) == 1
 
 
-def test_numbers_that_cannot_be_written_do_no_harm():
+def test_numbers_too_large_to_print_are_harmless():
     schema = {"type": "number", "minimum": 0, "maximum": 1}
 
     assert len(compile_schema(schema, "a test", is_input=False).problems(10**5000)) == 1
@@ -220,7 +220,7 @@ def test_multiples_are_those_of_the_decimal_fraction():
 @pytest.mark.parametrize(
     ("one", "other"), [(1, True), (0, False), ("1", 1), ([], {}), ([1], [True]), ("", None)]
 )
-def test_what_json_tells_apart_is_not_equal(one: Any, other: Any):
+def test_values_distinct_in_json_are_not_equal(one: Any, other: Any):
     assert problems({"uniqueItems": True}, [one, other]) == []
     assert problems({"const": one}, other) != []
     assert problems({"enum": [one]}, other) != []
@@ -264,7 +264,7 @@ def test_patterns_take_linear_time():
     "items",
     [
         [{"a": number} for number in range(30_000)],
-        [number * (2**61 - 1) for number in range(1, 30_000)],  # Python hashes these alike
+        [number * (2**61 - 1) for number in range(1, 30_000)],  # equal hashes in Python
         [[number] for number in range(30_000)],
     ],
 )
@@ -299,7 +299,7 @@ def test_branching_recursion_is_stopped():
     ]
 
 
-def test_deep_values_are_refused_not_crashed_on():
+def test_deep_values_are_rejected_without_a_crash():
     value: Any = {}
     for _ in range(50_000):
         value = {"next": value}
@@ -310,13 +310,13 @@ def test_deep_values_are_refused_not_crashed_on():
     ]
 
 
-def test_a_large_value_is_reported_on_in_bounded_time():
+def test_problems_of_a_large_value_are_reported_in_bounded_time():
     found = within(20, {"type": "array", "items": {"type": "integer"}}, [1] * 1_000_000 + ["x"])
 
     assert len(found) == 1
 
 
-def test_two_checks_at_once_do_not_share_a_budget():
+def test_concurrent_validations_do_not_share_a_budget():
     validator = compile_schema(SCHEMA, "a test", is_input=False)
 
     for _ in range(50):
@@ -345,7 +345,7 @@ EXPRESSION = {
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_constants_rule_out_the_forms_of_a_recursive_union(keyword: str):
+def test_constants_exclude_variants_of_a_recursive_union(keyword: str):
     """Trying each form to its end takes 3**60 steps."""
     forms = EXPRESSION["$defs"]["expression"]["anyOf"]  # type: ignore[index]
     schema = {**EXPRESSION, "$defs": {**EXPRESSION["$defs"], "expression": {keyword: forms}}}  # type: ignore[dict-item]
@@ -360,7 +360,7 @@ def test_constants_rule_out_the_forms_of_a_recursive_union(keyword: str):
     )
 
 
-def test_a_constant_beside_a_reference_is_void_in_older_drafts():
+def test_a_const_next_to_a_ref_is_ignored_in_older_drafts():
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "definitions": {
@@ -378,7 +378,7 @@ def test_a_constant_beside_a_reference_is_void_in_older_drafts():
     assert problems(schema, {"v": {"kind": "z", "next": None}}) == []
 
 
-def test_the_error_of_a_union_names_a_constant_that_is_missed():
+def test_a_union_error_names_a_mismatched_constant():
     assert ("/op", 'must be "and", not "xor"') in problems(EXPRESSION, {"op": "xor", "left": 1})
 
 
@@ -403,14 +403,14 @@ def rows(count: int) -> list[Any]:
     ]
 
 
-def test_ten_thousand_rows_pass():
+def test_ten_thousand_rows_are_valid():
     plain = {name: {"type": "integer"} for name in "abcde"}
     schema = {"items": {"type": "object", "properties": plain}}
 
     assert problems(schema, [dict.fromkeys("abcde", 1)] * 10_000) == []
 
 
-def test_a_check_that_takes_long_is_not_made_where_others_wait():
+def test_an_expensive_validation_is_not_done_on_the_event_loop():
     validator = compile_schema(ROWS, "a test", is_input=False)
     wrong = [*rows(1000), {}]
 
@@ -419,7 +419,7 @@ def test_a_check_that_takes_long_is_not_made_where_others_wait():
     assert [each.pointer for each in validator.problems(wrong)] == ["/1000/id", "/1000/name"]
 
 
-def test_a_check_is_made_once():
+def test_a_value_is_checked_only_once():
     """A verdict before the report would use up the steps of a brief check."""
     validator = compile_schema({"items": {"type": "integer"}}, "a test", is_input=False)
     found = validator.check([1] * 900 + ["x"])
@@ -436,8 +436,8 @@ def test_a_recursive_schema_may_take_a_tenth_of_the_steps():
     assert validator.problems({"kids": [{}] * 5000}) == [validators.TOO_COMPLEX]
 
 
-def test_names_are_compared_with_unknown_ones_within_the_budget():
-    """A comparison takes as long as many other steps, and the client chooses how many there are."""
+def test_suggestions_for_unknown_names_stay_within_the_budget():
+    """A comparison costs as much as many other steps, and the client controls how many there are."""
     known: dict[str, Any] = {f"{'abcdefgh' * 8}{number}": {} for number in range(100)}
     validator = compile_schema(
         {"properties": known, "additionalProperties": False}, "a test", is_input=False
@@ -446,7 +446,7 @@ def test_names_are_compared_with_unknown_ones_within_the_budget():
     assert validator.check({f"{'hgfedcba' * 8}{n}": 1 for n in range(1000)}) is None
 
 
-def test_a_large_value_is_not_walked_through_for_each_constant():
+def test_a_large_value_is_not_traversed_for_each_constant():
     schema = {"anyOf": [{"properties": {"op": {"const": f"a{number}"}}} for number in range(300)]}
     validator = compile_schema({"items": schema}, "a test", is_input=False)
     large = [[[1] * 100] * 100]
@@ -468,7 +468,7 @@ def test_a_large_value_is_not_walked_through_for_each_constant():
         ("(a+){7}{2}", 13),
     ],
 )
-def test_the_states_of_counted_repetitions_are_counted(pattern: str, surplus: int):
+def test_the_states_of_counted_repetitions_count_towards_the_limit(pattern: str, surplus: int):
     assert surplus_of(pattern) == surplus
 
 
@@ -487,7 +487,7 @@ SLOW = {"type": "string", "pattern": "(?:[01]{1,50}){50}x"}
         {"type": "object", "propertyNames": SLOW},
     ],
 )
-def test_a_text_is_not_matched_with_a_pattern_that_is_slow_for_its_length(schema: Any):
+def test_a_pattern_too_slow_for_a_text_is_not_matched(schema: Any):
     validator = compile_schema(schema, "here", is_input=True)
     text = "01" * 100_000
     begun_s = time.thread_time()

@@ -1,4 +1,4 @@
-"""Extensions and experimental capabilities: what each side says it has."""
+"""Extensions and experimental capabilities of both sides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def capabilities_at(server: MCPServer, revision: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
-async def test_what_is_advertised_is_told_where_the_revision_has_it(
+async def test_extensions_are_advertised_in_revisions_that_support_them(
     server: MCPServer, revision: Any
 ):
     server.advertise_extension("com.example/receipts", {"kinds": ["pdf"]})
@@ -37,26 +37,26 @@ async def test_what_is_advertised_is_told_where_the_revision_has_it(
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
-async def test_nothing_is_advertised_unasked(server: MCPServer, revision: Any):
+async def test_nothing_is_advertised_by_default(server: MCPServer, revision: Any):
     assert not {"extensions", "experimental"} & set(await capabilities_at(server, revision))
 
 
 @pytest.mark.parametrize(
     "identifier", ["receipts", "/receipts", "com.example/", "-x/y", "com..example/x", "a b/c", ""]
 )
-def test_an_extension_is_called_as_the_grammar_says(server: MCPServer, identifier: str):
+def test_an_extension_id_follows_the_grammar(server: MCPServer, identifier: str):
     with pytest.raises(ValueError, match="com"):
         server.advertise_extension(identifier)
 
 
-def test_settings_have_a_form_in_json(server: MCPServer):
+def test_extension_settings_must_be_json_serializable(server: MCPServer):
     with pytest.raises(ValueError, match="JSON"):
         server.advertise_extension("com.example/x", {"a": object()})
     with pytest.raises(ValueError, match="name"):
         server.advertise_experimental("")
 
 
-async def test_what_was_given_is_not_what_is_kept(server: MCPServer):
+async def test_advertised_settings_are_copied(server: MCPServer):
     settings = {"kinds": ["pdf"]}
     server.advertise_extension("com.example/x", settings)
     settings["kinds"].append("late")

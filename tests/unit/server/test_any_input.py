@@ -1,4 +1,4 @@
-"""Whatever comes in, there is one well-formed answer to it, and never a fault of ours."""
+"""Any input gets one well-formed response, and never an internal error."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def check_answer(body: bytes | None) -> None:
 
 
 @given(request=requests, given_headers=headers)
-async def test_every_request_gets_one_answer(server: MCPServer, request: Any, given_headers: Any):
+async def test_every_request_gets_one_response(server: MCPServer, request: Any, given_headers: Any):
     reply = await server.answer(Exchange(body=encode(request), headers=given_headers))
 
     assert reply.status in (200, 202, 400, 404)
@@ -175,7 +175,7 @@ async def test_every_request_gets_one_answer(server: MCPServer, request: Any, gi
 
 
 @given(body=st.one_of(st.binary(max_size=40), anything.map(encode)), given_headers=headers)
-async def test_every_body_gets_an_answer(server: MCPServer, body: bytes, given_headers: Any):
+async def test_every_body_gets_a_response(server: MCPServer, body: bytes, given_headers: Any):
     reply = await server.answer(Exchange(body=body, headers=given_headers))
 
     assert reply.status in (200, 202, 400, 404)

@@ -1,4 +1,4 @@
-"""Whatever a handler returns, the answer has the form that the peer's revision gives it.
+"""Whatever a handler returns, the response has the format of the client's revision.
 
 `WireClient.result` holds each result against the official types of the revision.
 """
@@ -91,7 +91,7 @@ completions = st.builds(Completion, st.lists(texts, max_size=120))
 
 
 class Given:
-    """What the handlers return next."""
+    """The next return value of the handlers."""
 
     value: Any = "x"
 
@@ -136,7 +136,7 @@ CALLED = (
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
-async def test_every_method_answers_in_the_form_of_the_revision(server: MCPServer, revision: Any):
+async def test_every_method_responds_in_the_revisions_format(server: MCPServer, revision: Any):
     Given.value = "x"
     client = WireClient(server, revision)
 
@@ -156,7 +156,7 @@ async def test_every_method_answers_in_the_form_of_the_revision(server: MCPServe
 @pytest.mark.parametrize(("method", "returned"), CALLED, ids=[method for method, _ in CALLED])
 @settings(max_examples=40)
 @given(data=st.data())
-async def test_whatever_is_returned_takes_the_form_of_the_revision(
+async def test_any_return_value_is_sent_in_the_revisions_format(
     server: MCPServer, revision: Any, method: str, returned: Any, data: Any
 ):
     Given.value = data.draw(returned)

@@ -1,4 +1,4 @@
-"""What holds for every message: who is asked what of it, and what is taken no notice of."""
+"""Rules for every message: required capabilities, and ignored members."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def client(server: MCPServer, request: pytest.FixtureRequest) -> StreamClient:
     return StreamClient(server, request.param)
 
 
-async def test_members_that_nobody_knows_are_passed_over(client: StreamClient) -> None:
+async def test_unknown_members_are_ignored(client: StreamClient) -> None:
     """In the params, in `_meta`, beside them and in what is declared."""
     unknown: dict[str, Any] = {"x": [1, {"y": None}], "z": "é"}
     meta = {**unknown, "com.example/k": 1}
@@ -63,7 +63,7 @@ async def test_members_that_nobody_knows_are_passed_over(client: StreamClient) -
     assert "result" in decode(reply.body or b"")
 
 
-async def test_who_a_client_says_it_is_changes_nothing(server: MCPServer) -> None:
+async def test_client_info_does_not_change_behaviour(server: MCPServer) -> None:
     said: list[Any] = [
         None,
         {"name": "admin", "version": "1"},
@@ -88,8 +88,8 @@ async def test_who_a_client_says_it_is_changes_nothing(server: MCPServer) -> Non
 
 
 @pytest.mark.http_only("an id in flight is used once on a pipe")
-async def test_ids_are_the_senders_business(server: MCPServer) -> None:
-    """Of two clients at a time, and of one that uses the same again."""
+async def test_request_ids_may_be_shared_between_clients_and_reused(server: MCPServer) -> None:
+    """Of two concurrent clients, and of one that reuses an id."""
     begun = asyncio.Semaphore(0)
     may_go = asyncio.Event()
 
@@ -116,10 +116,10 @@ async def test_ids_are_the_senders_business(server: MCPServer) -> None:
     assert texts == ["a", "b", "c", "d"]
 
 
-async def test_log_messages_are_those_of_handlers(
+async def test_clients_only_receive_log_messages_of_handlers(
     client: StreamClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a failure the client hears nothing there, whatever our own log says."""
+    """A failure is logged by the server, and not sent to the client."""
     meta = {META + "logLevel": "debug"}
     if client.revision is not R5:
         await client.result("logging/setLevel", {"level": "debug"})
@@ -131,7 +131,7 @@ async def test_log_messages_are_those_of_handlers(
     assert "canary" in caplog.text
 
 
-async def test_traces_and_arguments_are_in_no_log(
+async def test_trace_context_and_arguments_are_not_logged(
     client: StreamClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -149,7 +149,7 @@ async def test_traces_and_arguments_are_in_no_log(
 
 @pytest.mark.http_only("on a pipe changes can be told whatever the mode")
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
-async def test_nobody_subscribes_where_nothing_is_told(revision: Revision) -> None:
+async def test_subscribe_is_unknown_without_resource_notifications(revision: Revision) -> None:
     """`subscribe` is not declared, and the methods are unknown."""
     server = MCPServer("tests", mode="stateless")
     server.resource("stock://{sku}", name="stock")(lambda sku: sku)
@@ -163,8 +163,8 @@ async def test_nobody_subscribes_where_nothing_is_told(revision: Revision) -> No
         assert (status, error["code"]) == (200, -32601)
 
 
-async def test_results_are_of_a_kind_that_the_client_knows(server: MCPServer) -> None:
-    """Whatever a tool could be, who declared nothing gets complete results."""
+async def test_results_have_a_type_the_client_declared(server: MCPServer) -> None:
+    """A client that declared nothing gets complete results from every tool."""
 
     @server.tool(task="allowed")
     async def long(ctx: Context[Any]) -> str:
@@ -184,7 +184,7 @@ async def test_results_are_of_a_kind_that_the_client_knows(server: MCPServer) ->
     assert kinds == {"complete"}
 
 
-async def test_a_tool_works_without_the_extension_or_says_what_is_missing(
+async def test_a_tool_works_without_the_extension_or_names_the_missing_one(
     server: MCPServer,
 ) -> None:
     """A text for everybody; a client of the extension finds the page as well."""
@@ -217,7 +217,7 @@ async def test_a_tool_works_without_the_extension_or_says_what_is_missing(
     assert served["content"][0]["text"] == "3 mugs"
 
 
-async def test_nothing_deprecated_is_used_unasked(server: MCPServer) -> None:
+async def test_no_deprecated_feature_is_used_by_default(server: MCPServer) -> None:
     """No log message, no root, no sampling, no context of other servers, no HTTP+SSE."""
     client = StreamClient(server, R5)
     meta: dict[str, Any] = {META + "clientCapabilities": {"roots": {}, "sampling": {"context": {}}}}
@@ -227,7 +227,7 @@ async def test_nothing_deprecated_is_used_unasked(server: MCPServer) -> None:
     assert server.options.legacy_sse is False
 
 
-async def test_nothing_is_asked_but_for_a_request_that_runs(server: MCPServer) -> None:
+async def test_client_requests_require_a_running_call(server: MCPServer) -> None:
     """What is left of a call has no way to the client any more."""
     client, left = await leave(server)
     with pytest.raises((Asked, CannotAsk)):
@@ -240,7 +240,7 @@ async def test_nothing_is_asked_but_for_a_request_that_runs(server: MCPServer) -
 
 
 @pytest.mark.http_only("a pipe has no standing stream")
-async def test_a_standing_stream_carries_no_questions(server: MCPServer) -> None:
+async def test_a_standalone_stream_carries_no_client_requests(server: MCPServer) -> None:
     client, left = await leave(server)
     async with client.standing() as stream:
         with pytest.raises((Asked, CannotAsk)):
@@ -252,7 +252,7 @@ async def test_a_standing_stream_carries_no_questions(server: MCPServer) -> None
 
 
 async def leave(server: MCPServer) -> tuple[StreamClient, Context[Any]]:
-    """Return a client, and the context of a call of its that has ended."""
+    """Return a client, and the context of one of its ended calls."""
     kept: list[Context[Any]] = []
 
     @server.tool

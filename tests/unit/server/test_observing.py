@@ -1,4 +1,4 @@
-"""What an observer hears: each call once, how it ended, and nothing of other requests."""
+"""Observers receive each call once with its outcome, and no other requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.wire import R5, WireClient
 
 
 class Ear:
-    """Remembers what it heard."""
+    """Records what it receives."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Call, bytes | Refusal | None, float]] = []
@@ -28,7 +28,7 @@ class Ear:
 
     @property
     def context(self) -> Call:
-        """Of the one call it heard of."""
+        """The context of the only call that it received."""
         [(ctx, _answer, duration_s)] = self.heard
         assert duration_s >= 0
         return ctx
@@ -80,7 +80,7 @@ def ear(server: MCPServer) -> Ear:
         ("prompts/get", {"name": "letter"}, "letter"),
     ],
 )
-async def test_each_call_is_heard_of_once(
+async def test_the_observer_receives_each_call_once(
     client: WireClient, ear: Ear, method: str, params: dict[str, Any], name: str
 ) -> None:
     await client.result(method, params)
@@ -90,7 +90,7 @@ async def test_each_call_is_heard_of_once(
     assert ear.context.failure is None
 
 
-async def test_other_requests_are_not_heard_of(client: WireClient, ear: Ear) -> None:
+async def test_other_requests_do_not_reach_the_observer(client: WireClient, ear: Ear) -> None:
     await client.result("tools/list")
     await client.result("prompts/list")
 
@@ -101,7 +101,7 @@ async def test_other_requests_are_not_heard_of(client: WireClient, ear: Ear) -> 
     ("how", "kind"),
     [("told", FailureKind.TOLD), ("result", FailureKind.TOLD), ("bug", FailureKind.FAULT)],
 )
-async def test_a_failure_in_the_result_is_heard_of(
+async def test_the_observer_receives_a_tool_error(
     client: WireClient, ear: Ear, how: str, kind: FailureKind
 ) -> None:
     await client.call("fail", {"how": how})
@@ -111,14 +111,18 @@ async def test_a_failure_in_the_result_is_heard_of(
     assert (ear.context.failure.reference is not None) is (kind is FailureKind.FAULT)
 
 
-async def test_wrong_arguments_are_heard_of(client: WireClient, ear: Ear) -> None:
+async def test_the_observer_receives_calls_with_invalid_arguments(
+    client: WireClient, ear: Ear
+) -> None:
     await client.call("greet", {"name": 1})
 
     assert ear.context.failure is not None
     assert ear.context.failure.kind is FailureKind.ARGUMENTS
 
 
-async def test_what_is_unknown_is_heard_of_without_an_entry(client: WireClient, ear: Ear) -> None:
+async def test_the_observer_receives_unknown_names_without_an_entry(
+    client: WireClient, ear: Ear
+) -> None:
     await client.error("tools/call", {"name": "nothing"})
 
     [(ctx, answer, _)] = ear.heard
@@ -126,7 +130,9 @@ async def test_what_is_unknown_is_heard_of_without_an_entry(client: WireClient, 
     assert ctx.entry is None
 
 
-async def test_a_question_is_told_from_an_answer(server: MCPServer, ear: Ear) -> None:
+async def test_the_observer_knows_whether_the_call_asked_the_client(
+    server: MCPServer, ear: Ear
+) -> None:
     capabilities: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
     }
@@ -136,7 +142,7 @@ async def test_a_question_is_told_from_an_answer(server: MCPServer, ear: Ear) ->
 
 
 @pytest.mark.http_only("one call of a pipe cannot be hung up on; cancelling it is in test_sessions")
-async def test_a_call_that_is_cancelled_is_heard_of(client: WireClient, ear: Ear) -> None:
+async def test_the_observer_receives_a_cancelled_call(client: WireClient, ear: Ear) -> None:
     task = asyncio.create_task(client.send("tools/call", {"name": "wait"}))
     await ear.waiting.wait()
     task.cancel()
@@ -148,7 +154,7 @@ async def test_a_call_that_is_cancelled_is_heard_of(client: WireClient, ear: Ear
 
 @pytest.mark.http_only("what the transport makes of a fault of an observer is not the observer's")
 @pytest.mark.parametrize("principal", [ANONYMOUS, "ann"], ids=["anonymous", "known"])
-async def test_no_call_is_left_in_flight_by_an_observer_that_fails(
+async def test_a_failing_observer_leaves_no_call_in_flight(
     server: MCPServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
 ) -> None:
     def fail(*_: Any) -> None:

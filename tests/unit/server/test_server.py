@@ -1,4 +1,4 @@
-"""Messages that the caller reads and writes itself: `handle_raw`, and what a server can be asked."""
+"""Messages that the caller reads and writes itself: `handle_raw`, and the capabilities."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call(name: str, **meta: Any) -> bytes:
     return encode(message("tools/call", {**params, "_meta": meta}, revision=R4))
 
 
-async def test_a_handler_asks_the_client_through_the_function_of_the_caller(server: MCPServer):
+async def test_a_handler_asks_the_client_through_the_callers_function(server: MCPServer):
     connection = await connect(server, R4)
     asked: list[tuple[str, JSONObject | None]] = []
     told: list[str] = []
@@ -85,7 +85,7 @@ async def test_a_handler_asks_the_client_through_the_function_of_the_caller(serv
     assert decode(told[0])["method"] == "notifications/progress"
 
 
-async def test_what_the_function_refuses_is_the_clients_refusal(server: MCPServer):
+async def test_an_error_of_the_function_is_a_client_error(server: MCPServer):
     async def refuse(method: str, params: JSONObject | None) -> JSONObject:
         raise ProtocolError("Not now", code=-1)
 
@@ -97,7 +97,7 @@ async def test_what_the_function_refuses_is_the_clients_refusal(server: MCPServe
     assert told == "failed -1: The client refused to answer: Not now"
 
 
-async def test_a_function_that_does_not_answer_is_cancelled():
+async def test_a_function_that_does_not_return_is_cancelled():
     server = MCPServer("tests", ask_timeout_s=0.05)
     cancelled = asyncio.Event()
 
@@ -120,7 +120,7 @@ async def test_a_function_that_does_not_answer_is_cancelled():
     assert cancelled.is_set()
 
 
-async def test_nothing_is_asked_where_there_is_no_function(server: MCPServer):
+async def test_without_a_function_the_client_cannot_be_asked(server: MCPServer):
     connection = await connect(server, R4)
 
     answer = await server.handle_raw(call("where"), connection=connection)
@@ -129,9 +129,7 @@ async def test_nothing_is_asked_where_there_is_no_function(server: MCPServer):
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
-async def test_the_capabilities_are_those_that_a_client_is_told(
-    server: MCPServer, revision: Revision
-):
+async def test_capabilities_equal_those_sent_to_a_client(server: MCPServer, revision: Revision):
     client = WireClient(server, revision)
     if revision is R5:
         told = await client.result("server/discover")
@@ -143,7 +141,7 @@ async def test_the_capabilities_are_those_that_a_client_is_told(
     assert {"tools", "resources", "logging"} <= set(server.capabilities())
 
 
-def test_the_capabilities_follow_what_is_registered(server: MCPServer):
+def test_the_capabilities_follow_the_registered_entries(server: MCPServer):
     assert "prompts" not in server.capabilities()
 
     server.prompt(name="p", description="d")(lambda: "")

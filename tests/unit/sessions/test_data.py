@@ -90,7 +90,9 @@ async def test_data_is_awaited_by_asynchronous_handlers(kind: str, clock: Time):
     ("key", "value"),
     [("", 1), ("x" * 201, 1), ("a\0", 1), (1, 1), ("a", object()), ("a", "x" * 65_536)],
 )
-async def test_data_that_cannot_be_kept_is_refused(kind: str, clock: Time, key: Any, value: Any):
+async def test_data_that_is_not_serializable_is_rejected(
+    kind: str, clock: Time, key: Any, value: Any
+):
     here = site(kind, clock)
     _, session = await here.open()
     data = here.store.data(session, None)  # type: ignore[arg-type]
@@ -101,7 +103,7 @@ async def test_data_that_cannot_be_kept_is_refused(kind: str, clock: Time, key: 
     assert dict(await data.aitems()) == {}
 
 
-async def test_a_session_holds_so_many_keys(kind: str, clock: Time):
+async def test_the_number_of_session_keys_is_limited(kind: str, clock: Time):
     here = site(kind, clock)
     _, session = await here.open()
     data = here.store.data(session, None)  # type: ignore[arg-type]
@@ -114,7 +116,7 @@ async def test_a_session_holds_so_many_keys(kind: str, clock: Time):
     assert len(await data.akeys()) == 500
 
 
-async def test_data_goes_with_its_session(kind: str, clock: Time):
+async def test_data_is_deleted_with_its_session(kind: str, clock: Time):
     here = site(kind, clock)
     _, one = await here.open()
     _, other = await here.open()
@@ -126,7 +128,7 @@ async def test_data_goes_with_its_session(kind: str, clock: Time):
         assert await here.store.data(session, None).aget("a") is None  # type: ignore[arg-type]
 
 
-async def test_writers_at_the_same_time_lose_no_keys(clock: Time):
+async def test_concurrent_writers_lose_no_keys(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
     found = await there.store.find(token)
@@ -145,7 +147,7 @@ async def test_writers_at_the_same_time_lose_no_keys(clock: Time):
     assert len(await here.store.data(session, None).akeys()) == 60  # type: ignore[arg-type]
 
 
-async def test_of_those_who_take_a_key_one_gets_it(clock: Time):
+async def test_concurrent_pops_return_a_key_once(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     data = here.store.data(session, None)  # type: ignore[arg-type]
@@ -156,7 +158,7 @@ async def test_of_those_who_take_a_key_one_gets_it(clock: Time):
     assert sorted(map(str, taken)) == ["1"] + ["None"] * 7
 
 
-async def test_data_says_where_it_would_block_the_event_loop(clock: Time):
+async def test_data_raises_where_it_would_block_the_event_loop(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     data = here.store.data(session, None)  # type: ignore[arg-type]
@@ -167,7 +169,7 @@ async def test_data_says_where_it_would_block_the_event_loop(clock: Time):
 
 
 @pytest.mark.parametrize("engine", ["db", "cached_db", "file", "cache"])
-async def test_data_in_the_sites_own_sessions(clock: Time, engine: str, tmp_path: Any):
+async def test_data_can_be_stored_in_django_sessions(clock: Time, engine: str, tmp_path: Any):
     from django.contrib.sessions.models import Session as Own
 
     options: AbstractContextManager[Any] = override_settings(

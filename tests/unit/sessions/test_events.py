@@ -1,4 +1,4 @@
-"""What was sent on streams, recorded for whoever resumes them: in order, bounded, at any process."""
+"""The event log for resumption: in order, bounded, in any process."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def numbers(replay: Replay | None) -> list[int]:
     return [each.number for each in replay.events]
 
 
-# -- what every log does
+# -- every event log
 
 
-async def test_what_is_behind_a_place_is_replayed_in_order(log: EventLog, here: Site):
+async def test_events_after_an_id_are_replayed_in_order(log: EventLog, here: Site):
     _, session = await here.open()
     stream = new_id()
     log.open(stream, session)
@@ -79,7 +79,7 @@ async def test_what_is_behind_a_place_is_replayed_in_order(log: EventLog, here: 
     assert replay == Replay(events=[event(6, "{}", is_last=True)], is_running=False)
 
 
-async def test_only_its_session_is_told_of_a_stream(log: EventLog, here: Site):
+async def test_only_its_session_can_find_a_stream(log: EventLog, here: Site):
     _, session = await here.open()
     _, stranger = await here.open()
     stream = new_id()
@@ -93,7 +93,7 @@ async def test_only_its_session_is_told_of_a_stream(log: EventLog, here: Site):
     assert await log.read(new_id(), session, 0) is None
 
 
-async def test_a_call_without_an_answer_runs_no_more(log: EventLog, here: Site):
+async def test_a_closed_call_without_a_response_is_not_running(log: EventLog, here: Site):
     _, session = await here.open()
     stream = new_id()
     log.open(stream, session)
@@ -106,11 +106,11 @@ async def test_a_call_without_an_answer_runs_no_more(log: EventLog, here: Site):
     assert (numbers(replay), replay.is_running) == ([1], False)
 
 
-# -- what only a database does
+# -- the database event log
 
 
-async def test_another_process_sees_what_runs_until_it_ends(here: Site):
-    """The second log stands for it: it shares the database, and knows of no stream."""
+async def test_another_process_sees_running_calls_until_they_end(here: Site):
+    """The second log represents it: it shares the database, and has no streams of its own."""
     log, elsewhere = DatabaseEvents(), DatabaseEvents()
     _, session = await here.open()
     stream = new_id()
@@ -143,7 +143,7 @@ async def test_events_and_streams_are_rows(here: Site):
     assert kept.session_id.hex == session.key
 
 
-async def test_a_call_that_is_over_at_once_leaves_no_stream(here: Site):
+async def test_a_call_that_ends_immediately_records_no_stream(here: Site):
     log = DatabaseEvents()
     _, session = await here.open()
     log.append(new_id(), session, event(1))  # never opened
@@ -155,7 +155,7 @@ async def test_a_call_that_is_over_at_once_leaves_no_stream(here: Site):
     assert await run_in_pool(Worker.objects.count) == 0
 
 
-async def test_a_stream_whose_process_is_gone_runs_no_more(here: Site):
+async def test_a_stream_of_a_dead_process_is_not_running(here: Site):
     log, elsewhere = DatabaseEvents(), DatabaseEvents()
     _, session = await here.open()
     stream = new_id()
@@ -164,7 +164,7 @@ async def test_a_stream_whose_process_is_gone_runs_no_more(here: Site):
     await run_in_pool(flush_sessions)
     past = timezone.now() - timedelta(seconds=31)
 
-    # As a killed process leaves it: nobody renews the lease.
+    # As a killed process leaves it: the lease is not renewed.
     ghost = Worker(host="gone", pid=1, lease_until=past)
 
     def move() -> None:
@@ -203,11 +203,11 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
     assert replay.is_running
     [again] = await run_in_pool(lease)
     assert again.pk == worker_id()
-    # The process did not begin anew.
+    # The process did not restart.
     assert again.started_at == first[0].started_at
 
 
-async def test_a_stream_is_bounded_but_for_its_answer(
+async def test_a_stream_log_is_bounded_except_for_its_response(
     here: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr("django_mcp.sessions.messages.MAX_STREAM_EVENTS", 3)
@@ -224,7 +224,7 @@ async def test_a_stream_is_bounded_but_for_its_answer(
 
 
 @pytest.mark.parametrize("bound", ["MAX_SESSION_EVENTS", "MAX_SESSION_BYTES"])
-async def test_a_session_is_bounded_and_its_oldest_streams_go(
+async def test_the_log_of_a_session_is_bounded_and_drops_its_oldest_streams(
     here: Site, monkeypatch: pytest.MonkeyPatch, bound: str
 ):
     monkeypatch.setattr(f"django_mcp.sessions.writer.{bound}", 250)
@@ -263,7 +263,7 @@ async def test_events_are_deleted_when_too_old(here: Site):
     assert numbers(await log.read(stream, session, 0)) == [3]
 
 
-async def test_events_go_with_their_session(here: Site):
+async def test_events_are_deleted_with_their_session(here: Site):
     log = DatabaseEvents()
     _, session = await here.open()
     stream = new_id()
@@ -296,8 +296,8 @@ for number in range(1, 51):
 """
 
 
-async def test_what_a_process_recorded_outlives_it(here: Site):
-    """It ends right after: what was queued is written on its way out, and it signs off."""
+async def test_recorded_events_outlive_their_process(here: Site):
+    """It ends right after: queued events are written at shutdown, and its row is removed."""
     import json
 
     _, session = await here.open()

@@ -1,4 +1,4 @@
-"""What is kept of sessions is limited: for one caller, and for all together, in every store."""
+"""Limits of session data: per caller and in total, in every store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def open_session(here: Site, principal: Any) -> Session:
 
 
 def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
-    """Have every store keep no more than this."""
+    """Set the limits of every store."""
     limits = Limits(
         **{"own_count": 10**9, "own_bytes": 10**9, "count": 10**9, "bytes": 10**9, **changes}
     )
@@ -71,7 +71,7 @@ async def expect(box: AnswerBox, session: Session, ask_id: str) -> QuotaScope | 
     return None
 
 
-async def test_one_caller_has_a_bounded_number_of_questions(
+async def test_the_number_of_client_requests_is_limited_per_caller(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):
     set_limits(monkeypatch, own_count=2, count=3)
@@ -89,7 +89,7 @@ async def test_one_caller_has_a_bounded_number_of_questions(
     assert await expect(box, two, "3") is None
 
 
-async def test_one_caller_has_a_bounded_number_of_bytes_of_answers(monkeypatch: pytest.MonkeyPatch):
+async def test_the_bytes_of_answers_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_bytes=10 * KIB)
     here, box = site("database", Time()), DatabaseAnswers()
     session, bob = await open_session(here, ANN), await open_session(here, BOB)
@@ -102,19 +102,19 @@ async def test_one_caller_has_a_bounded_number_of_bytes_of_answers(monkeypatch: 
         await box.put(session, "2", large)
     assert await box.put(session, "2", {"result": {}})
     assert await box.put(bob, "4", large)
-    # Nobody waits for it, so that it is not kept.
+    # No request waits for it, so that it is not stored.
     assert not await box.put(session, "unknown", large)
     await box.forget(session, "1")
     assert await box.put(session, "3", large)
 
 
-async def test_questions_of_all_processes_are_counted(monkeypatch: pytest.MonkeyPatch):
+async def test_client_requests_of_all_processes_are_counted(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_count=2)
     here, box = site("database", Time()), DatabaseAnswers()
     session = await open_session(here, ANN)
     for number in range(2):
         await box.expect(session, f"elsewhere {number}", 60)
-    # As a process that has counted nothing yet.
+    # As a new process, which has counted nothing yet.
     messages._usage._counts.clear()
 
     assert await expect(box, session, "here") is QuotaScope.OWN
@@ -138,7 +138,7 @@ async def read_kept(log: EventLog, streams: dict[str, Session]) -> list[str]:
 
 
 @pytest.mark.parametrize("bound", ["EVENTS", "BYTES"])
-async def test_the_oldest_events_of_a_caller_make_room(
+async def test_the_oldest_events_of_a_caller_are_evicted(
     kind: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ):
     value = 3 if bound == "EVENTS" else 35
@@ -161,7 +161,7 @@ async def test_the_oldest_events_of_a_caller_make_room(
     assert kept == [0, 3, 4, 5]
 
 
-async def test_the_oldest_events_of_all_make_room_anonymous_ones_first(
+async def test_the_oldest_events_are_evicted_anonymous_ones_first(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(writer, "MAX_EVENTS", 4)
@@ -185,7 +185,7 @@ async def test_the_oldest_events_of_all_make_room_anonymous_ones_first(
 # -- `ctx.session`
 
 
-async def test_a_session_holds_a_bounded_number_of_bytes(here: Site):
+async def test_the_bytes_of_session_data_are_limited(here: Site):
     session = await open_session(here, ANN)
     held = here.store.data(session, None)  # type: ignore[arg-type]
     large = "x" * 60 * KIB
@@ -194,13 +194,13 @@ async def test_a_session_holds_a_bounded_number_of_bytes(here: Site):
 
     with pytest.raises(ValueError, match="A session holds at most 1048576 bytes of data"):
         await held.aset("more", large)
-    # What is replaced does not count twice.
+    # A replaced value does not count twice.
     await held.aset("key 1", large)
     await held.apop("key 2")
     await held.aset("more", large)
 
 
-async def test_a_django_session_holds_a_bounded_number_of_bytes():
+async def test_the_bytes_in_a_django_session_are_limited():
     with override_settings(
         DJANGO_MCP={"SESSION_DATA": "session_engine"},
         SESSION_ENGINE="django.contrib.sessions.backends.cache",
@@ -215,7 +215,7 @@ async def test_a_django_session_holds_a_bounded_number_of_bytes():
             await held.aset("more", "x" * 60 * KIB)
 
 
-async def test_the_data_of_all_sessions_of_a_caller_is_bounded(
+async def test_the_data_of_all_sessions_of_a_caller_is_limited(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):
     set_limits(monkeypatch, own_bytes=100 * KIB, bytes=150 * KIB)
@@ -237,7 +237,7 @@ async def test_the_data_of_all_sessions_of_a_caller_is_bounded(
         await others.aset("d", "x" * 30 * KIB)
 
 
-async def test_data_that_goes_makes_room_in_memory(monkeypatch: pytest.MonkeyPatch):
+async def test_deleted_data_frees_its_quota_in_memory(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_bytes=100 * KIB)
     here = site("memory", Time())
     one, two = await open_session(here, ANN), await open_session(here, ANN)
@@ -247,13 +247,13 @@ async def test_data_that_goes_makes_room_in_memory(monkeypatch: pytest.MonkeyPat
     await first.aclear()
     await second.aset("b", "x" * 60 * KIB)
     await here.store.end([two.key], Closing.CLIENT)
-    # To a session that is over nothing is counted any more.
+    # Nothing is counted for an ended session.
     await second.aclear()
 
     await first.aset("a", "x" * 60 * KIB)
 
 
-async def test_sessions_in_memory_make_room_by_their_bytes(monkeypatch: pytest.MonkeyPatch):
+async def test_sessions_in_memory_are_evicted_by_size(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_bytes=14 * KIB, bytes=20 * KIB)
     here = site("memory", Time())
     info = {"name": "x" * 4 * KIB}
@@ -268,12 +268,12 @@ async def test_sessions_in_memory_make_room_by_their_bytes(monkeypatch: pytest.M
 
 
 async def subscribe(here: Site, session: Session, number: int, size: int = 100) -> int | None:
-    """Return the code of the error, if it is refused."""
+    """Return the code of the error, if it is rejected."""
     refusal = await here.store.subscribe(session, f"stock://{number}".ljust(size, "x"))
     return None if refusal is None else refusal.code
 
 
-async def test_the_subscriptions_of_all_sessions_of_a_caller_are_bounded(
+async def test_the_subscriptions_of_a_caller_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ):
     set_limits(monkeypatch, own_bytes=300, count=4)

@@ -1,4 +1,4 @@
-"""Where sessions are kept: in this process and in databases, which have to act alike."""
+"""Session stores, in memory and in databases, which have to behave the same."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def routed(databases: str) -> Iterator[None]:
         yield
 
 
-# -- what every store does
+# -- every store
 
 
-async def test_an_id_leads_to_its_session(kind: str, clock: Time):
+async def test_a_session_is_found_by_its_id(kind: str, clock: Time):
     here = site(kind, clock)
     token, session = await here.open(
         client_info={"name": "a\0b"}, client_capabilities={"roots": {}}
@@ -53,7 +53,7 @@ async def test_an_id_leads_to_its_session(kind: str, clock: Time):
 @pytest.mark.parametrize(
     "token", ["", "x", "x" * 43, "x" * 5000, "\0" * 43, "ä" * 43, "a b" * 14 + "c"]
 )
-async def test_an_invented_id_leads_nowhere(kind: str, clock: Time, token: str):
+async def test_a_made_up_session_id_finds_nothing(kind: str, clock: Time, token: str):
     here = site(kind, clock)
     await here.open()
 
@@ -62,7 +62,7 @@ async def test_an_invented_id_leads_nowhere(kind: str, clock: Time, token: str):
     assert await here.store.get(uuid4().hex) is None
 
 
-async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
+async def test_an_ended_session_is_not_found(kind: str, clock: Time):
     here = site(kind, clock)
     token, session = await here.open()
 
@@ -75,7 +75,7 @@ async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
     assert await here.store.get(session.key) is None
 
 
-async def test_each_end_of_a_session_is_told_of_once(kind: str, clock: Time):
+async def test_each_session_end_is_signalled_once(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100, max_sessions_per_principal=1)
     ended, evicted, expired = [(await here.open(Principal(name))) for name in "abc"]
     await here.store.end([ended[1].key], Closing.CLIENT)
@@ -95,8 +95,8 @@ async def test_each_end_of_a_session_is_told_of_once(kind: str, clock: Time):
     assert len(here.closed) == 4
 
 
-async def test_a_session_that_nobody_comes_for_is_told_of_when_it_expires(kind: str, clock: Time):
-    """By upkeep, within two minutes."""
+async def test_an_abandoned_session_is_signalled_when_it_expires(kind: str, clock: Time):
+    """By periodic cleanup, within two minutes."""
     here = site(kind, clock, session_idle_s=100)
     _, expired = await here.open(Principal("a"))
     clock.now_s += 90
@@ -134,10 +134,10 @@ class Running:
     message = Request(id=1, method="tools/call", params={})
 
     def cancel(self) -> None:
-        """A call that takes no notice."""
+        """A call that ignores its cancellation."""
 
 
-async def test_a_session_ends_when_it_was_idle(kind: str, clock: Time):
+async def test_an_idle_session_ends(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100)
     token, _ = await here.open()
     clock.now_s += 90
@@ -151,7 +151,7 @@ async def test_a_session_ends_when_it_was_idle(kind: str, clock: Time):
     assert await here.store.find(token) is None
 
 
-async def test_a_session_ends_at_its_age_however_busy(kind: str, clock: Time):
+async def test_a_busy_session_ends_at_its_maximum_age(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100, session_max_age_s=250)
     token, session = await here.open()
     for _ in range(3):
@@ -164,7 +164,7 @@ async def test_a_session_ends_at_its_age_however_busy(kind: str, clock: Time):
     assert await here.store.find(token) is None
 
 
-async def test_the_one_idle_for_longest_makes_room(kind: str, clock: Time):
+async def test_the_longest_idle_session_is_evicted(kind: str, clock: Time):
     here = site(kind, clock, max_sessions=3, anonymous_share=1)
     opened = []
     for _ in range(3):
@@ -179,7 +179,7 @@ async def test_the_one_idle_for_longest_makes_room(kind: str, clock: Time):
     assert found == [True, False, True, True]
 
 
-async def test_a_principal_crowds_out_nobody_else(kind: str, clock: Time):
+async def test_a_principal_does_not_evict_others(kind: str, clock: Time):
     here = site(kind, clock, max_sessions_per_principal=2)
     other, _ = await here.open(Principal("user:2"))
     nobodys = [(await here.open(address=f"192.0.2.{at}"))[0] for at in range(3)]
@@ -194,12 +194,12 @@ async def test_a_principal_crowds_out_nobody_else(kind: str, clock: Time):
         assert await here.store.find(token) is not None
 
 
-async def test_an_anonymous_address_crowds_out_nobody_else(kind: str, clock: Time):
+async def test_an_anonymous_address_does_not_evict_others(kind: str, clock: Time):
     here = site(kind, clock, max_sessions_per_principal=2)
     other, _ = await here.open(address="192.0.2.7")
     known, _ = await here.open(Principal("user:1"), address="192.0.2.1")
     own = []
-    # A caller with IPv6 has a whole network of addresses.
+    # An IPv6 client has a whole network of addresses.
     for address in ("2001:db8::1", "2001:db8::2", "2001:db8::3"):
         clock.now_s += 100
         own.append((await here.open(address=address))[0])
@@ -255,7 +255,7 @@ async def test_authenticated_users_replace_anonymous_sessions_first(kind: str, c
         assert await here.store.find(token) is None
 
 
-async def test_an_anonymous_session_is_refused_when_only_users_are_left(kind: str, clock: Time):
+async def test_an_anonymous_session_is_rejected_if_only_users_remain(kind: str, clock: Time):
     here = site(kind, clock, max_sessions=3)
     for at in range(3):
         await here.open(Principal(f"user:{at}"))
@@ -266,7 +266,7 @@ async def test_an_anonymous_session_is_refused_when_only_users_are_left(kind: st
     assert (refusal.status, "MAX_SESSIONS" in refusal.message) == (503, True)
 
 
-async def test_subscriptions_come_and_go(kind: str, clock: Time):
+async def test_subscriptions_are_added_and_removed(kind: str, clock: Time):
     here = site(kind, clock)
     _, session = await here.open()
 

@@ -1,4 +1,4 @@
-"""Sessions in databases: found by every process, remembered for two seconds, bounded."""
+"""Sessions in databases: found by every process, cached for two seconds, bounded."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def routed(databases: str) -> Iterator[None]:
         yield
 
 
-# -- what only a database does
+# -- database stores only
 
 
-async def test_another_process_finds_all_of_it(clock: Time):
+async def test_another_process_loads_the_whole_session(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open(
         Principal("user:1"), client_info={"name": "c", "x": "\0"}, client_capabilities={"roots": {}}
@@ -85,7 +85,7 @@ async def test_no_secret_is_stored(clock: Time):
     assert token not in str(row)
 
 
-async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
+async def test_a_session_ended_elsewhere_is_noticed_within_two_seconds(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
     await there.store.end([session.key], Closing.SITE)
@@ -98,7 +98,7 @@ async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
     assert session.is_ended
 
 
-async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself(clock: Time):
+async def test_calls_of_a_session_ended_elsewhere_are_cancelled(clock: Time):
     here, there = site("database", clock), site("database", clock)
     _, session = await here.open()
     _, other = await here.open()
@@ -122,7 +122,7 @@ class Running:
         self.cancelled += 1
 
 
-async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
+async def test_a_subscription_made_elsewhere_arrives_without_a_message(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
     here.hub.calls.add(Running(), session)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
     assert session.subscriptions == {"stock://1"}
 
 
-async def test_of_many_that_delete_a_session_at_once_one_tells(clock: Time):
+async def test_one_of_many_concurrent_deletes_sends_the_signal(clock: Time):
     here = site("database", clock)
     keys = [(await here.open())[1].key for _ in range(10)]
     told: list[str] = []
@@ -155,7 +155,7 @@ async def test_of_many_that_delete_a_session_at_once_one_tells(clock: Time):
     assert sorted(counts) == [0, 0, 0, 10]
 
 
-async def test_a_session_is_told_to_be_over_when_that_is_committed_and_not_before(clock: Time):
+async def test_the_end_of_a_session_is_signalled_on_commit(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     told: list[Closing] = []
@@ -173,7 +173,7 @@ async def test_a_session_is_told_to_be_over_when_that_is_committed_and_not_befor
     assert told == [Closing.EVICTED]
 
 
-async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):
+async def test_a_session_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):
     if databases == "sqlite":
         pytest.skip("SQLite has one writer at a time, and nothing that is locked by itself")
     here = site("database", clock, max_sessions_per_principal=1)
@@ -197,10 +197,10 @@ async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: st
     assert await here.store.find(token) is session
 
 
-async def test_a_session_whose_row_goes_with_something_else_is_told_of(
+async def test_a_session_deleted_by_cascade_is_signalled(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
-    """After the commit, and not when that does not come."""
+    """After the commit, and not on a rollback."""
     told: list[tuple[str, Closing]] = []
     monkeypatch.setattr(
         "django_mcp.sessions.closing.notify_closed",
@@ -222,7 +222,7 @@ async def test_a_session_whose_row_goes_with_something_else_is_told_of(
     assert told == [(session.key, Closing.DELETED)]
 
 
-async def test_another_servers_session_is_unknown(clock: Time):
+async def test_a_session_of_another_server_is_unknown(clock: Time):
     here = site("database", clock)
     token, session = await here.open()
     other: Any = SimpleNamespace(name="staff", hub=here.hub, options=here.options)
@@ -232,7 +232,7 @@ async def test_another_servers_session_is_unknown(clock: Time):
     assert await staff.get(session.key) is None
 
 
-async def test_there_is_one_object_while_anybody_holds_it(
+async def test_a_session_is_one_object_while_referenced(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 2)
@@ -245,7 +245,9 @@ async def test_there_is_one_object_while_anybody_holds_it(
     assert await here.store.find(token) is session
 
 
-async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest.MonkeyPatch):
+async def test_a_process_caches_a_bounded_number_of_sessions(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 20)
     here = site("database", clock, max_sessions=50, anonymous_share=1)
 
@@ -256,7 +258,7 @@ async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest
     assert await run_in_pool(Row.objects.count) == 50
 
 
-async def test_a_process_caches_sessions_within_a_number_of_bytes(
+async def test_a_process_caches_a_bounded_number_of_bytes(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED_BYTES", 50_000)
@@ -272,7 +274,7 @@ async def test_a_process_caches_sessions_within_a_number_of_bytes(
     assert 1 <= len(here.hub.sessions) <= 5
 
 
-async def test_what_has_expired_is_removed(clock: Time):
+async def test_expired_rows_are_removed(clock: Time):
     here = site("database", clock, session_idle_s=100)
     await here.open()
     clock.now_s += 50
@@ -285,10 +287,10 @@ async def test_what_has_expired_is_removed(clock: Time):
     assert await here.store.find(token) is None
 
 
-async def test_more_than_one_batch_of_what_has_expired_is_removed(
+async def test_more_than_one_batch_of_expired_rows_is_removed(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
-    """So that the rows that clients cause cannot come faster than they are deleted."""
+    """So that clients cannot create rows faster than they are deleted."""
     for module in ("execution.tables", "sessions.closing"):
         monkeypatch.setattr(f"django_mcp.{module}.AT_ONCE", 2)
     here = site("database", clock, session_idle_s=1000)
@@ -311,7 +313,7 @@ async def test_more_than_one_batch_of_what_has_expired_is_removed(
     assert await run_in_pool(Row.objects.count) == 0
 
 
-async def test_use_is_written_every_five_seconds(clock: Time):
+async def test_last_use_is_written_every_five_seconds(clock: Time):
     here = site("database", clock)
     token, _ = await here.open()
 
@@ -329,7 +331,7 @@ async def test_use_is_written_every_five_seconds(clock: Time):
     assert await seen_s() == opened_s + 5
 
 
-async def test_so_many_resources_are_subscribed_to(
+async def test_the_number_of_subscriptions_is_limited(
     kind: str, clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     assert MAX_URIS == 1000
@@ -344,7 +346,7 @@ async def test_so_many_resources_are_subscribed_to(
     assert session.subscriptions == {"a:1", "a:2"}
 
 
-async def test_a_session_is_subscribed_to_a_bounded_number_of_bytes(kind: str, clock: Time):
+async def test_the_bytes_of_subscriptions_of_a_session_are_limited(kind: str, clock: Time):
     here = site(kind, clock)
     _, session = await here.open()
     uris = [f"a:{number}:{'x' * 4000}" for number in range(70)]
@@ -354,7 +356,7 @@ async def test_a_session_is_subscribed_to_a_bounded_number_of_bytes(kind: str, c
     assert refused == uris[-5:]
 
 
-async def test_a_uri_that_no_database_takes_is_refused(clock: Time):
+async def test_a_uri_that_databases_cannot_store_is_rejected(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
 
@@ -364,7 +366,7 @@ async def test_a_uri_that_no_database_takes_is_refused(clock: Time):
 # -- answers
 
 
-async def test_the_first_answer_from_any_process_is_the_one(clock: Time):
+async def test_the_first_answer_from_any_process_wins(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     _, stranger = await here.open()
@@ -387,7 +389,7 @@ async def test_the_first_answer_from_any_process_is_the_one(clock: Time):
     assert await asks.take(session, "ask-1") is None
 
 
-async def test_an_answer_that_comes_too_late_is_ignored(clock: Time):
+async def test_a_late_answer_is_ignored(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     asks = DatabaseAnswers()

@@ -1,4 +1,4 @@
-"""Sessions of a site on their whole way: two workers and one database, which may be down."""
+"""Sessions end to end: two workers and one database, which may be down."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.support.wire import R4, R5, WireClient, headers_for
 
 
 class ToBroken:
-    """Leads to a database that cannot be opened."""
+    """Routes to a database that cannot be opened."""
 
     asked = 0
 
     def db_for_read(self, model: type[Model], **_hints: Any) -> str:
-        # A thread of the process's own looks now and then at what the admin has disabled.
+        # A background thread periodically reads the disabled entries.
         type(self).asked += model is not DisabledEntry
         return "broken"
 
@@ -44,7 +44,7 @@ def routed(databases: str) -> Iterator[None]:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the database down inside of `override_settings(DATABASE_ROUTERS=[ToBroken()])`."""
+    """Simulate an outage inside `override_settings(DATABASE_ROUTERS=[ToBroken()])`."""
     wrong = {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / "no" / "such.sqlite3"}
     connections.settings["broken"] = connections.configure_settings(
         {"default": {}, "broken": wrong}
@@ -90,13 +90,13 @@ async def words(client: WireClient, name: str, **arguments: Any) -> Any:
 
 
 def elsewhere(client: WireClient, server: MCPServer) -> WireClient:
-    """Return the same client as it is at another worker."""
+    """Return the same client at another worker."""
     found = WireClient(server, client.revision, principal=client.principal)
     found.session_id = client.session_id
     return found
 
 
-async def test_what_is_remembered_at_one_worker_is_known_at_the_other():
+async def test_session_data_of_one_worker_is_visible_to_the_other():
     here = WireClient(make_server(), R4)
     there = elsewhere(here, make_server())
     await here.open()
@@ -107,7 +107,7 @@ async def test_what_is_remembered_at_one_worker_is_known_at_the_other():
     assert await words(here, "recall") == ["a", "b"]
 
 
-async def test_that_a_client_is_ready_may_be_said_at_either_worker():
+async def test_initialized_may_be_sent_to_either_worker():
     here = WireClient(make_server(require_initialized=True), R4)
     await here.open(is_ready=False)
     there = elsewhere(here, make_server(require_initialized=True))
@@ -118,7 +118,7 @@ async def test_that_a_client_is_ready_may_be_said_at_either_worker():
     assert await words(here, "remember", word="a") == ["a"]
 
 
-async def test_what_a_failed_handler_wrote_is_forgotten():
+async def test_session_writes_of_a_failed_handler_are_discarded():
     client = WireClient(make_server(), R4)
 
     result = await words(client, "remember", word="a", fails=True)
@@ -127,14 +127,14 @@ async def test_what_a_failed_handler_wrote_is_forgotten():
     assert await words(client, "recall") == []
 
 
-async def test_blocking_the_event_loop_is_a_fault(caplog: pytest.LogCaptureFixture):
+async def test_blocking_session_access_on_the_event_loop_raises(caplog: pytest.LogCaptureFixture):
     result = await words(WireClient(make_server(), R4), "wrong")
 
     assert result["isError"] is True
     assert "ctx.session.aget" in caplog.text
 
 
-async def test_without_a_session_nothing_is_asked_of_the_database():
+async def test_without_a_session_the_database_is_not_queried():
     client = WireClient(make_server(), R5)
     # The first request of a process reads which entries are disabled.
     await client.result("tools/list")
@@ -145,7 +145,7 @@ async def test_without_a_session_nothing_is_asked_of_the_database():
     assert ToBroken.asked == 0
 
 
-async def test_a_session_that_is_deleted_is_over_and_leaves_nothing():
+async def test_a_deleted_session_ends_and_leaves_nothing():
     server = make_server()
     client = WireClient(server, R4)
     await words(client, "remember", word="a")
@@ -161,10 +161,10 @@ async def test_a_session_that_is_deleted_is_over_and_leaves_nothing():
     assert counts == [0, 0]
 
 
-async def test_while_the_database_is_down_clients_are_told_to_come_again(
+async def test_clients_get_503_while_the_database_is_down(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
-    """And one request finds out whether it is back, so that the others wait for nothing."""
+    """And only one request checks for recovery, so that the others do not wait."""
     monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 3600)
     server, other = make_server(), make_server()
     client = WireClient(server, R4)
@@ -201,9 +201,7 @@ INIT = {
 }
 
 
-async def test_503_says_when_to_come_again_on_every_verb(
-    broken: None, monkeypatch: pytest.MonkeyPatch
-):
+async def test_503_has_retry_after_for_every_method(broken: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 0)
     server = make_server()
     headers = {**headers_for({"method": ""}, R4), "mcp-session-id": "x" * 43}

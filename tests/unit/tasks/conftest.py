@@ -1,4 +1,4 @@
-"""A server that only the URLconf knows."""
+"""A server that is defined only in the URLconf."""
 
 from tests.support.commands import server_in_urlconf
 

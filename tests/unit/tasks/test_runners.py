@@ -1,4 +1,4 @@
-"""Tasks that a queue runs: what it is given, and that anybody may have been faster."""
+"""Tasks that a queue runs: its arguments, and duplicate deliveries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
     runner = QUEUES[request.param]
     tasks = {"default": {"BACKEND": f"{FRAMEWORK}.backends.immediate.ImmediateBackend"}}
     with override_settings(DJANGO_MCP={"TASK_RUNNER": runner}, TASKS=tasks):
-        # Workers find servers by name, and those of other tests may still be there.
+        # Workers find servers by name, and those of other tests may still exist.
         server = MCPServer(request.node.name, public=True)
 
         @server.tool(task="allowed")
@@ -75,7 +75,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
     app.close()
 
 
-def test_the_framework_is_that_of_the_django_in_use():
+def test_the_task_framework_matches_the_django_version():
     from django_mcp.contrib.django_tasks import run_queued_task
 
     assert type(run_queued_task).__module__.startswith(f"{FRAMEWORK}.")
@@ -89,7 +89,7 @@ async def test_a_queue_runs_a_task(server: MCPServer):
     assert task["result"]["structuredContent"] == 5
 
 
-async def test_what_it_asks_goes_through_the_queue_again(server: MCPServer):
+async def test_answers_resume_the_task_through_the_queue(server: MCPServer):
     client = Modern(server)
     task_id = await client.create("confirm")
     task = await client.until(task_id, "input_required")
@@ -100,7 +100,7 @@ async def test_what_it_asks_goes_through_the_queue_again(server: MCPServer):
     assert task["result"]["content"][0]["text"] == "decline"
 
 
-async def test_the_other_kind_of_client_waits_for_its_result(server: MCPServer):
+async def test_a_core_tasks_client_waits_for_the_result(server: MCPServer):
     client = Legacy(server)
     task_id = await client.create("add", a=2, b=3)
 
@@ -108,7 +108,7 @@ async def test_the_other_kind_of_client_waits_for_its_result(server: MCPServer):
     assert result["content"][0]["text"] == "5"
 
 
-async def test_a_task_runs_once_however_often_the_queue_says_so(server: MCPServer):
+async def test_a_task_runs_once_despite_duplicate_deliveries(server: MCPServer):
     client = Modern(server)
     task_id = await client.create("add", a=2, b=3)
     ended = await client.until(task_id, "completed")
@@ -120,7 +120,7 @@ async def test_a_task_runs_once_however_often_the_queue_says_so(server: MCPServe
         await asyncio.to_thread(run_task, "other", task_id)
 
 
-async def test_a_principal_comes_along(server: MCPServer, django_user_model: Any):
+async def test_a_task_runs_with_its_principal(server: MCPServer, django_user_model: Any):
     from django_mcp.auth.principal import AuthInfo, Principal
 
     @server.tool(task="allowed")
@@ -141,6 +141,6 @@ async def test_a_principal_comes_along(server: MCPServer, django_user_model: Any
     assert task["error"]["code"] == -32602
 
 
-def test_a_worker_of_a_queue_finds_a_server_that_is_made_in_the_urlconf(server_in_urlconf: str):
+def test_a_queue_worker_finds_a_server_defined_in_the_urlconf(server_in_urlconf: str):
     # There is no such task any more, which is no error.
     run_task(server_in_urlconf, "forged")

@@ -1,4 +1,4 @@
-"""Tasks in databases: how many are kept, and what is said while the database is away."""
+"""Tasks in databases: limits, and errors during a database outage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_lapsed_task_does_not_count_as_running():
     assert await store.find_lapsed("other", 10) == []
 
 
-async def test_anonymous_callers_are_counted_by_address_and_leave_room_for_others():
+async def test_anonymous_tasks_are_counted_by_address_and_capped():
     store, limits = DatabaseTasks(), CountLimits(total=4, anonymous=2, each=1)
 
     assert await store.insert(make_task("address 192.0.2.1"), limits)
@@ -72,7 +72,7 @@ async def test_anonymous_callers_are_counted_by_address_and_leave_room_for_other
     assert await store.insert(make_task("principal a"), limits)
 
 
-async def test_finished_tasks_of_a_caller_make_room(monkeypatch: pytest.MonkeyPatch):
+async def test_finished_tasks_of_a_caller_are_evicted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_EACH", 2)
     store = DatabaseTasks()
     finished = [make_task(status="completed", run=None, lease_s=None) for _ in range(3)]
@@ -84,7 +84,7 @@ async def test_finished_tasks_of_a_caller_make_room(monkeypatch: pytest.MonkeyPa
     assert set(left) == {other.id, finished[1].id, finished[2].id}
 
 
-async def test_the_tasks_of_a_caller_have_a_bounded_number_of_bytes(
+async def test_the_bytes_of_a_callers_tasks_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES_EACH", 250_000)
@@ -96,7 +96,7 @@ async def test_the_tasks_of_a_caller_have_a_bounded_number_of_bytes(
     assert await store.insert(make_task("principal b", call=large), ANY)
 
 
-async def test_all_finished_tasks_together_have_a_bounded_number_of_bytes(
+async def test_the_bytes_of_all_finished_tasks_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES", 250_000)
@@ -113,7 +113,7 @@ async def test_all_finished_tasks_together_have_a_bounded_number_of_bytes(
 
 
 class ToBroken(ToFirst):
-    """Leads to a database that is not there."""
+    """Routes to a database that does not exist."""
 
     def db_for_read(self, *_args: Any, **_hints: Any) -> str:
         return "broken"
@@ -132,7 +132,7 @@ def broken(tmp_path: Path) -> Iterator[None]:
     del connections.settings["broken"]
 
 
-async def test_a_task_that_cannot_be_stored_is_answered_503(broken: None):
+async def test_a_task_that_cannot_be_stored_gets_503(broken: None):
     server = MCPServer("shop", public=True)
 
     @server.tool(task="allowed")

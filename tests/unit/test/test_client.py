@@ -68,7 +68,7 @@ def staff() -> Any:
     return get_user_model()(pk=1, username="ann", is_staff=True)
 
 
-def test_every_revision_is_spoken(client: MCPClient):
+def test_the_client_supports_every_revision(client: MCPClient):
     assert client.call("add", a=1, b=2).text == "3"
     assert client.call("add", a="x").is_error
     assert client.read("kit://3/page").text == "page 3"
@@ -80,7 +80,7 @@ def test_every_revision_is_spoken(client: MCPClient):
     assert client.response.status == 200
 
 
-def test_lists_hold_every_page_in_the_form_of_the_revision(client: MCPClient):
+def test_lists_contain_every_page_in_the_revisions_format(client: MCPClient):
     tools = {tool["name"]: tool for tool in client.list_tools()}
 
     assert {"add", "who", "where", "thread", "count", "work", "wish"} <= tools.keys()
@@ -93,14 +93,14 @@ def test_lists_hold_every_page_in_the_form_of_the_revision(client: MCPClient):
     assert [found["name"] for found in client.list_prompts()] == ["letter"]
 
 
-def test_the_client_speaks_the_newest_revision_unless_told_otherwise(newest: MCPClient):
+def test_the_client_uses_the_newest_revision_by_default(newest: MCPClient):
     assert newest.revision == NEWEST
     assert newest.call("count").raw["resultType"] == "complete"
     with pytest.raises(ValueError, match="choose from"):
         MCPClient(SERVER, revision="1999-01-01")
 
 
-def test_a_revision_that_is_off_is_told():
+def test_a_disabled_revision_raises():
     server = MCPServer("one revision", public=True, revisions=["2025-11-25"])
 
     with pytest.raises(MCPError, match="does not speak 2025-03-26, but 2025-11-25"):
@@ -109,7 +109,7 @@ def test_a_revision_that_is_off_is_told():
         MCPClient(server).list_tools()
 
 
-def test_what_there_is_not_is_a_lookup_error(client: MCPClient):
+def test_an_unknown_name_raises_lookup_error(client: MCPClient):
     with pytest.raises(UnknownTool) as raised:
         client.call("nothing")
     with pytest.raises(UnknownPrompt):
@@ -122,7 +122,7 @@ def test_what_there_is_not_is_a_lookup_error(client: MCPClient):
     assert raised.value.code == -32602
 
 
-def test_any_method_may_be_sent(newest: MCPClient):
+def test_any_method_can_be_sent(newest: MCPClient):
     assert "tools" in newest.send("server/discover")["capabilities"]
     with pytest.raises(MCPError) as raised:
         newest.send("no/such")
@@ -138,7 +138,7 @@ def test_a_user_is_logged_in_and_out(client: MCPClient, staff: Any):
     assert MCPClient(SERVER, user=staff).call("who").text == "ann -"
 
 
-def test_who_is_not_active_is_not_logged_in(client: MCPClient, staff: Any):
+def test_an_inactive_user_cannot_be_logged_in(client: MCPClient, staff: Any):
     client.force_login(staff)
     staff.is_active = False
     client.force_login(staff)
@@ -148,13 +148,13 @@ def test_who_is_not_active_is_not_logged_in(client: MCPClient, staff: Any):
         MCPClient(make_server(public=False), user=staff).call("who")
 
 
-def test_who_is_no_user_cannot_be_logged_in(client: MCPClient):
+def test_only_a_user_can_be_logged_in(client: MCPClient):
     with pytest.raises(TypeError, match="user must be a user of the site"):
         client.force_login("ann")
 
 
 class ByWord(Authenticator):
-    """Lets in who knows the word."""
+    """Accepts a fixed credential."""
 
     def __init__(self, user: Any) -> None:
         self.user = user
@@ -176,7 +176,7 @@ def test_without_a_login_the_servers_own_authentication_decides(staff: Any):
     assert MCPClient(server, user=staff).call("who").text == "ann -"
 
 
-def test_a_server_that_is_closed_is_closed_to_the_client(staff: Any):
+def test_a_closed_server_rejects_the_test_client(staff: Any):
     server = make_server(public=False)
 
     with pytest.raises(MCPError, match="closed") as raised:
@@ -185,7 +185,7 @@ def test_a_server_that_is_closed_is_closed_to_the_client(staff: Any):
     assert MCPClient(server, user=staff).call("who").text == "ann -"
 
 
-def test_the_guard_judges_hosts_and_origins_as_in_production():
+def test_the_guard_checks_hosts_and_origins_as_in_production():
     with pytest.raises(MCPError, match="may not call this server") as raised:
         MCPClient(SERVER, headers={"Origin": "https://evil.example"}).list_tools()
     assert raised.value.status == 403
@@ -205,7 +205,7 @@ class Shout:
         return Reply(reply.status, reply.body, (*reply.headers, (b"x-shout", b"HEY")))
 
 
-def test_our_middleware_runs(newest: MCPClient):
+def test_mcp_middleware_runs(newest: MCPClient):
     with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.Shout"]}):
         newest.call("count")
 
@@ -227,7 +227,7 @@ def test_a_path_is_resolved_by_the_urlconf():
         MCPClient(path="/page")
 
 
-def test_arguments_that_travel_as_headers_are_mirrored():
+def test_header_arguments_are_mirrored():
     server = MCPServer("headers", public=True)
 
     @server.tool
@@ -238,7 +238,7 @@ def test_arguments_that_travel_as_headers_are_mirrored():
     assert MCPClient(server).call("route", region="Zürich").text == "Zürich"
 
 
-def test_arguments_may_be_given_in_a_mapping(newest: MCPClient):
+def test_arguments_can_be_passed_as_a_mapping(newest: MCPClient):
     assert newest.call("add", {"a": 1, "b": 2}).text == "3"
     assert newest.call("add", {"a": 1}, b=2).text == "3"
 
@@ -250,7 +250,7 @@ def test_structured_content_of_an_error_raises_its_text(newest: MCPClient):
         _ = result.structured
 
 
-def test_progress_and_logs_of_the_last_request_are_kept(newest: MCPClient):
+def test_progress_and_log_messages_of_the_last_request_are_stored(newest: MCPClient):
     newest.call("work")
 
     assert [(each.progress, each.total, each.message) for each in newest.progress] == [
@@ -273,7 +273,7 @@ def test_progress_of_the_oldest_revision_has_no_message():
     assert client.progress[0].message is None
 
 
-def test_questions_are_answered_in_order_by_key_or_by_a_function(newest: MCPClient):
+def test_questions_can_be_answered_in_order_by_key_or_by_function(newest: MCPClient):
     newest.answer(Wish("red", 2), True)
     assert newest.call("wish").text == "red 2 accept"
     assert [question.message for question in newest.questions] == ["Which?", "Sure?"]
@@ -288,7 +288,7 @@ def test_questions_are_answered_in_order_by_key_or_by_a_function(newest: MCPClie
 
 
 @pytest.mark.parametrize("revision", REVISION_NAMES[2:])
-def test_a_question_without_an_answer_is_told(revision: str):
+def test_an_unanswered_question_raises(revision: str):
     client = MCPClient(SERVER, revision=revision)
 
     with pytest.raises(Unanswered, match=r"Which\?"):
@@ -308,7 +308,7 @@ def test_a_question_without_an_answer_is_told(revision: str):
 
 
 @pytest.mark.parametrize("revision", REVISION_NAMES[2:])
-def test_a_session_asks_as_a_retry_does(revision: str):
+def test_session_and_retry_questions_work_alike(revision: str):
     client = MCPClient(SERVER, revision=revision)
     client.answer({"colour": ["red"]}, Wish("red", 2), False)
 
@@ -318,11 +318,11 @@ def test_a_session_asks_as_a_retry_does(revision: str):
 
 
 @pytest.mark.parametrize("revision", REVISION_NAMES[:2])
-def test_what_a_revision_cannot_ask_is_told(revision: str):
+def test_a_question_unsupported_by_the_revision_raises(revision: str):
     assert "Use a newer client" in MCPClient(SERVER, revision=revision).call("wish").text
 
 
-def test_what_the_client_declares_can_be_less(staff: Any):
+def test_client_capabilities_can_be_reduced(staff: Any):
     client = MCPClient(SERVER, capabilities={})
 
     with pytest.raises(MCPError) as raised:
@@ -331,7 +331,7 @@ def test_what_the_client_declares_can_be_less(staff: Any):
     assert raised.value.code == -32021
 
 
-def test_an_asking_tool_is_run_again_when_that_is_wanted():
+def test_a_tool_that_asks_can_be_rerun_on_request():
     client = MCPClient(SERVER, reruns=True)
     client.answer({"colour": "red"}, True)
     RUNS.clear()
@@ -340,7 +340,7 @@ def test_an_asking_tool_is_run_again_when_that_is_wanted():
     assert len(RUNS) == 5
 
 
-def test_a_rerun_finds_what_does_not_stand_repetition():
+def test_a_rerun_detects_non_idempotent_code():
     client = MCPClient(SERVER, reruns=True)
 
     with pytest.raises(AssertionError, match="come out the same"):
@@ -349,7 +349,7 @@ def test_a_rerun_finds_what_does_not_stand_repetition():
         client.call("hasty")
 
 
-def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
+def test_assert_hidden_requires_an_unlisted_entry(client: MCPClient, staff: Any):
     client.assert_hidden("staff_report", "kit://staff-list", "kit-staff://1")
     client.assert_visible("add", "letter", "kit://{n}/page")
 
@@ -368,7 +368,7 @@ def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
     client.assert_visible("staff_report", "kit://staff-list")
 
 
-def test_what_is_only_unlisted_is_not_hidden():
+def test_assert_hidden_fails_for_an_unlisted_but_callable_entry():
     server = MCPServer("leaky", public=True)
 
     class Leaky(OpenAccess):
@@ -377,7 +377,7 @@ def test_what_is_only_unlisted_is_not_hidden():
         def find_visible(
             self, exchange: Exchange, requirements: Requirements
         ) -> VisibleEntries | None:
-            # The lists are asked first.
+            # The lists are read first.
             hidden, self.lists = self.lists, False
             return VisibleEntries(requirements, tools=frozenset()) if hidden else ALL_VISIBLE
 
@@ -392,7 +392,7 @@ def test_what_is_only_unlisted_is_not_hidden():
         MCPClient(server).assert_hidden("leak")
 
 
-def test_answers_conform_to_the_published_types(client: MCPClient):
+def test_responses_conform_to_the_official_types(client: MCPClient):
     client.answer({"colour": "red"}, True)
     client.call("add", a=1)
     if client.revision == NEWEST:
@@ -402,7 +402,7 @@ def test_answers_conform_to_the_published_types(client: MCPClient):
 
 
 class Break:
-    """Middleware that spoils answers."""
+    """Middleware that makes responses invalid."""
 
     def __init__(self, get_reply: Any) -> None:
         self.get_reply = get_reply
@@ -412,7 +412,7 @@ class Break:
         return Reply(reply.status, reply.body.replace(b'"inputSchema"', b'"schema"'))
 
 
-def test_what_does_not_conform_is_told():
+def test_a_nonconforming_response_raises():
     with (
         override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.Break"]}),
         pytest.raises(AssertionError, match="answer to tools/list is not what"),
@@ -420,9 +420,7 @@ def test_what_does_not_conform_is_told():
         MCPClient(make_server()).assert_conforms()
 
 
-def test_without_the_published_types_the_remedy_is_told(
-    newest: MCPClient, monkeypatch: pytest.MonkeyPatch
-):
+def test_missing_official_types_are_explained(newest: MCPClient, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mcp_types.methods", None)
 
     with pytest.raises(ImproperlyConfigured, match="pip install 'mcp-types"):
@@ -455,7 +453,7 @@ def public_methods(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-def test_the_two_clients_differ_in_listening_only():
+def test_the_sync_and_async_clients_differ_only_in_listening():
     only_asynchronous = {"listen", "subscribe"}
     assert public_methods(MCPClient) | only_asynchronous == public_methods(AsyncMCPClient)
 
@@ -496,16 +494,16 @@ class InATransaction(MCPTestCase):
 
         assert set(Product.objects.values_list("sku", flat=True)) == {"a", "one"}
 
-    def test_what_a_failed_handler_wrote_is_rolled_back(self) -> None:
+    def test_writes_of_a_failed_handler_are_rolled_back(self) -> None:
         assert self.mcp.call("count", add_one=True, fails=True).is_error
 
         assert Product.objects.count() == 1
 
-    async def test_an_asynchronous_test_is_sent_to_the_other_client(self) -> None:
+    async def test_the_sync_client_in_an_async_test_names_the_async_one(self) -> None:
         with pytest.raises(RuntimeError, match=r"self\.async_mcp"):
             self.mcp.call("count")
 
-    async def test_the_same_holds_in_an_asynchronous_test(self) -> None:
+    async def test_writes_are_visible_both_ways_in_an_async_test(self) -> None:
         await self.async_mcp.call("count", add_one=True)
 
         assert await Product.objects.acount() == 2
@@ -515,7 +513,7 @@ class WithoutATransaction(MCPTransactionTestCase):
     mcp_server = SERVER
     mcp_revision = OLDEST
 
-    def test_a_handler_writes_for_good(self) -> None:
+    def test_a_handler_commits_its_writes(self) -> None:
         assert self.mcp.revision == OLDEST
         self.mcp.call("count", add_one=True)
 

@@ -1,4 +1,4 @@
-"""Streams of changes, as a test hears them."""
+"""Listen streams of the test clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def client(request: pytest.FixtureRequest) -> AsyncMCPClient:
     return AsyncMCPClient(make_server(), revision=request.param)
 
 
-async def test_changes_are_heard_while_other_calls_go_on(client: AsyncMCPClient):
+async def test_notifications_arrive_during_other_calls(client: AsyncMCPClient):
     async with client.listen("kit://1/page") as changes:
         changed(client.server, list="tools")
         assert (await changes.next())["method"] == "notifications/tools/list_changed"
@@ -48,7 +48,7 @@ async def test_changes_are_heard_while_other_calls_go_on(client: AsyncMCPClient)
     assert changed(client.server, list="tools") == 0
 
 
-async def test_only_the_resources_are_heard_of_when_subscribed_to(client: AsyncMCPClient):
+async def test_subscribing_to_resources_only_receives_their_updates(client: AsyncMCPClient):
     async with client.subscribe("kit://1/page") as changes:
         changed(client.server, list="tools")
         changed(client.server, uri="kit://1/page")
@@ -61,7 +61,7 @@ async def test_only_the_resources_are_heard_of_when_subscribed_to(client: AsyncM
             await changes.next(timeout_s=0.01)
 
 
-async def test_a_stream_that_cannot_be_opened_says_why():
+async def test_a_stream_that_cannot_open_raises_with_the_reason():
     server = make_server(max_streams=1)
 
     async with AsyncMCPClient(server).listen():
@@ -88,7 +88,7 @@ def sync_client(request: pytest.FixtureRequest) -> MCPClient:
     return MCPClient(make_server(), revision=request.param)
 
 
-def test_a_synchronous_client_hears_while_other_calls_go_on(sync_client: MCPClient):
+def test_a_sync_client_gets_notifications_during_other_calls(sync_client: MCPClient):
     server = sync_client.server
     with sync_client.listen("kit://1/page") as changes:
         assert server.notify_list_changed("tools") == 1
@@ -108,7 +108,7 @@ def test_a_synchronous_client_hears_while_other_calls_go_on(sync_client: MCPClie
     assert "mcp-test-loop" not in [each.name for each in threading.enumerate()]
 
 
-def test_a_synchronous_client_subscribes_to_resources_alone(sync_client: MCPClient):
+def test_a_sync_client_can_subscribe_to_resources_only(sync_client: MCPClient):
     with sync_client.subscribe("kit://1/page") as changes:
         sync_client.server.notify_list_changed("tools")
         assert sync_client.server.notify_resource_updated("kit://1/page") == 1
@@ -128,7 +128,7 @@ def test_several_synchronous_clients_listen_at_once():
             assert third.next()
 
 
-def test_what_cannot_be_listened_to_leaves_nothing_behind():
+def test_a_failed_listen_leaves_nothing_behind():
     server = make_server(max_streams=1)
     with MCPClient(server).listen():
         with pytest.raises(MCPError, match="No further stream"), MCPClient(server).listen():
@@ -161,7 +161,7 @@ def test_only_one_thread_listens_at_a_time():
 
 @pytest.mark.parametrize("store", ["memory", "model"])
 class TestInATransaction:
-    """Nothing of these tests is committed: who sees it is on the test's own connection."""
+    """These tests commit nothing: only the test's own connection sees the changes."""
 
     @pytest.fixture(autouse=True)
     def sessions(self, store: str, db: None) -> Iterator[None]:
@@ -169,7 +169,7 @@ class TestInATransaction:
             yield
 
     @pytest.mark.parametrize("revision", NAMES)
-    def test_what_is_told_at_a_commit_is_heard(self, revision: str) -> None:
+    def test_notifications_sent_on_commit_arrive(self, revision: str) -> None:
         client = MCPClient(make_server(), revision=revision)
 
         @client.server.tool
@@ -187,7 +187,7 @@ class TestInATransaction:
             assert changes.next()["params"]["uri"] == "kit://1/page"
 
     @pytest.mark.parametrize("revision", NAMES)
-    def test_a_change_that_is_not_committed_is_explained(self, revision: str) -> None:
+    def test_an_uncommitted_change_is_explained(self, revision: str) -> None:
         client = MCPClient(make_server(), revision=revision)
         with client.subscribe("kit://1/page") as changes:
             client.server.notify_resource_updated("kit://1/page")
@@ -195,7 +195,7 @@ class TestInATransaction:
                 changes.next(timeout_s=0.01)
 
     @pytest.mark.parametrize("revision", NAMES)
-    def test_who_may_not_see_a_resource_hears_nothing_of_it(self, revision: str) -> None:
+    def test_updates_require_access_to_the_resource(self, revision: str) -> None:
         server = make_server()
         server.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
         users = get_user_model().objects
@@ -211,7 +211,7 @@ class TestInATransaction:
             assert {seen.next()["params"]["uri"] for _ in uris} == set(uris)
             assert unseen.next()["params"]["uri"] == "kit://1/page"
 
-    def test_what_else_the_test_calls_meanwhile_runs_as_ever(self) -> None:
+    def test_other_calls_run_as_usual_while_listening(self) -> None:
         server = make_server()
         with MCPClient(server).listen() as changes:
             make_product("zero", "default")
@@ -226,7 +226,7 @@ class TestInATransaction:
 class TestOfAnAsynchronousTest(MCPTestCase):
     mcp_server = SERVER
 
-    async def test_who_listens_is_looked_up_in_the_transaction(self) -> None:
+    async def test_the_listening_user_is_loaded_in_the_test_transaction(self) -> None:
         SERVER.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
         clerk = await get_user_model().objects.acreate_user("clerk")
         await clerk.user_permissions.aadd(await Permission.objects.aget(codename="view_order"))

@@ -74,7 +74,7 @@ def client(request: pytest.FixtureRequest, server: MCPServer) -> MCPClient:
 pytestmark = pytest.mark.django_db
 
 
-def test_a_task_is_run_to_its_end_on_the_connection_of_the_test(client: MCPClient):
+def test_a_task_runs_to_completion_on_the_test_connection(client: MCPClient):
     Product.objects.create(sku="lamp", name="X", category="office", price=1)
 
     result = client.call_as_task("stock", sku="mug")
@@ -95,7 +95,7 @@ def test_the_questions_of_a_task_are_answered(client: MCPClient):
     assert [question.message for question in client.questions] == ["Which?"]
 
 
-def test_a_question_of_a_task_without_an_answer_is_told(client: MCPClient):
+def test_an_unanswered_task_question_raises(client: MCPClient):
     with pytest.raises(Unanswered):
         client.call_as_task("wish")
 
@@ -107,7 +107,7 @@ def test_a_failure_of_the_tool_is_a_result(client: MCPClient):
     assert result.text == "Sold out."
 
 
-def test_the_error_of_a_task_that_crashed_is_that_of_a_direct_call_or_is_raised(client: MCPClient):
+def test_a_crashed_task_fails_like_a_direct_call_or_raises(client: MCPClient):
     if client.revision == "2025-11-25":
         assert "reference" in client.call_as_task("crash").text
     else:
@@ -117,7 +117,7 @@ def test_the_error_of_a_task_that_crashed_is_that_of_a_direct_call_or_is_raised(
     assert client.task["status"] == "failed"
 
 
-def test_a_tool_that_decides_by_time_may_answer_directly(server: MCPServer):
+def test_call_as_task_accepts_a_direct_response(server: MCPServer):
     newest = MCPClient(server)
     newest.task = {"taskId": "old"}
 
@@ -125,19 +125,19 @@ def test_a_tool_that_decides_by_time_may_answer_directly(server: MCPServer):
     assert newest.task is None
 
 
-def test_what_cannot_be_a_task_is_refused(client: MCPClient):
+def test_a_tool_without_task_support_is_rejected(client: MCPClient):
     with pytest.raises(MCPError, match="Tool plain cannot run as a task"):
         client.call_as_task("plain")
     with pytest.raises(UnknownTool):
         client.call_as_task("missing")
 
 
-def test_a_revision_without_tasks_is_told(server: MCPServer):
+def test_a_revision_without_tasks_raises(server: MCPServer):
     with pytest.raises(MCPError, match=r"2025-06-18 has no tasks.*2025-11-25"):
         MCPClient(server, revision="2025-06-18").call_as_task("stock", sku="mug")
 
 
-def test_a_task_that_does_not_end_is_cancelled_and_told(client: MCPClient):
+def test_a_task_that_does_not_end_is_cancelled_and_raises(client: MCPClient):
     client.task_limit_s = 0.5
 
     with pytest.raises(TimeoutError, match=r"hang .*working.* 0\.5 s"):
@@ -147,14 +147,14 @@ def test_a_task_that_does_not_end_is_cancelled_and_told(client: MCPClient):
     assert client.task["status"] == "cancelled"
 
 
-def test_a_task_that_no_loop_would_run_is_refused_with_the_remedy(server: MCPServer):
+def test_a_task_without_a_running_loop_is_rejected_with_a_hint(server: MCPServer):
     client = MCPClient(server, revision="2025-11-25")
     call = {"name": "stock", "arguments": {"sku": "mug"}, "task": {}}
 
     with pytest.raises(MCPError, match=r"call_as_task\(\)"):
         client.send("tools/call", call)
 
-    # While a client listens, its loop goes on.
+    # While a client listens, its loop keeps running.
     with client.listen():
         created = client.send("tools/call", call)
         result = client.send("tasks/result", {"taskId": created["task"]["taskId"]})
@@ -165,17 +165,17 @@ class TaskCase(MCPTestCase):
     def setUp(self) -> None:
         self.server = make_server()
 
-    async def test_the_asynchronous_client_has_the_same(self) -> None:
+    async def test_the_async_client_can_call_tasks(self) -> None:
         for revision in REVISIONS:
             client = AsyncMCPClient(self.server, revision=revision)
             result: Any = await client.call_as_task("stock", sku=revision)
             assert result.structured == {"count": 1}
 
-    def test_what_a_task_writes_is_in_the_transaction_of_the_test(self) -> None:
+    def test_a_task_writes_in_the_test_transaction(self) -> None:
         assert not Product.objects.exists()
         for revision in REVISIONS:
             MCPClient(self.server, revision=revision).call_as_task("stock", sku=revision)
         assert Product.objects.count() == 2
 
-    def test_nothing_is_left_of_it(self) -> None:
+    def test_task_writes_are_rolled_back_after_the_test(self) -> None:
         assert not Product.objects.exists()

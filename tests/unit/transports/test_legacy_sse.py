@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def test_it_is_there_only_where_a_site_wants_it() -> None:
+def test_legacy_sse_urls_are_opt_in() -> None:
     from django_mcp.conf import SETTINGS
     from django_mcp.servers import MCPServer
 

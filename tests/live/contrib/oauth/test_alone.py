@@ -1,4 +1,4 @@
-"""`mcp_serve` with OAuth: its clients need nothing else of the site to get in."""
+"""`mcp_serve` with OAuth: its clients need no other part of the site to authorize."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterat
     assert "Traceback" not in log.read_text()
 
 
-async def test_a_client_gets_in_with_nothing_but_its_address(alone: Running):
+async def test_a_client_authorizes_knowing_only_the_url(alone: Running):
     client = SDKClient(alone.url, Browser())
 
     result = await client.call("find_orders")
@@ -53,7 +53,7 @@ async def test_a_client_gets_in_with_nothing_but_its_address(alone: Running):
     assert len(client.visits) == 1
 
 
-def test_the_documents_are_about_this_endpoint(alone: Running):
+def test_the_documents_describe_this_endpoint(alone: Running):
     origin = alone.url.removesuffix("/mcp")
     challenge = httpx.post(alone.url, json={}).headers["www-authenticate"]
     found = {
@@ -83,7 +83,7 @@ def test_the_documents_are_about_this_endpoint(alone: Running):
         "/.well-known/openid-configuration",
     ],
 )
-def test_nothing_else_of_the_site_is_there(alone: Running, path: str):
+def test_nothing_else_of_the_site_is_served(alone: Running, path: str):
     url = httpx.URL(alone.url).copy_with(raw_path=path.encode())
 
     assert httpx.get(url).status_code == 404

@@ -1,4 +1,4 @@
-"""The official suite's scenarios for authorization servers, with a person's part played by the browser."""
+"""The official suite's scenarios for authorization servers, with a browser in place of a user."""
 
 from __future__ import annotations
 

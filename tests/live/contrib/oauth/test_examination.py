@@ -1,4 +1,4 @@
-"""The doctor finds nothing wrong with a sound site, and names what would stop a client of another."""
+"""The doctor reports nothing on a correct site, and names what would stop a client on another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.oauth.browser import SITE, Browser
 from tests.support.sites import ROOT, Running, environment
 
 
-def test_a_sound_site_is_sound_from_the_first_refusal_to_the_revocation(shop: Running):
+def test_a_correct_site_passes_every_step_of_the_doctor(shop: Running):
     findings = examination.run(shop.url, Browser().arrive)
 
     assert [finding for finding in findings if not finding.ok] == []
@@ -21,10 +21,10 @@ def test_a_sound_site_is_sound_from_the_first_refusal_to_the_revocation(shop: Ru
     assert len(findings) == 9
 
 
-def test_the_command_plays_the_whole_flow_with_a_user_of_the_site(
+def test_the_command_runs_the_whole_flow_with_a_site_user(
     shop: Running, request: pytest.FixtureRequest
 ):
-    """The token that it brings opens the door for everything else that is tried."""
+    """The token that it obtains is used for all further requests."""
     # The command needs the site's own database, to sign the user in.
     folder = shop.log.parent
     done = subprocess.run(
@@ -57,14 +57,14 @@ def test_the_command_plays_the_whole_flow_with_a_user_of_the_site(
     assert found[-1] == "A revoked token is refused."
 
 
-def test_without_a_person_it_stops_at_the_consent_page(shop: Running):
+def test_without_a_user_it_stops_at_the_consent_page(shop: Running):
     findings = examination.run(shop.url)
 
     assert all(finding.ok for finding in findings)
     assert findings[-1].text == "The authorization page asks people to sign in."
 
 
-def test_an_address_that_is_not_the_sites_own_is_told(shop: Running):
+def test_a_foreign_url_is_reported(shop: Running):
     findings = examination.run(shop.url.replace("127.0.0.1", "localhost") + "/nothing")
 
     assert not findings[-1].ok

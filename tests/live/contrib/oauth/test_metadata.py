@@ -1,4 +1,4 @@
-"""The documents by which clients find their way, where a setting is read when Django starts."""
+"""The discovery documents that depend on a setting read when Django starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.test import Client
 from tests.support.sites import ROOT, environment
 
 
-def test_openid_discovery_is_there_while_it_is_on_and_not_otherwise():
+def test_openid_discovery_is_served_only_if_enabled():
     assert Client().get("/.well-known/openid-configuration").status_code == 404
     code = (
         "import django, json; django.setup()\n"

@@ -28,7 +28,7 @@ def scopes_asked_for(client: SDKClient) -> list[set[str]]:
     return [set(parse_qs(urlsplit(url).query)["scope"][0].split()) for url in client.visits]
 
 
-async def test_by_registration_from_nothing_to_a_call(shop: Running):
+async def test_dynamic_registration_leads_to_a_tool_call(shop: Running):
     client = SDKClient(shop.url, Browser())
 
     result = await client.call("find_orders")
@@ -39,7 +39,7 @@ async def test_by_registration_from_nothing_to_a_call(shop: Running):
     assert len(client.visits) == 1
 
 
-async def test_by_metadata_document_from_nothing_to_a_call(shop: Running, certificate: Path):
+async def test_a_metadata_document_leads_to_a_tool_call(shop: Running, certificate: Path):
     published: dict[str, object] = {}
     with serving(certificate, publish(published)) as port:
         client_id = f"https://{HOST}:{port}/client.json"
@@ -54,7 +54,7 @@ async def test_by_metadata_document_from_nothing_to_a_call(shop: Running, certif
     assert f"{HOST}:{port}" in client.browser.pages[0]
 
 
-async def test_a_scope_is_stepped_up_to_when_a_tool_needs_it(shop: Running):
+async def test_scope_step_up_works_when_a_tool_needs_it(shop: Running):
     client = SDKClient(shop.url, Browser())
 
     async with client.session() as session:
@@ -67,7 +67,7 @@ async def test_a_scope_is_stepped_up_to_when_a_tool_needs_it(shop: Running):
     assert set((client.storage.tokens.scope or "").split()) == {"shop", "orders:write"}
 
 
-async def test_an_expired_token_is_refreshed_without_asking_anybody(shop: Running):
+async def test_an_expired_token_is_refreshed_without_consent(shop: Running):
     client = SDKClient(shop.url, Browser())
     async with client.session() as session:
         await session.call_tool("find_orders", {})
@@ -84,7 +84,7 @@ async def test_an_expired_token_is_refreshed_without_asking_anybody(shop: Runnin
     until_refused(shop, before.access_token)
 
 
-async def test_after_revocation_neither_token_is_taken(shop: Running):
+async def test_after_revocation_neither_token_is_accepted(shop: Running):
     client = SDKClient(shop.url, Browser())
     await client.call("find_orders")
     tokens, registered = client.storage.tokens, client.storage.client
@@ -128,7 +128,7 @@ def post(shop: Running, page: str, **form: Any) -> httpx.Response:
 
 
 def until_refused(shop: Running, token: str) -> None:
-    """Ask until the verdict on a token, which is remembered for two seconds, is forgotten."""
+    """Retry until the verdict on a token, which is cached for two seconds, has expired."""
     deadline = time.monotonic() + 10
     while call_with(shop, token).status_code != 401:
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Concurrent requests with one code or one refresh token: one wins, and the others end nothing."""
+"""Concurrent requests with one code or refresh token: one wins, and the others revoke nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_races(backends: Backends) -> dict[str, Any]:
     return found
 
 
-def test_the_losers_of_a_race_get_invalid_grant_and_the_winners_tokens_live(backends: Backends):
+def test_the_losers_of_a_race_get_invalid_grant_without_revocation(backends: Backends):
     found = run_races(backends)
 
     assert found["codes"].count(WON) == found["refreshes"].count(WON) == 1
@@ -59,5 +59,5 @@ def test_the_losers_of_a_race_get_invalid_grant_and_the_winners_tokens_live(back
     assert found["winner"] == 200
     assert found["loser_again"] == 400
     assert found["winner_again"] == 200
-    # Much later, the same token is a stolen one and ends the session.
+    # Much later, a reuse counts as theft and revokes the session.
     assert found["thief"] == found["winner_after_the_thief"] == 400

@@ -13,7 +13,7 @@ import pytest
 from tests.support.commands import ROOT, Shell
 
 
-def test_a_page_of_the_shop_has_its_documented_address(shell: Shell):
+def test_a_page_of_the_shop_has_its_documented_url(shell: Shell):
     done = shell(
         "mcp_call", "redeem_voucher", '{"number": "2026-0001"}', "--user", "sam", stdin="n"
     )
@@ -22,7 +22,7 @@ def test_a_page_of_the_shop_has_its_documented_address(shell: Shell):
     assert done.stdout == "No voucher was redeemed.\n"
 
 
-def test_progress_is_a_bar_on_a_terminal_only(shell: Shell):
+def test_progress_is_a_bar_only_on_a_terminal(shell: Shell):
     assert "\r" not in shell("mcp_call", "export_orders").stderr
 
     leader, follower = pty.openpty()
@@ -85,7 +85,9 @@ def test_it_can_be_interrupted(tool: str):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_input_at_the_shell(shell: Shell, arguments: list[str], status: int, told: str):
+def test_bad_input_at_the_shell_exits_with_an_error(
+    shell: Shell, arguments: list[str], status: int, told: str
+):
     done = shell(*arguments)
 
     assert done.returncode == status, done.stderr
@@ -94,7 +96,7 @@ def test_bad_input_at_the_shell(shell: Shell, arguments: list[str], status: int,
     assert done.stdout == ""
 
 
-def test_a_question_at_the_shell(shell: Shell):
+def test_a_question_is_answered_at_the_shell(shell: Shell):
     done = shell("mcp_call", "gift_wrap", '{"number": "2026-0003"}', stdin=":decline\n")
 
     assert (done.returncode, done.stdout) == (0, "Nothing was wrapped.\n")

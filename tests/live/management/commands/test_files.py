@@ -26,7 +26,7 @@ def run_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("client", ["claude-desktop", "vscode"])
-def test_a_configured_program_runs_from_any_folder(shell: Shell, client: str, tmp_path: Path):
+def test_a_configured_command_runs_from_any_directory(shell: Shell, client: str, tmp_path: Path):
     done = shell("mcp_config", "--client", client)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip()
@@ -81,7 +81,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_started_app_has_a_tool_and_a_test_that_passes(project: Path):
+def test_startmcp_creates_a_tool_and_a_passing_test(project: Path):
     started = run_project(project, "manage.py", "startmcp", "books")
     assert started.returncode == 0, started.stderr
 
@@ -93,7 +93,7 @@ def test_a_started_app_has_a_tool_and_a_test_that_passes(project: Path):
     assert "Ran 1 test" in tested.stderr
 
 
-def test_nothing_is_overwritten(project: Path):
+def test_startmcp_overwrites_nothing(project: Path):
     (project / "books" / "test_mcp.py").write_text("mine")
 
     done = run_project(project, "manage.py", "startmcp", "books")
@@ -105,7 +105,7 @@ def test_nothing_is_overwritten(project: Path):
     assert not (project / "books" / "mcp.py").exists()
 
 
-def test_nothing_is_written_into_a_library(project: Path):
+def test_startmcp_does_not_write_into_installed_packages(project: Path):
     library = project / "site-packages"
     library.mkdir()
     (project / "books").rename(library / "books")
@@ -125,7 +125,7 @@ def test_nothing_is_written_into_a_library(project: Path):
     assert not {"mcp.py", "test_mcp.py"} & {file.name for file in (library / "books").iterdir()}
 
 
-def test_the_test_goes_where_the_apps_tests_are(project: Path):
+def test_the_test_is_written_where_the_apps_tests_are(project: Path):
     (project / "books" / "tests.py").unlink()
     (project / "books" / "tests").mkdir()
     (project / "books" / "tests" / "__init__.py").touch()

@@ -1,4 +1,4 @@
-"""`mcp_doctor` against a site that is well, and against what is not."""
+"""`mcp_doctor` against a healthy site, and against broken ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/staff/mcp"])
-def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
+def test_a_healthy_site(site: Running, shell: Shell, path: str) -> None:
     done = shell("mcp_doctor", "--url", site.url.removesuffix("/mcp") + path, "--json")
     findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
 
@@ -43,7 +43,7 @@ def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
         assert "over ASGI" in findings["Nothing can be pushed: answers cannot stream here"]["fix"]
 
 
-def test_a_site_whose_sessions_cannot_be_kept(shell: Shell, tmp_path: Path) -> None:
+def test_a_site_whose_sessions_cannot_be_stored(shell: Shell, tmp_path: Path) -> None:
     empty = {"SHOP_DATABASE": str(tmp_path / "empty.sqlite3")}
     with running("example_project", "wsgi", log=tmp_path / "log", extra=empty) as site:
         done = shell("mcp_doctor", "--url", site.url, "--json")
@@ -54,7 +54,7 @@ def test_a_site_whose_sessions_cannot_be_kept(shell: Shell, tmp_path: Path) -> N
     assert not findings[text]["ok"]
 
 
-def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> None:
+def test_a_server_without_a_handshake_is_healthy(shell: Shell, tmp_path: Path) -> None:
     extra = {"DJANGO_SETTINGS_MODULE": "tests.support.site.no_handshake_settings"}
     with running("example_project", "wsgi", log=tmp_path / "log", extra=extra) as site:
         done = shell("mcp_doctor", "--url", site.url)
@@ -62,7 +62,7 @@ def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> N
     assert "ok    Clients that use a handshake get an error that names the stateless" in done.stdout
 
 
-def test_a_token_that_is_refused(shell: Shell) -> None:
+def test_a_rejected_token(shell: Shell) -> None:
     with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
         done = shell("mcp_doctor", "--url", front.url, "--token", "wrong")
 
@@ -70,7 +70,7 @@ def test_a_token_that_is_refused(shell: Shell) -> None:
     assert "without credentials" not in done.stdout
 
 
-def test_a_site_that_is_not_there(shell: Shell) -> None:
+def test_an_unreachable_site(shell: Shell) -> None:
     done = shell("mcp_doctor", "--url", f"http://127.0.0.1:{free_port()}/mcp")
 
     assert done.returncode == 1
@@ -87,7 +87,7 @@ def test_a_site_that_is_not_there(shell: Shell) -> None:
         (400, {"Content-Type": "application/json"}, b'{"error": {"message": "no"}}', "400: no"),
     ],
 )
-def test_what_stands_in_front(
+def test_a_proxy_in_front(
     shell: Shell, status: int, headers: dict[str, str], body: bytes, told: str
 ) -> None:
     with answering(status, headers, body) as front:
@@ -97,7 +97,7 @@ def test_what_stands_in_front(
     assert told in done.stdout
 
 
-def test_a_server_that_cannot_be_told_from_its_url(shell: Shell) -> None:
+def test_a_server_that_cannot_be_identified_by_its_url(shell: Shell) -> None:
     with answering(302, {"Location": "/login/"}, b"") as front:
         done = shell("mcp_doctor", "--url", f"{front.url}/elsewhere")
 

@@ -1,4 +1,4 @@
-"""`manage.py mcp_serve`: one server alone, on a port of its own."""
+"""`manage.py mcp_serve`: a standalone server on its own port."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def names_in(body: bytes) -> set[str]:
 
 
 @pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])
-def test_one_server_is_served_alone(tmp_path: Path, hides: str):
+def test_a_single_server_is_served_standalone(tmp_path: Path, hides: str):
     with serving("shop-staff", tmp_path, hides=hides) as (port, log):
         status, body = ask(port, "POST", "/mcp")
         health = ask(port, "GET", "/mcp/health")
@@ -117,7 +117,7 @@ def test_one_server_listens_on_several_addresses(tmp_path: Path, hides: str):
     assert f"MCP server 'shop-staff' at {urls}" in log.read_text()
 
 
-def test_http_sse_is_served_alone_where_it_is_on(tmp_path: Path):
+def test_http_sse_is_served_standalone_if_enabled(tmp_path: Path):
     (tmp_path / "legacy_settings.py").write_text(
         "from tests.settings import *\nDJANGO_MCP = {**DJANGO_MCP, 'LEGACY_SSE': True}\n"
     )

@@ -8,7 +8,7 @@ import sys
 from tests.architecture.sources import ROOT
 
 
-def test_without_a_trace_nothing_is_loaded_and_without_the_library_nothing_fails():
+def test_opentelemetry_is_optional_and_loaded_only_for_traces():
     code = """
 import asyncio, sys
 from tests.support.server.plain import MCPServer

@@ -12,13 +12,13 @@ SITE = "tests.support.site.http"
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """The site behind each of the servers it is promised for."""
+    """The site behind each supported server."""
     yield from _quiet_site(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def uvicorn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The site behind the server that leaves reading the body to us."""
+    """The site behind the server that streams the body to the application."""
     yield from _quiet_site("uvicorn", tmp_path_factory)
 
 
@@ -30,6 +30,6 @@ def _quiet_site(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def errors_in(log: Path) -> list[str]:
-    """Return what a server wrote that would get its operator out of bed."""
+    """Return the errors and tracebacks that a server logged."""
     alarms = ("ERROR", "CRITICAL", "Traceback", "Exception", "killed", "never awaited")
     return [line for line in log.read_text().splitlines() if any(map(line.count, alarms))]

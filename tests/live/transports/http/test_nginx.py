@@ -122,7 +122,7 @@ def nginx(program: str, folder: Path, ports: tuple[int, int]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    """Where nginx is; without one these tests are skipped, but failed on CI."""
+    """The path of nginx; without one these tests are skipped, but fail on CI."""
     found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     require(found, "there is no nginx (Debian: apt-get install nginx)")
     assert found is not None
@@ -140,7 +140,7 @@ def behind(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         yield stack.enter_context(nginx(program, folder, workers.ports)), workers
 
 
-def test_clients_cannot_choose_the_address_that_their_limits_count_by(program: str, tmp_path: Path):
+def test_clients_cannot_spoof_the_address_used_for_limits(program: str, tmp_path: Path):
     class Echo(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = ", ".join(self.headers.get_all("x-forwarded-for", [])).encode()
@@ -167,7 +167,7 @@ def tool_call(name: str, **meta: Any) -> dict[str, Any]:
     return message("tools/call", {"name": name, "arguments": {}, "_meta": meta}, revision=R5)
 
 
-def test_no_call_fails_while_the_workers_are_restarted_one_after_the_other(
+def test_no_call_fails_during_a_rolling_restart(
     behind: tuple[str, Workers],
 ):
     url, workers = behind
@@ -185,7 +185,7 @@ def test_no_call_fails_while_the_workers_are_restarted_one_after_the_other(
     assert statuses == [200] * (CALLS * 4)
 
 
-def test_events_come_through(behind: tuple[str, Workers]):
+def test_events_pass_through_the_proxy(behind: tuple[str, Workers]):
     url, _ = behind
     request = tool_call("test_tool_with_progress", progressToken=1)
 

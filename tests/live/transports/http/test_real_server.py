@@ -1,4 +1,4 @@
-"""A driver and the core together, over real sockets: what neither can promise alone."""
+"""A driver and the core together, over real sockets."""
 
 import json
 from typing import Any
@@ -46,7 +46,7 @@ async def test_a_call_is_answered_at_each_revision(
 @PATHS
 @pytest.mark.parametrize("revision", [R2, R5], ids=lambda each: each.name)
 @pytest.mark.parametrize("tool", ["count", "count_in_thread"])
-async def test_progress_is_streamed_ahead_of_the_answer(
+async def test_progress_is_streamed_before_the_response(
     site: Running, path: str, revision: Revision, tool: str
 ):
     answer = await ask(site, call(path, tool, {"to": 5}, revision, progressToken="t"))
@@ -61,7 +61,7 @@ async def test_progress_is_streamed_ahead_of_the_answer(
 
 @PATHS
 @pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
-async def test_a_client_that_leaves_cancels_its_call_where_the_revision_says_so(
+async def test_a_disconnect_cancels_the_call_if_the_revision_says_so(
     site: Running, path: str, revision: Revision
 ):
     name = f"{path} {revision.name}"
@@ -78,12 +78,12 @@ async def test_a_client_that_leaves_cancels_its_call_where_the_revision_says_so(
 
 
 @PATHS
-async def test_a_shielded_call_is_cancelled_at_the_end_of_its_shield(site: Running, path: str):
+async def test_a_shielded_call_is_cancelled_after_its_shield(site: Running, path: str):
     name = f"shield {path}"
     async with connect(site.host, site.port) as client:
         await client.send(call(path, "hold_shielded", {"name": name}))
         await ask(site, call(path, "await_event", {"event": f"{name} runs"}))
-    # Another client leaves, and is seen to: by then this one's end was seen as well.
+    # When another client's disconnect is noticed, this one's has been noticed as well.
     async with connect(site.host, site.port) as other:
         await other.send(call(path, "hold", {"name": f"other {path}"}))
         await ask(site, call(path, "await_event", {"event": f"other {path} runs"}))
@@ -100,10 +100,8 @@ async def test_a_shielded_call_is_cancelled_at_the_end_of_its_shield(site: Runni
 
 
 @PATHS
-async def test_a_synchronous_call_sees_its_client_leave_and_writes_nothing(
-    site: Running, path: str
-):
-    """What it wrote is rolled back though it returned."""
+async def test_a_sync_call_detects_a_disconnect_and_is_rolled_back(site: Running, path: str):
+    """Its writes are rolled back although it returned."""
     name = f"written {path}"
     await ask(site, call(path, "make_notes", {}))
     async with connect(site.host, site.port) as client:
@@ -117,7 +115,7 @@ async def test_a_synchronous_call_sees_its_client_leave_and_writes_nothing(
 
 
 @PATHS
-async def test_an_unknown_method_is_not_found_though_events_are_accepted(site: Running, path: str):
+async def test_an_unknown_method_is_not_found_even_with_sse_accepted(site: Running, path: str):
     request = message("no/such", revision=R5, id="a")
     raw = post(path, json.dumps(request).encode(), headers_for(request, R5))
     answer = await ask(site, raw)
@@ -183,8 +181,8 @@ async def test_a_number_of_5000_digits_is_answered(site: Running, path: str):
 
 
 @PATHS
-async def test_a_call_that_asks_ends_with_its_questions(site: Running, path: str):
-    """Whether something was streamed before or not."""
+async def test_a_call_that_asks_returns_its_questions(site: Running, path: str):
+    """Whether or not something was streamed before."""
     takes_forms: dict[str, Any] = {
         META + "clientCapabilities": {"elicitation": {}},
     }
@@ -200,8 +198,8 @@ async def test_a_call_that_asks_ends_with_its_questions(site: Running, path: str
 
 
 @pytest.mark.parametrize("path", ["/brisk", "/brisk-view"])
-async def test_a_listener_has_a_stream_that_is_kept_alive(site: Running, path: str):
-    """A stream or nothing; comments while there is no news."""
+async def test_a_listen_stream_is_kept_alive(site: Running, path: str):
+    """A stream or nothing; comments while there are no messages."""
     request = message(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=R5
     )

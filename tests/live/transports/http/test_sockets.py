@@ -1,4 +1,4 @@
-"""Both drivers over real sockets, behind the servers they are promised for."""
+"""Both drivers over real sockets, behind every supported server."""
 
 import asyncio
 import subprocess
@@ -40,7 +40,7 @@ async def do(site: Running, *steps: Any, path: str = "/mcp") -> Response:
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_one_connection_serves_json_and_streams_in_turn(site: Running, path: str):
+async def test_one_connection_serves_json_and_streams_alternately(site: Running, path: str):
     async with connect(site.host, site.port) as client:
         plain = await client.ask(post(path, script(["reply", 200, {"x": 1}])))
         stream = await client.ask(post(path, script(["send", 1], ["reply", 200, 2])))
@@ -55,7 +55,7 @@ async def test_one_connection_serves_json_and_streams_in_turn(site: Running, pat
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_an_event_is_there_before_the_next_is_made(site: Running, path: str):
+async def test_an_event_arrives_before_the_next_is_created(site: Running, path: str):
     async with connect(site.host, site.port) as client:
         await client.send(post(path, script(["send", 1], ["wait", f"go{path}"], ["reply", 200, 2])))
         await client.read_head()
@@ -66,7 +66,7 @@ async def test_an_event_is_there_before_the_next_is_made(site: Running, path: st
 
 @pytest.mark.parametrize("path", ["/hasty", "/hasty-view"])
 async def test_a_silent_call_is_kept_alive(site: Running, path: str):
-    """Comments of themselves, then the answer."""
+    """Keep-alive comments, then the response."""
     event = f"heard{path}"
     async with connect(site.host, site.port) as client:
         await client.send(post(path, script(["wait", event], ["reply", 200, "x"])))
@@ -77,7 +77,7 @@ async def test_a_silent_call_is_kept_alive(site: Running, path: str):
         await client.read_until(b'data: "x"\n\n')
 
 
-async def test_a_body_in_chunks_is_read(site: Running):
+async def test_a_chunked_body_is_read(site: Running):
     body = script(["tell", "size"])
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     raw = post("/mcp", b"", {"Content-Length": "", "Transfer-Encoding": "chunked"}) + chunks
@@ -86,7 +86,7 @@ async def test_a_body_in_chunks_is_read(site: Running):
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_many_at_once_get_their_own_answers(site: Running, path: str):
+async def test_concurrent_requests_get_their_own_responses(site: Running, path: str):
     answers = await asyncio.gather(
         *(do(site, ["send", n], ["reply", 200, n], path=path) for n in range(50))
     )
@@ -124,7 +124,7 @@ async def test_many_at_once_get_their_own_answers(site: Running, path: str):
 async def test_bad_headers_are_refused(
     site: Running, path: str, headers: dict[str, str], status: int
 ):
-    """In JSON, whatever is wrong."""
+    """Always with a JSON body."""
     refused = await ask(site, post(path, script(["reply", 200, 1]), headers))
 
     assert refused.status == status
@@ -149,7 +149,7 @@ async def test_bad_headers_are_refused(
         {"Content-Encoding": "identity"},
     ],
 )
-async def test_good_headers_pass(site: Running, path: str, headers: dict[str, str]):
+async def test_valid_headers_pass(site: Running, path: str, headers: dict[str, str]):
     answer = await ask(site, post(path, script(["reply", 200, 1]), headers))
 
     assert answer.status == 200
@@ -166,7 +166,7 @@ async def test_good_headers_pass(site: Running, path: str, headers: dict[str, st
         [("Host", "localhost"), ("Content-Length", "5")],
     ],
 )
-async def test_headers_that_are_missing_or_there_twice_are_refused(
+async def test_missing_and_duplicate_headers_are_rejected(
     site: Running, path: str, lines: list[tuple[str, str]]
 ):
     body = script(["reply", 200, 1])
@@ -179,7 +179,7 @@ async def test_headers_that_are_missing_or_there_twice_are_refused(
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 async def test_a_header_of_64_kb_is_refused(uvicorn: Running, path: str):
-    """431. Daphne hangs up on it before anybody is asked."""
+    """431. Daphne closes the connection before the application runs."""
     refused = await ask(uvicorn, post(path, b"[]", {"X-Long": "x" * 64 * 1024}))
 
     assert refused.status == 431
@@ -187,8 +187,8 @@ async def test_a_header_of_64_kb_is_refused(uvicorn: Running, path: str):
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD"])
-async def test_other_verbs_are_not_allowed(site: Running, path: str, method: str):
-    """`Allow` says which are."""
+async def test_other_methods_are_not_allowed(site: Running, path: str, method: str):
+    """`Allow` lists the allowed ones."""
     async with connect(site.host, site.port) as client:
         await client.send(head(method, path, GOOD))
         refused = await client.read(method)
@@ -199,7 +199,7 @@ async def test_other_verbs_are_not_allowed(site: Running, path: str, method: str
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_a_page_asks_before_it_posts(site: Running, path: str):
+async def test_a_browser_page_sends_a_preflight(site: Running, path: str):
     asked = {
         "Origin": "https://pages.example",
         "Access-Control-Request-Method": "POST",
@@ -235,14 +235,12 @@ async def pour(client: RawClient, total_bytes: int, *, chunked: bool) -> None:
         for _ in range(total_bytes // MiB):
             await client.send(framed)
     except ConnectionError:
-        # It may stop listening once it has answered.
+        # It may stop reading once it has responded.
         return
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "not declared"])
-async def test_a_body_of_200_mb_is_refused_within_the_memory_of_the_cap(
-    uvicorn: Running, chunked: bool
-):
+async def test_a_body_of_200_mb_is_rejected_within_the_memory_cap(uvicorn: Running, chunked: bool):
     length = {"Content-Length": "", "Transfer-Encoding": "chunked"}
     if not chunked:
         length = {"Content-Length": str(200 * MiB)}
@@ -259,8 +257,8 @@ async def test_a_body_of_200_mb_is_refused_within_the_memory_of_the_cap(
     assert (await do(uvicorn, ["reply", 200, 1])).status == 200
 
 
-async def test_a_declared_length_is_refused_before_the_first_byte(uvicorn: Running):
-    """And before the client is told to go on. Django and Daphne read it before we are asked."""
+async def test_an_oversized_content_length_is_rejected_before_the_body(uvicorn: Running):
+    """And before "100 Continue". Django and Daphne read the body before the application runs."""
     headers = {"Content-Length": str(200 * MiB), "Expect": "100-continue"}
     refused = await ask(uvicorn, post("/mcp", b"", headers))
 
@@ -279,8 +277,8 @@ async def test_a_body_over_the_cap_is_refused(site: Running, path: str):
 
 
 @pytest.mark.parametrize("stalls", [False, True], ids=["trickles", "stalls"])
-async def test_a_body_is_not_waited_for_past_its_deadline(uvicorn: Running, stalls: bool):
-    """The connection goes with it. Daphne asks us only when the body is complete."""
+async def test_waiting_for_a_body_ends_at_the_deadline(uvicorn: Running, stalls: bool):
+    """The connection is closed. Daphne runs the application only when the body is complete."""
     async with connect(uvicorn.host, uvicorn.port) as client:
         begun = time.monotonic()
         await client.send(post("/hasty", b"", {"Content-Length": "1000"}))
@@ -298,15 +296,13 @@ async def test_a_body_is_not_waited_for_past_its_deadline(uvicorn: Running, stal
         assert await client.is_closed()
 
 
-# -- the client leaves
+# -- disconnects
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 @pytest.mark.parametrize("streams", [False, True], ids=["silent", "streaming"])
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_client_that_leaves_cancels_its_call(
-    site: Running, path: str, streams: bool, how: str
-):
+async def test_a_disconnect_cancels_the_call(site: Running, path: str, streams: bool, how: str):
     name = f"gone{path}{streams}{how}"
     steps = [["call", name], ["cancels", True], *([["send", 1]] if streams else [])]
     async with connect(site.host, site.port) as client:
@@ -319,7 +315,7 @@ async def test_a_client_that_leaves_cancels_its_call(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_a_call_that_is_to_outlive_its_client_does(site: Running, path: str):
+async def test_a_call_can_outlive_a_disconnect(site: Running, path: str):
     name = f"stays{path}"
     async with connect(site.host, site.port) as client:
         await client.send(
@@ -336,7 +332,7 @@ async def test_a_call_that_is_to_outlive_its_client_does(site: Running, path: st
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_request_that_is_cut_off_anywhere_harms_nobody(site: Running, path: str, how: str):
+async def test_a_truncated_request_is_harmless(site: Running, path: str, how: str):
     raw = post(path, script(["send", 1], ["send", 2], ["reply", 200, 1]))
     for cut in range(0, len(raw) + 1, 3):
         async with connect(site.host, site.port) as client:
@@ -366,15 +362,15 @@ def impatient_daphne(tmp_path: Path) -> Iterator[Running]:
         site.stop()
 
 
-async def test_daphne_finds_no_application_that_outlives_its_client(impatient_daphne: Running):
-    """It would say so, and cancel the call."""
+async def test_daphne_finds_no_application_outliving_its_client(impatient_daphne: Running):
+    """It would log so, and cancel the call."""
     site = impatient_daphne
     for cancels in (True, False):
         async with connect(site.host, site.port) as client:
             steps = [["cancels", cancels], ["call", f"{cancels}"], ["set", f"on {cancels}"]]
             await client.send(post("/mcp", script(*steps, ["wait", "never"])))
             await do(site, ["wait", f"on {cancels}"])
-    # Daphne looks once a second.
+    # Daphne checks once a second.
     seen = await do(site, ["pause", 3.5], ["tell", "marked"])
 
     assert "True:cancelled" in seen.json
@@ -385,7 +381,7 @@ async def test_daphne_finds_no_application_that_outlives_its_client(impatient_da
 # -- WSGI
 
 
-async def test_under_wsgi_the_view_answers_in_one_body(tmp_path: Path):
+async def test_under_wsgi_the_view_responds_with_one_body(tmp_path: Path):
     with running(SITE, "wsgi", log=tmp_path / "wsgi.log") as site:
         answer = await do(site, ["reply", 200, "alone"], path="/view")
         events = await do(site, ["send", 1], ["reply", 200, 2], path="/view")

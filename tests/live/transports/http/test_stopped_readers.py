@@ -1,4 +1,4 @@
-"""Clients that stop reading a stream: what waits for them is bounded, on every server."""
+"""Clients that stop reading a stream: their queued messages are bounded on every server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def begin(site: Running, client: RawClient, name: str) -> None:
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
-async def test_a_call_whose_reader_stops_waits_and_goes_on_when_it_reads(site: Running):
+async def test_a_call_pauses_while_its_reader_is_stalled(site: Running):
     """On Daphne too, whose own `send` never waits."""
     names = [f"reader {number}" for number in range(READERS)]
     async with AsyncExitStack() as stack:
@@ -51,7 +51,7 @@ async def test_a_call_whose_reader_stops_waits_and_goes_on_when_it_reads(site: R
         async with asyncio.timeout(60):
             response = await clients[0].read_head()
             response.body = b"".join([chunk async for chunk in clients[0].chunks()])
-        # Those who leave without having read do not stop anybody else.
+        # Clients that disconnect without reading do not block others.
 
     assert max(sent) <= MOST
     messages = messages_of(response)

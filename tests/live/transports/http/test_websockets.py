@@ -1,4 +1,4 @@
-"""WebSocket upgrades by strangers, which MCP does not use, behind real servers."""
+"""Unexpected WebSocket upgrades, which MCP does not use, behind real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no client should send: each line has the right error or none, and the next is served."""
+"""Bad input: each line gets the right error or none, and the next one is served."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def memory_kb(client: Process) -> int:
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_junk_is_refused_and_reading_goes_on(client: Process, line: bytes, code: int) -> None:
+def test_junk_is_rejected_and_reading_continues(client: Process, line: bytes, code: int) -> None:
     client.write(line + b"\n")
     error = client.read()
     assert error["error"]["code"] == code
@@ -61,7 +61,7 @@ def test_junk_is_refused_and_reading_goes_on(client: Process, line: bytes, code:
     [b"%b\r\n", b"\n\n \n%b\n", b"  %b\t\n", b"\r\n%b\r\n\r\n"],
     ids=["crlf", "blank lines", "blanks", "blank crlf lines"],
 )
-def test_other_ends_of_lines_and_blank_ones(client: Process, data: bytes) -> None:
+def test_other_line_endings_and_blank_lines(client: Process, data: bytes) -> None:
     client.write(data % json.dumps(message("ping", revision=R4, id="p")).encode())
     assert client.read() == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
@@ -89,7 +89,7 @@ def test_half_a_line_at_the_end_of_input(half: bytes, answered: str) -> None:
         assert fresh.wait() == 0
 
 
-def test_a_line_of_fifty_megabytes_is_refused_and_not_kept(client: Process) -> None:
+def test_a_line_of_fifty_megabytes_is_rejected_and_not_buffered(client: Process) -> None:
     before_kb = memory_kb(client)
     chunk = b"x" * 1_000_000
     client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"')
@@ -128,7 +128,7 @@ def test_thousands_of_requests_at_once_are_all_answered(client: Process) -> None
     assert found == {each: each for each in ids}
 
 
-def test_an_id_that_is_in_flight_is_refused(client: Process) -> None:
+def test_a_duplicate_id_in_flight_is_rejected(client: Process) -> None:
     params = {"name": "wait_for_ever", "arguments": {}}
     client.begin("tools/call", params, id="twice")
     client.wait_for_noise("waiting")
@@ -136,7 +136,7 @@ def test_an_id_that_is_in_flight_is_refused(client: Process) -> None:
     assert refused["error"]["code"] == -32600
     client.tell("notifications/cancelled", requestId="twice")
     echo = {"name": "aecho", "arguments": {"text": "x"}}
-    # Until the handler has come to its end.
+    # Until the handler has ended.
     while "error" in client.ask("tools/call", echo, id="twice"):
         pass
 
@@ -150,24 +150,24 @@ def test_an_id_that_is_in_flight_is_refused(client: Process) -> None:
     ],
     ids=["result", "error", "no id"],
 )
-def test_answers_nobody_waits_for_are_ignored(client: Process, answer: dict[str, Any]) -> None:
+def test_unexpected_responses_are_ignored(client: Process, answer: dict[str, Any]) -> None:
     client.send({"jsonrpc": "2.0", **answer})
     assert client.ask("ping")["result"] == {}
 
 
-def test_a_client_that_stops_reading_is_not_worked_for() -> None:
+def test_no_work_is_done_for_a_stalled_client() -> None:
     with Process() as client:
         client.shake_hands()
         ids = [client.begin_call("blob", size=20_000) for _ in range(4000)]
         found = []
         for _ in ids:
             found.append(client.read()["id"])
-            # What may run, what may wait, and what the pipe and this client hold.
+            # Running and queued requests, and the buffers of the pipe and this client.
             assert client.noise.count("made") <= len(found) + 1024 + 300
         assert sorted(found) == ids
 
 
-def test_a_client_that_never_reads_is_left_in_the_end() -> None:
+def test_a_client_that_never_reads_is_dropped() -> None:
     with Process() as client:
         client.shake_hands()
         for _ in range(500):
@@ -178,10 +178,10 @@ def test_a_client_that_never_reads_is_left_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_lines_are_the_same_however_they_are_cut(size: int) -> None:
+def test_lines_can_be_split_anywhere(size: int) -> None:
     data = b"\xef\xbb\xbfone\r\n\n  \ntwo two\n" + b"x" * 50 + b"\nthree\nfour"
     splitter = LineSplitter(20)
-    # The mark is looked for in the first piece only.
+    # The byte order mark is looked for only in the first chunk.
     found = splitter.feed(data[:3])
     for start in range(3, len(data), size):
         found += splitter.feed(data[start : start + size])

@@ -47,7 +47,7 @@ def script(npm: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 def test_the_typescript_client_does_everything(script: Path, shop: Shop, mode: str) -> None:
-    """Lists, calls, answers a question, hears of progress, cancels, hears of a changed resource."""
+    """Lists, calls, answers a question, receives progress, cancels, and receives a resource update."""
     cancelled = shop.count_cancelled()
     output = node("node", str(script), mode, shop.number, *shop.command, env=dict(shop.env))
     seen: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -55,7 +55,7 @@ def test_the_typescript_client_does_everything(script: Path, shop: Shop, mode: s
     assert shop.number in seen.pop("found")
     assert shop.number in seen.pop("asked")
     assert "is wrapped. stars: Yours" in seen.pop("wrapped")
-    # This client forgets what comes in one piece with the answer.
+    # This client drops notifications that arrive in one chunk with the response.
     assert seen.pop("rows") >= seen.pop("progress") > 1
     assert seen == {"left": "cancelled", "updated": "product://mug/stock", "last": "1.00 EUR"}
     shop.wait_for_cancelled(cancelled + 1)
@@ -102,7 +102,7 @@ class Connected:
     """The Inspector's `mcpdo`, which stays connected to a server from one command to the next."""
 
     def __init__(self, folder: Path, shop: Shop, era: str) -> None:
-        # Asked once: npx takes seconds to find it.
+        # Looked up once: npx takes seconds to find it.
         which = ("npx", "--yes", "--package", INSPECTOR, "--call", "command -v mcpdo")
         self._program = node(*which).strip()
         self._env = {
@@ -134,8 +134,10 @@ class Connected:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_connected_inspector_does_what_it_can(tmp_path: Path, shop: Shop, era: str) -> None:
-    """It lists, calls, answers a question and cancels one, and hears of a changed resource."""
+def test_the_connected_inspector_exercises_every_feature(
+    tmp_path: Path, shop: Shop, era: str
+) -> None:
+    """It lists, calls, answers a question and cancels one, and receives a resource update."""
     inspector = Connected(tmp_path, shop, era)
     try:
         assert inspector.era == era
@@ -166,7 +168,7 @@ def test_the_connected_inspector_does_what_it_can(tmp_path: Path, shop: Shop, er
 
 
 def _read_until(process: subprocess.Popen[str], text: str) -> None:
-    """Read lines until one has the text; the test's own limit is what ends a wait in vain."""
+    """Read lines until one contains the text; the test's own timeout ends the wait otherwise."""
     assert process.stdout is not None
     for line in process.stdout:
         if text in line:

@@ -1,4 +1,4 @@
-"""`manage.py mcp_stdio` in a process of its own: what goes over its pipes, and how it ends."""
+"""`manage.py mcp_stdio` in a separate process: what it writes to its pipes, and how it exits."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def client() -> Iterator[Process]:
         yield process
 
 
-# What goes over the pipes
+# Messages over the pipes
 
 
 @by_handshake
-def test_each_revision_shakes_hands_calls_and_ends(revision: Revision) -> None:
+def test_each_revision_initializes_calls_and_exits(revision: Revision) -> None:
     with Process() as client:
         assert client.shake_hands(revision)["protocolVersion"] == revision.name
         assert client.call("echo", text="two\nlines\u2028") == "two\nlines\u2028"
@@ -44,8 +44,8 @@ def test_each_revision_shakes_hands_calls_and_ends(revision: Revision) -> None:
         assert client.wait() == 0
 
 
-def test_messages_without_a_handshake_speak_for_themselves(client: Process) -> None:
-    """Both eras on one pipe, and no state between messages of the newer."""
+def test_messages_without_a_handshake_are_self_contained(client: Process) -> None:
+    """Both eras on one pipe, and no state between messages of the newer one."""
     found = client.ask("server/discover", revision=R5)["result"]
     assert R5.name in found["supportedVersions"]
     params: dict[str, Any] = {"name": "confirm", "arguments": {}}
@@ -54,12 +54,12 @@ def test_messages_without_a_handshake_speak_for_themselves(client: Process) -> N
     }
     asked = client.ask("tools/call", {**params, "_meta": asks}, revision=R5)["result"]
     assert asked["resultType"] == "input_required"
-    # It is the result that asks, and the next request has declared nothing.
+    # The question is in the result, and the next request declares no capability.
     assert client.ask("tools/call", params, revision=R5)["error"]["code"] == -32021
     assert client.call("aecho", text="still the other era") == "still the other era"
 
 
-def test_a_request_before_the_handshake_is_refused_but_a_ping_is_not() -> None:
+def test_before_the_handshake_only_ping_is_accepted() -> None:
     with Process() as client:
         assert client.ask("ping")["result"] == {}
         assert "error" in client.ask("tools/list")
@@ -68,7 +68,7 @@ def test_a_request_before_the_handshake_is_refused_but_a_ping_is_not() -> None:
 
 
 def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
-    """Another on the same pipe settles anew."""
+    """Another one on the same pipe negotiates again."""
     with Process() as client:
         for number, revision in enumerate((R4, R1)):
             params = {
@@ -88,7 +88,7 @@ def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
         assert not any("annotations" in tool for tool in tools)
 
 
-def test_lines_behind_a_handshake_wait_for_it() -> None:
+def test_lines_after_a_handshake_wait_for_it() -> None:
     with Process("--server", "second") as client:
         shake = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
         lines = [
@@ -103,7 +103,7 @@ def test_lines_behind_a_handshake_wait_for_it() -> None:
         assert client.wait() == 0
 
 
-def test_batches_of_the_revision_that_has_them() -> None:
+def test_batches_work_in_the_revision_that_has_them() -> None:
     with Process() as client:
         client.shake_hands(R2)
         client.send([{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (7, 8)])
@@ -114,8 +114,8 @@ def test_batches_of_the_revision_that_has_them() -> None:
         assert client.read()["error"]["code"] == -32600
 
 
-def test_nothing_but_messages_reaches_the_output(client: Process) -> None:
-    """Whatever prints, logs or runs."""
+def test_only_messages_reach_stdout(client: Process) -> None:
+    """With handlers that print, log and run subprocesses."""
     assert client.call("noise") == "quiet"
     client.close_input()
     assert client.read_rest() == []
@@ -132,18 +132,18 @@ def test_nothing_but_messages_reaches_the_output(client: Process) -> None:
         client.wait_for_noise(text)
 
 
-def test_what_the_settings_print_does_not_reach_the_output() -> None:
+def test_output_of_the_settings_does_not_reach_stdout() -> None:
     program = ("env", "-u", "PYTHONUNBUFFERED", *PROGRAM)
     with Process(program=program) as client:
         client.shake_hands()
         client.wait_for_noise("the settings are read")
 
 
-def test_handlers_find_nothing_in_the_input(client: Process) -> None:
+def test_handlers_cannot_read_stdin(client: Process) -> None:
     assert client.call("read_input") == repr(("", b"", b""))
 
 
-def test_a_slow_call_keeps_nobody_waiting(client: Process) -> None:
+def test_a_slow_call_does_not_block_others(client: Process) -> None:
     slow = client.begin_call("look_for_cancellation")
     client.wait_for_noise("working")
     assert client.ask("ping")["result"] == {}
@@ -169,7 +169,7 @@ def test_a_cancelled_call_is_interrupted_and_not_answered(
     assert client.read_rest() == []
 
 
-def test_progress_comes_before_its_answer(client: Process) -> None:
+def test_progress_arrives_before_the_response(client: Process) -> None:
     params = {"name": "count", "arguments": {"to": 3}, "_meta": {"progressToken": "t"}}
     seen: list[dict[str, Any]] = []
     client.answer_to(client.begin("tools/call", params), seen.append)
@@ -191,7 +191,7 @@ def test_a_question_is_answered_while_its_call_runs(client: Process) -> None:
 
 
 @pytest.mark.parametrize("tool", ["leave", "aleave"])
-def test_a_handler_that_wants_to_exit_fails_alone(client: Process, tool: str) -> None:
+def test_a_handler_that_raises_system_exit_fails_alone(client: Process, tool: str) -> None:
     told = client.call(tool)
     assert told.startswith("Internal error (reference ")
     client.wait_for_noise("SystemExit: usage")
@@ -206,8 +206,8 @@ def test_a_session_lasts_as_long_as_the_process(client: Process) -> None:
 # Changes
 
 
-def test_subscriptions_and_changed_lists_are_told(client: Process) -> None:
-    """A URI that was subscribed to, and no other."""
+def test_subscribed_updates_and_list_changes_are_sent(client: Process) -> None:
+    """Only for a subscribed URI."""
     client.ask("resources/subscribe", {"uri": "stock://a"})
     assert client.call("change", uri="stock://b") == "told"
     call = client.begin_call("change", uri="stock://a")
@@ -228,7 +228,7 @@ def test_subscriptions_and_changed_lists_are_told(client: Process) -> None:
     assert [each["method"] for each in told] == ["notifications/tools/list_changed"]
 
 
-def test_listening_streams_are_independent_and_end_silently() -> None:
+def test_listen_streams_are_independent_and_end_silently() -> None:
     key = "io.modelcontextprotocol/subscriptionId"
     with Process() as client:
         for number, uri in (("one", "stock://1"), (2, "stock://2")):
@@ -253,8 +253,8 @@ def test_listening_streams_are_independent_and_end_silently() -> None:
         assert client.wait() == 0
 
 
-def test_nothing_is_left_of_a_listener_in_the_next_process() -> None:
-    """Whoever comes back listens again, or hears nothing."""
+def test_a_listener_leaves_nothing_for_the_next_process() -> None:
+    """A reconnecting client has to listen again."""
     uri = "stock://1"
     call = {"name": "change", "arguments": {"uri": uri}}
     with Process() as client:
@@ -268,7 +268,7 @@ def test_nothing_is_left_of_a_listener_in_the_next_process() -> None:
         assert {each["id"] for each in client.read_rest()} == {"c", "p"}
 
 
-def test_listening_streams_get_their_result_when_the_process_is_told_to_end() -> None:
+def test_listen_streams_get_their_result_on_sigterm() -> None:
     with Process() as client:
         wanted = {"notifications": {"toolsListChanged": True}}
         client.begin("subscriptions/listen", wanted, revision=R5, id="l")
@@ -292,7 +292,7 @@ def test_listening_streams_get_their_result_when_the_process_is_told_to_end() ->
         ("refuse_to_end", "refusing"),
     ],
 )
-def test_a_signal_ends_it_whatever_runs(
+def test_a_signal_stops_the_process_whatever_runs(
     client: Process, number: signal.Signals, tool: str, begun: str
 ) -> None:
     client.begin_call(tool)
@@ -306,7 +306,7 @@ def test_a_signal_ends_it_whatever_runs(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
-def test_a_signal_ends_it_while_it_starts(number: signal.Signals) -> None:
+def test_a_signal_stops_the_process_during_startup(number: signal.Signals) -> None:
     with Process(extra={"STDIO_HOLD": "1"}) as client:
         client.wait_for_noise("still starting")
         client.process.send_signal(number)
@@ -316,7 +316,7 @@ def test_a_signal_ends_it_while_it_starts(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_without_its_pipes_it_says_so_in_a_line(closed: str) -> None:
+def test_missing_pipes_are_reported_in_one_line(closed: str) -> None:
     with Process(program=("sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM)) as client:
         assert client.wait() == 1
         client.wait_for_noise("mcp_stdio needs a standard input and output")
@@ -324,7 +324,7 @@ def test_without_its_pipes_it_says_so_in_a_line(closed: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["wait_for_ever", "never_look"])
-def test_the_end_of_input_ends_it_whatever_runs(client: Process, tool: str) -> None:
+def test_eof_stops_the_process_whatever_runs(client: Process, tool: str) -> None:
     client.begin_call(tool)
     client.close_input()
     assert client.read_rest() == []
@@ -332,7 +332,7 @@ def test_the_end_of_input_ends_it_whatever_runs(client: Process, tool: str) -> N
     assert "Traceback" not in client.noise
 
 
-def test_what_was_asked_before_the_end_of_input_is_answered() -> None:
+def test_requests_before_eof_are_answered() -> None:
     with Process() as client:
         client.shake_hands()
         sent = [client.begin_call("echo", text=str(n)) for n in range(50)]
@@ -341,7 +341,7 @@ def test_what_was_asked_before_the_end_of_input_is_answered() -> None:
         assert client.wait() == 0
 
 
-def test_a_client_that_goes_away_while_it_is_written_to(client: Process) -> None:
+def test_a_client_that_disconnects_during_a_write(client: Process) -> None:
     client.begin_call("blob", size=900_000)
     client.stdout.close()
     assert client.wait() == 0
@@ -349,8 +349,8 @@ def test_a_client_that_goes_away_while_it_is_written_to(client: Process) -> None
     assert "BrokenPipe" not in client.noise
 
 
-def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    """`kill -9` of the parent, which can tell nobody."""
+def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
+    """`kill -9` of the parent, which cannot notify anybody."""
     parent = """
         import subprocess, sys, time
         child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -370,7 +370,7 @@ def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
             assert select.select([handle], [], [], LIMIT_S)[0]
 
 
-def test_a_second_server_of_the_site_is_served_by_its_name() -> None:
+def test_another_server_is_selected_by_name() -> None:
     with Process("--server", "second") as client:
         client.shake_hands()
         tools = client.ask("tools/list")["result"]["tools"]

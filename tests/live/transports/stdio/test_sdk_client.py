@@ -35,7 +35,7 @@ async def agree(context: Any, params: Any) -> ElicitResult:
 
 
 @MODES
-async def test_it_lists_calls_answers_and_hears_of_progress(mode: str) -> None:
+async def test_the_client_lists_calls_answers_and_receives_progress(mode: str) -> None:
     seen: list[float] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -55,7 +55,7 @@ async def test_it_lists_calls_answers_and_hears_of_progress(mode: str) -> None:
 
 
 @MODES
-async def test_what_it_cancels_leaves_the_rest_alone(mode: str) -> None:
+async def test_cancelling_one_call_leaves_the_others_running(mode: str) -> None:
     async with Client(program(SITE), mode=mode) as client:
         call = asyncio.create_task(client.call_tool("wait_for_ever"))
         assert (await client.call_tool("aecho", {"text": "1"})).content
@@ -65,7 +65,7 @@ async def test_what_it_cancels_leaves_the_rest_alone(mode: str) -> None:
         assert (await client.call_tool("aecho", {"text": "2"})).content
 
 
-async def test_it_hears_of_a_resource_it_subscribed_to() -> None:
+async def test_the_client_receives_subscribed_resource_updates() -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def take(message: Any) -> None:
@@ -79,7 +79,7 @@ async def test_it_hears_of_a_resource_it_subscribed_to() -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28"])
-async def test_it_listens(mode: str) -> None:
+async def test_the_client_receives_listen_notifications(mode: str) -> None:
     async with (
         Client(program(SITE), mode=mode) as client,
         client.listen(resource_subscriptions=["stock://a"], tools_list_changed=True) as stream,
@@ -99,14 +99,14 @@ def database(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["database", "redis"])
 def shared(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What processes of the site share: a database, or a channel layer and no database."""
+    """The shared backend of the processes: a database, or a channel layer without a database."""
     if request.param == "database":
         return {"STDIO_DATABASE": request.getfixturevalue("database")}
     return {"SITE_REDIS": f"{request.getfixturevalue('redis_url')} stdio-{uuid.uuid4().hex}"}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_it_hears_of_what_another_process_publishes(
+async def test_the_client_receives_notifications_of_another_process(
     shared: dict[str, str], mode: str
 ) -> None:
     heard: asyncio.Queue[str] = asyncio.Queue()
@@ -130,8 +130,8 @@ async def test_it_hears_of_what_another_process_publishes(
 
 
 @MODES
-async def test_it_does_everything_at_the_example_shop(shop: Shop, mode: str) -> None:
-    """Lists, calls, answers a question, hears of progress, cancels, hears of a changed resource."""
+async def test_the_client_uses_every_feature_of_the_example_shop(shop: Shop, mode: str) -> None:
+    """Lists, calls, answers a question, receives progress, cancels, and receives a resource update."""
     cancelled = shop.count_cancelled()
     heard: asyncio.Queue[str] = asyncio.Queue()
     begun = asyncio.Event()
@@ -160,7 +160,7 @@ async def test_it_does_everything_at_the_example_shop(shop: Shop, mode: str) -> 
 
         exported = await client.call_tool("export_orders", progress_callback=note)
         assert exported.structured_content is not None
-        # Steps that come too fast are left out.
+        # Progress that comes too fast is throttled.
         assert 1 < len(seen) <= exported.structured_content["rows"]
         assert exported.structured_content["rows"] > MANY
 

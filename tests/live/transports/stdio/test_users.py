@@ -1,4 +1,4 @@
-"""On whose behalf a pipe is served: options, permissions as over HTTP, and what is taken away later."""
+"""The user of a stdio server: options, permissions as over HTTP, and later revocation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def names(client: Process, revision: object = R4) -> set[str]:
 
 
 def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]) -> None:
-    """No token is asked for, and forbidden looks like unknown."""
+    """No token is required, and forbidden entries look like unknown ones."""
     answers: dict[Any, Any] = {}
     for user in ("ada", "bob", None):
         options = () if user is None else ("--user", user)
@@ -79,9 +79,7 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
     assert answers["bob"] == answers[None]
 
 
-def test_only_those_who_may_see_a_resource_hear_of_it(
-    django: Django, database: dict[str, str]
-) -> None:
+def test_resource_updates_require_access(django: Django, database: dict[str, str]) -> None:
     for user in ("ada", "bob"):
         with Process("--user", user, extra=database) as client:
             client.shake_hands()
@@ -100,9 +98,7 @@ def test_only_those_who_may_see_a_resource_hear_of_it(
             assert ("secret://x" in heard) is (user == "ada")
 
 
-def test_a_permission_that_is_taken_away_counts_soon(
-    django: Django, database: dict[str, str]
-) -> None:
+def test_a_revoked_permission_applies_soon(django: Django, database: dict[str, str]) -> None:
     with Process("--user", "ada", extra=database) as client:
         client.shake_hands()
         assert "staff_only" in names(client)
@@ -114,16 +110,14 @@ def test_a_permission_that_is_taken_away_counts_soon(
             pass
 
 
-def test_a_user_who_is_deactivated_is_served_no_longer(
-    django: Django, database: dict[str, str]
-) -> None:
+def test_a_deactivated_user_is_no_longer_served(django: Django, database: dict[str, str]) -> None:
     with Process("--user", "ada", extra=database) as client:
         client.shake_hands()
         django(
             "shell", "-c", "from django.contrib.auth.models import User as U;"
             "U.objects.update(is_active=False)",
         )  # fmt: skip
-        # Without a line of the client's.
+        # Without a message from the client.
         assert client.read_rest() == []
         assert client.wait() == 0
         assert "not active any more" in client.noise
@@ -137,7 +131,7 @@ def test_a_user_who_is_deactivated_is_served_no_longer(
         ("look_for_cancellation", "working", "cancelled"),
     ],
 )
-def test_what_runs_for_a_user_who_is_deactivated_is_cancelled(
+def test_calls_of_a_deactivated_user_are_cancelled(
     django: Django, database: dict[str, str], tool: str, begun: str, ended: str, revision: Revision
 ) -> None:
     with Process("--user", "ada", extra=database) as client:
@@ -166,9 +160,7 @@ def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, s
         assert "The token is not accepted" in client.noise
 
 
-def test_what_runs_for_a_key_that_is_revoked_is_cancelled(
-    django: Django, database: dict[str, str]
-) -> None:
+def test_calls_of_a_revoked_key_are_cancelled(django: Django, database: dict[str, str]) -> None:
     key = django("shell", "-c", ISSUE).split()[-1]
     with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
         client.begin("tools/call", {"name": "wait_for_ever", "arguments": {}}, revision=R5)
@@ -185,7 +177,7 @@ def test_what_runs_for_a_key_that_is_revoked_is_cancelled(
 @pytest.mark.parametrize(
     ("option", "told"), [("--user", "no user ''"), ("--token", "The token is not accepted")]
 )
-def test_an_empty_name_or_token_is_not_taken_for_nobody(
+def test_an_empty_username_or_token_is_not_anonymous(
     django: Django, database: dict[str, str], option: str, told: str
 ) -> None:
     with Process(option, "", extra=database) as client:
@@ -193,13 +185,13 @@ def test_an_empty_name_or_token_is_not_taken_for_nobody(
         client.wait_for_noise(told)
 
 
-def test_a_server_that_is_not_public_needs_somebody(database: dict[str, str]) -> None:
+def test_a_non_public_server_requires_a_user(database: dict[str, str]) -> None:
     with Process(extra={**database, "STDIO_CLOSED": "1"}) as client:
         assert client.wait() == 1
         assert "--user" in client.noise
 
 
-def test_a_superuser_is_served_only_if_that_is_meant(
+def test_serving_a_superuser_requires_an_explicit_option(
     django: Django, database: dict[str, str]
 ) -> None:
     with Process("--user", "boss", extra=database) as client:

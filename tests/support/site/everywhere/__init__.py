@@ -1,1 +1,1 @@
-"""A site with credentials of every kind that this site itself gives out, served by several processes."""
+"""A site that issues credentials of every kind, served by several processes."""

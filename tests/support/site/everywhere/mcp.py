@@ -1,4 +1,4 @@
-"""Tools that last until a test lets them go or their caller may no longer, and a guarded resource."""
+"""Tools that run until a test releases them or access is lost, and a guarded resource."""
 
 from __future__ import annotations
 

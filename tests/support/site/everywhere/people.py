@@ -1,4 +1,4 @@
-"""Make people with credentials of every kind; prints those as JSON, by name.
+"""Create users with credentials of every kind; prints those as JSON, by name.
 
 python -m tests.support.site.everywhere.people NAME...
 """

@@ -11,7 +11,7 @@ from django_mcp.auth.principal import Principal, Rejection
 
 
 class Counted(Authenticator):
-    """Lets in whoever names a group, `Bearer NAME`, and asks the database for it."""
+    """Accepts `Bearer NAME` for a group of that name in the database."""
 
     kind = "counted"
 

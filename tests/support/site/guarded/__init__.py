@@ -1,1 +1,1 @@
-"""A site where what is there depends on who asks; nobody and nothing of it is in a database."""
+"""A site whose entries depend on the principal, without a database."""

@@ -1,4 +1,4 @@
-"""The one server of the site, where every door finds it."""
+"""The server of the site, where every transport finds it."""
 
 from __future__ import annotations
 

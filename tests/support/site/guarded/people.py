@@ -1,4 +1,4 @@
-"""Who may come, by bearer tokens that are their names, and what they may do."""
+"""Principals by bearer token, which is their name, and their permissions."""
 
 from __future__ import annotations
 

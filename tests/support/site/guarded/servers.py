@@ -1,4 +1,4 @@
-"""A server with a hidden and an open one of everything that can be named."""
+"""A server with a hidden and an open entry of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server of every revision, for what a driver and the core promise together."""
+"""A real server of every revision, for tests of a driver and the core together."""
 
 import asyncio
 import threading

@@ -1,1 +1,1 @@
-"""A site with a server for whoever has a key, for tests over real sockets."""
+"""A site with a server that requires an API key, for tests over real sockets."""

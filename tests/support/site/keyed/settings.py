@@ -21,7 +21,7 @@ DATABASES = {
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# All of it, so that tests can look for what must not be there.
+# Log everything, so that tests can look for leaked secrets.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

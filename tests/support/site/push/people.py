@@ -1,4 +1,4 @@
-"""Change who may do what from a process that serves nothing; prints the key of whoever is new."""
+"""Change users and permissions from a separate process; prints the key of a new user."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tell of a change from a process that serves nothing, as a command or a Celery task would."""
+"""Send a notification from a separate process, as a command or a Celery task would."""
 
 import sys
 

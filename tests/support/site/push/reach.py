@@ -1,4 +1,4 @@
-"""Reach clients from a process that serves nothing; prints what came of it, as JSON."""
+"""Reach clients from a separate process; prints the results as JSON."""
 
 import asyncio
 import json

@@ -26,7 +26,7 @@ DJANGO_MCP = {
     "ATOMIC": False,
     "NAME": "push",
     "PUBLIC": True,
-    # Those without credentials are nobody.
+    # Without credentials, clients are anonymous.
     "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "MAX_STREAMS_PER_PRINCIPAL": 5000,
 }

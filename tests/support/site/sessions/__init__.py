@@ -1,1 +1,1 @@
-"""A site whose tools ask, tell, hold and change, on the database, layer and store of its environment."""
+"""A site with tools that ask, notify and block, on the backends of its environment."""

@@ -1,4 +1,4 @@
-"""Resources that change, and tools that say so."""
+"""Resources that change, and tools that send notifications about it."""
 
 from __future__ import annotations
 

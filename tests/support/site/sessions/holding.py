@@ -1,4 +1,4 @@
-"""Tools that last until a test lets them go."""
+"""Tools that run until a test releases them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that become tasks, and last until a test lets them go."""
+"""Tools that become tasks, and run until a test releases them."""
 
 from __future__ import annotations
 

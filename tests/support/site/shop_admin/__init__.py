@@ -1,1 +1,1 @@
-"""The shop with OAuth on, where nobody has to be known, and a tool that keeps its callers waiting."""
+"""The shop with optional OAuth, and a tool that keeps its callers waiting."""

@@ -1,4 +1,4 @@
-"""A site that a client starts on pipes; its tools make all the noise there is."""
+"""A site that a client starts on pipes; its tools write to stdout in every way."""
 
 import os
 

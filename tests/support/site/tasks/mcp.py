@@ -1,4 +1,4 @@
-"""Tools that leave files behind, from which the test sees where they are and lets them go on."""
+"""Tools that write files, by which the test follows and releases them."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A tool that tells how far it is."""
+"""A tool that reports progress."""
 
 from __future__ import annotations
 

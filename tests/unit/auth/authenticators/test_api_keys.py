@@ -1,4 +1,4 @@
-"""API keys: made, presented, restricted, ended."""
+"""API keys: creation, use, restriction, revocation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_key_is_long_random_and_stored_as_a_digest(user: Any):
 
 
 @pytest.mark.parametrize("header", ["authorization", "x-api-key"])
-def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
+def test_a_key_authenticates_its_user(server: MCPServer, user: Any, header: str):
     expires_at = timezone.now() + timedelta(days=1)
     server.tool(name="look")(lambda: "")
     key, text = issue(user, scopes=["a", "b"], tools=["look"], expires_at=expires_at)
@@ -87,7 +87,7 @@ def test_a_key_is_revoked_in_python(server: MCPServer, user: Any):
     assert APIKey.objects.get().revoked_at == revoked_at
 
 
-def test_another_scheme_is_told_the_right_one(server: MCPServer, user: Any):
+def test_another_scheme_gets_the_right_challenge(server: MCPServer, user: Any):
     _key, text = issue(user)
 
     refusal = refuse(server, {"authorization": f"Token {text}"})
@@ -100,7 +100,7 @@ def test_a_key_without_restriction_may_use_every_tool(server: MCPServer, user: A
     assert admit(server, bearer(issue(user, tools=[])[1])).auth.allowed_tools == frozenset()
 
 
-def test_it_costs_one_query(server: MCPServer, user: Any):
+def test_a_key_lookup_needs_one_query(server: MCPServer, user: Any):
     key, text = issue(user)
     APIKey.objects.filter(pk=key.pk).update(last_used_at=timezone.now())
 
@@ -108,7 +108,7 @@ def test_it_costs_one_query(server: MCPServer, user: Any):
         assert admit(server, bearer(text)).user.username == "ada"
 
 
-def test_a_remembered_key_costs_none(user: Any):
+def test_a_cached_key_needs_no_query(user: Any):
     server = MCPServer("remembering", authenticators=[APIKeyAuthenticator])
     text = issue(user)[1]
     admit(server, bearer(text))
@@ -133,14 +133,14 @@ def test_a_remembered_key_costs_none(user: Any):
         "mcp_" + "0" * 5000,
     ],
 )
-def test_what_has_not_the_form_of_a_key_is_refused_without_a_query(server: MCPServer, token: str):
+def test_a_malformed_key_is_rejected_without_a_query(server: MCPServer, token: str):
     with queries(0):
         assert refuse(server, bearer(token)).status == 401
         assert refuse(server, {"x-api-key": token}).status == 401
 
 
-def test_all_bad_keys_are_refused_alike(server: MCPServer, user: Any):
-    """A guess learns nothing of what is there."""
+def test_all_invalid_keys_get_the_same_error(server: MCPServer, user: Any):
+    """A guess reveals nothing about existing keys."""
     now = timezone.now()
     other = get_user_model().objects.create_user("gone", is_active=False)
     right = issue(user)[1]
@@ -165,17 +165,17 @@ def test_all_bad_keys_are_refused_alike(server: MCPServer, user: Any):
 def test_other_tokens_are_left_to_other_authenticators(token: str):
     server = MCPServer("public too", public=True, authenticators=[APIKeyAuthenticator])
 
-    # Nobody knows it then.
+    # No authenticator accepts it then.
     assert b"No such credentials" in (refuse(server, bearer(token)).body or b"")
 
 
-def test_the_header_for_keys_takes_nothing_else():
+def test_the_api_key_header_accepts_only_api_keys():
     server = MCPServer("public as well", public=True, authenticators=[APIKeyAuthenticator])
 
     assert refuse(server, {"x-api-key": "opaque"}).status == 401
 
 
-def test_keys_reach_their_authenticator_past_those_of_other_tokens(user: Any):
+def test_api_keys_reach_their_authenticator_after_other_bearer_ones(user: Any):
     class Opaque(BearerAuthenticator):
         async def verify(self, token: str, exchange: Any) -> Rejection:
             return Rejection(reason="Unknown")
@@ -186,19 +186,19 @@ def test_keys_reach_their_authenticator_past_those_of_other_tokens(user: Any):
     assert refuse(server, bearer("opaque")).status == 401
 
 
-def test_a_key_stands_in_one_header_only(server: MCPServer, user: Any):
+def test_a_key_in_two_headers_is_rejected(server: MCPServer, user: Any):
     one, other = issue(user)[1], issue(user)[1]
 
     assert refuse(server, {"x-api-key": one, **bearer(other)}).status == 400
     assert refuse(server, {"x-api-key": one, **bearer("opaque")}).status == 400
-    # A gateway in front may have keys of its own.
+    # A gateway in front may use its own keys.
     assert admit(server, {"x-api-key": "gateway", **bearer(one)}).user == user
 
 
-# -- its use is recorded
+# -- recording of use
 
 
-def test_use_is_recorded_once_a_minute(server: MCPServer, user: Any):
+def test_key_use_is_recorded_once_a_minute(server: MCPServer, user: Any):
     key, text = issue(user)
     admit(server, bearer(text))
     first = APIKey.objects.get(pk=key.pk).last_used_at
@@ -214,10 +214,10 @@ def test_use_is_recorded_once_a_minute(server: MCPServer, user: Any):
     assert last >= first
 
 
-# -- whether it still holds
+# -- rechecks
 
 
-def test_rechecking_finds_what_ended_in_one_query(server: MCPServer, user: Any):
+def test_rechecking_finds_ended_keys_in_one_query(server: MCPServer, user: Any):
     users = [get_user_model().objects.create_user(name) for name in ("b", "c", "d", "e")]
     keys = [issue(each) for each in users]
     principals = [admit(server, bearer(text)) for _, text in keys]
@@ -233,7 +233,7 @@ def test_rechecking_finds_what_ended_in_one_query(server: MCPServer, user: Any):
     assert ended == set(principals)
 
 
-def test_rechecking_ignores_nobody():
+def test_rechecking_skips_anonymous_principals():
     from django_mcp.server.exchange.exchange import ANONYMOUS
 
     assert async_to_sync(recheck)([ANONYMOUS]) == set()
@@ -242,7 +242,7 @@ def test_rechecking_ignores_nobody():
 @override_settings(
     DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"]}
 )
-def test_settings_name_it_by_its_path(user: Any):
+def test_settings_accept_the_authenticators_dotted_path(user: Any):
     from django_mcp import default_server
 
     assert refuse(default_server).status == 401
@@ -250,7 +250,7 @@ def test_settings_name_it_by_its_path(user: Any):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("argument", ["scopes", "tools"])
-def test_one_text_in_place_of_a_list_is_refused(argument: str) -> None:
+def test_a_string_instead_of_a_list_is_rejected(argument: str) -> None:
     """It would be read letter by letter."""
     user = get_user_model().objects.create_user("ann")
     wrong: Any = {argument: "look"}

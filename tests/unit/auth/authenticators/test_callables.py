@@ -1,4 +1,4 @@
-"""Functions of the site's own."""
+"""Authentication by functions of the site."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def server_for(function: Any, **options: Any) -> MCPServer:
     "function",
     [by_header, by_header_async, by_exchange, ByHeader(), ByHeader().__call__, partial(ByHeader())],
 )
-def test_a_function_says_who_it_is(user: Any, function: Any):
+def test_a_function_returns_the_principal(user: Any, function: Any):
     principal = admit(server_for(function), {"x-user": "ada"})
 
     assert principal.user == user
@@ -79,11 +79,11 @@ def test_a_deactivated_user_is_refused(user: Any, function: Any):
 
 
 @pytest.mark.parametrize("nobody", [None, AnonymousUser()])
-def test_nobody_is_nobody(nobody: Any):
+def test_an_anonymous_user_is_rejected(nobody: Any):
     assert refuse(server_for(lambda request: nobody)).status == 401
 
 
-def test_a_function_can_refuse():
+def test_a_function_can_reject_credentials():
     def raising(request: HttpRequest) -> Any:
         raise PermissionDenied("the secret reason")
 
@@ -91,13 +91,13 @@ def test_a_function_can_refuse():
     assert refuse(server_for(lambda request: Rejection(reason="No", status=403))).status == 403
 
 
-def test_its_challenge_is_told():
+def test_the_functions_challenge_is_sent():
     reply = refuse(server_for(by_header, challenge='Mine realm="x"'))
 
     assert challenges_of(reply) == ['Mine realm="x"']
 
 
-def test_rechecking_finds_who_was_deactivated(user: Any):
+def test_rechecking_finds_deactivated_users(user: Any):
     other = get_user_model().objects.create_user("eve")
     server = MCPServer("asking", authenticators=[CallableAuthenticator(by_header, recheck_s=None)])
     principals = [admit(server, {"x-user": name}) for name in ("ada", "eve")]
@@ -125,7 +125,7 @@ def by_list_in_exchange(exchange: Exchange) -> Any:
 
 
 @pytest.mark.parametrize("function", [by_list, by_list_async, by_list_in_exchange])
-def test_what_stays_open_ends_with_what_the_function_goes_by(user: Any, function: Any):
+def test_rechecking_finds_credentials_the_function_no_longer_accepts(user: Any, function: Any):
     other = get_user_model().objects.create_user("eve")
     WHO.update({"1": user, "2": user, "3": user})
     server = server_for(function, recheck_s=0)
@@ -141,7 +141,7 @@ def test_what_stays_open_ends_with_what_the_function_goes_by(user: Any, function
 
 
 @pytest.mark.parametrize("fault", [LookupError(), Rejection(reason="busy", status=503)])
-def test_what_cannot_be_asked_ends_nothing(user: Any, fault: Any):
+def test_a_failing_recheck_ends_nothing(user: Any, fault: Any):
     answers: list[Any] = [user]
     asked = []
 
@@ -168,7 +168,7 @@ def call(server: MCPServer, principal: Any) -> int:
     return int(status)
 
 
-def test_a_user_may_do_all_and_a_token_what_its_scopes_say(user: Any):
+def test_a_user_is_unrestricted_and_a_token_limited_by_scopes(user: Any):
     server = server_for(lambda request: user)
     scoped_server(server)
     info = AuthInfo(subject="ada", authenticator="mine", scopes=frozenset({"read"}))

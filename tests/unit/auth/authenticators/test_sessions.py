@@ -1,4 +1,4 @@
-"""Django's session cookie: for pages of the site itself, and for no others."""
+"""Django's session cookie: accepted only for same-site pages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def headers(cookie: str, **changes: str | None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_a_page_of_the_site_acts_for_who_is_signed_in(
+def test_a_page_of_the_site_acts_as_the_logged_in_user(
     server: MCPServer, user: Any, cookie: str, method: str
 ):
     principal = admit(server, headers(cookie), method=method)
@@ -91,13 +91,13 @@ def test_a_page_of_the_site_acts_for_who_is_signed_in(
     ],
     ids=str,
 )
-def test_what_other_pages_make_a_browser_send_is_refused(
+def test_cross_site_requests_are_rejected(
     server: MCPServer, cookie: str, changes: dict[str, str | None], method: str
 ):
     assert refuse(server, headers(cookie, **changes), method=method).status == 403
 
 
-def test_a_trusted_origin_is_django_s_to_name(server: MCPServer, cookie: str, settings: Any):
+def test_trusted_origins_come_from_djangos_settings(server: MCPServer, cookie: str, settings: Any):
     settings.CSRF_TRUSTED_ORIGINS = ["https://app.example"]
 
     assert admit(server, headers(cookie, origin="https://app.example"))
@@ -122,7 +122,7 @@ def test_a_stream_can_be_opened_without_a_token(server: MCPServer, user: Any, co
 
 
 @pytest.mark.parametrize("where", ["cross-site", "same-site"])
-def test_other_pages_open_no_stream(server: MCPServer, cookie: str, where: str):
+def test_cross_site_pages_cannot_open_a_stream(server: MCPServer, cookie: str, where: str):
     lines = headers(cookie, **{"origin": None, "sec-fetch-site": where})
 
     assert refuse(server, lines, method="GET").status == 403
@@ -130,12 +130,12 @@ def test_other_pages_open_no_stream(server: MCPServer, cookie: str, where: str):
 
 @pytest.mark.parametrize("given", ["", "x", "x" * 32, "x" * 10_000, "\x7f", "a b"])
 @pytest.mark.parametrize("origin", [OWN, None])
-def test_a_cookie_of_no_session_is_none(server: MCPServer, given: str, origin: str | None):
+def test_a_cookie_without_a_session_is_rejected(server: MCPServer, given: str, origin: str | None):
     assert refuse(server, headers(given, origin=origin)).status == 401
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_a_cookie_does_not_stand_in_the_way_of_a_token(
+def test_a_cookie_does_not_override_a_token(
     user: Any, cookie: str, settings: Any, in_session: bool
 ):
     settings.CSRF_USE_SESSIONS = in_session
@@ -151,7 +151,7 @@ def test_a_cookie_does_not_stand_in_the_way_of_a_token(
     assert refuse(both, headers(cookie, origin=None)).status == 403
 
 
-def test_an_ended_session_is_none(server: MCPServer, user: Any, cookie: str):
+def test_an_expired_session_is_rejected(server: MCPServer, user: Any, cookie: str):
     Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
     assert refuse(server, headers(cookie)).status == 401
 
@@ -162,14 +162,14 @@ def test_a_deactivated_user_is_refused(server: MCPServer, user: Any, cookie: str
     assert refuse(server, headers(cookie)).status == 401
 
 
-def test_another_password_ends_the_session(server: MCPServer, user: Any, cookie: str):
+def test_changing_the_password_ends_the_session(server: MCPServer, user: Any, cookie: str):
     user.set_password("another")
     user.save()
 
     assert refuse(server, headers(cookie)).status == 401
 
 
-def test_a_remembered_session_costs_no_query(user: Any, cookie: str):
+def test_a_cached_session_needs_no_query(user: Any, cookie: str):
     server = MCPServer("remembering", authenticators=[SessionAuthenticator])
     with queries(2):
         admit(server, headers(cookie))
@@ -179,7 +179,7 @@ def test_a_remembered_session_costs_no_query(user: Any, cookie: str):
         assert refuse(server, headers(cookie, origin="https://evil.example")).status == 403
 
 
-def test_rechecking_finds_what_ended(server: MCPServer):
+def test_rechecking_finds_ended_sessions(server: MCPServer):
     users = [get_user_model().objects.create_user(name) for name in "abcd"]
     cookies = [sign_in(user) for user in users]
     principals = [admit(server, headers(cookie)) for cookie in cookies]
@@ -194,7 +194,7 @@ def test_rechecking_finds_what_ended(server: MCPServer):
     assert ended == set(principals[:3])
 
 
-def test_a_principal_does_not_carry_the_cookie(server: MCPServer, cookie: str):
+def test_a_principal_does_not_contain_the_cookie(server: MCPServer, cookie: str):
     principal = admit(server, headers(cookie))
 
     assert cookie not in repr([getattr(principal, slot) for slot in ("key", "handle", "auth")])

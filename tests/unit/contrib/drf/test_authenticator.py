@@ -43,14 +43,14 @@ def drf() -> MCPServer:
     return MCPServer("drf", authenticators=[DRFAuthenticator(BASIC)])
 
 
-def test_an_authentication_class_says_who_it_is(drf: MCPServer, user: Any):
+def test_an_authentication_class_determines_the_principal(drf: MCPServer, user: Any):
     principal = admit(drf, credentials("ada", "secret"))
 
     assert principal.user == user
     assert principal.auth.authenticator == "drf"
 
 
-def test_what_it_refuses_is_refused(drf: MCPServer, user: Any):
+def test_credentials_rejected_by_the_class_are_rejected(drf: MCPServer, user: Any):
     assert refuse(drf, credentials("ada", "wrong")).status == 401
     assert refuse(drf, {"authorization": "Basic x"}).status == 401
     get_user_model().objects.update(is_active=False)
@@ -58,7 +58,7 @@ def test_what_it_refuses_is_refused(drf: MCPServer, user: Any):
 
 
 @pytest.mark.parametrize("error", ["AuthenticationFailed", "NotAuthenticated", "PermissionDenied"])
-def test_each_way_of_refusing_is_understood(error: str):
+def test_every_kind_of_rejection_is_handled(error: str):
     from rest_framework import exceptions
 
     assert refuse(raising(getattr(exceptions, error)())).status == 401
@@ -66,7 +66,7 @@ def test_each_way_of_refusing_is_understood(error: str):
 
 
 @pytest.mark.parametrize("error", ["ParseError", "Throttled", "APIException"])
-def test_a_fault_is_not_called_bad_credentials(error: str):
+def test_an_exception_is_not_reported_as_invalid_credentials(error: str):
     from rest_framework import exceptions
 
     with pytest.raises(getattr(exceptions, error)):
@@ -85,7 +85,7 @@ def raising(error: Exception) -> MCPServer:
 
 
 @pytest.mark.parametrize("is_its_own", [False, True])
-def test_the_sessions_of_rest_framework_are_known_by_an_authenticator_of_ours(is_its_own: bool):
+def test_drf_session_authentication_is_reported(is_its_own: bool):
     from rest_framework.authentication import SessionAuthentication
 
     own = type("Narrower", (SessionAuthentication,), {})
@@ -96,7 +96,7 @@ def test_the_sessions_of_rest_framework_are_known_by_an_authenticator_of_ours(is
     assert DRFAuthenticator(BASIC).find_problems() == []
 
 
-def test_what_stays_open_ends_with_what_the_class_goes_by(user: Any):
+def test_rechecking_finds_credentials_the_class_no_longer_accepts(user: Any):
     server = MCPServer("drf", authenticators=[DRFAuthenticator(BASIC, recheck_s=0)])
     principal = admit(server, credentials("ada", "secret"))
 
@@ -106,11 +106,11 @@ def test_what_stays_open_ends_with_what_the_class_goes_by(user: Any):
     assert recheck_until(bool, [principal]) == {principal}
 
 
-def test_what_it_does_not_know_is_left_to_others(drf: MCPServer):
+def test_unknown_credentials_are_left_to_other_authenticators(drf: MCPServer):
     assert challenges_of(refuse(drf)) == ['Basic realm="api"']
 
 
-def test_the_class_itself_will_do(user: Any):
+def test_the_class_itself_is_accepted(user: Any):
     from rest_framework.authentication import BasicAuthentication
 
     server = MCPServer("drf", authenticators=[DRFAuthenticator(BasicAuthentication)])
@@ -134,7 +134,7 @@ def test_the_class_itself_will_do(user: Any):
         ({"sub": "ada"}, 200),
     ],
 )
-def test_the_scopes_of_a_classes_tokens_hold(user: Any, token: Any, status: int):
+def test_token_scopes_of_a_class_apply(user: Any, token: Any, status: int):
     class Known:
         def authenticate(self, request: Any) -> tuple[Any, Any]:
             return user, token

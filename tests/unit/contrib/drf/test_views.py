@@ -121,7 +121,7 @@ def test_actions_can_be_chosen_and_renamed(server: MCPServer, ada: User):
     assert tools["send_order"]["annotations"]["destructiveHint"] is True
 
 
-def test_a_method_that_the_view_does_not_serve_is_no_tool(server: MCPServer):
+def test_an_unsupported_method_is_no_tool(server: MCPServer):
     class ReadOnly(views.OrderViewSet):
         http_method_names = ("get", "head")
 
@@ -139,7 +139,7 @@ def test_an_unknown_action_is_refused(server: MCPServer):
         viewset_tools(server, views.OrderViewSet, actions=["shipp"])
 
 
-def test_anything_but_a_class_of_a_view_is_refused(server: MCPServer):
+def test_anything_but_a_view_class_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match="takes the class of a view"):
         viewset_tools(server, views.OrderViewSet.as_view({"get": "list"}))
 
@@ -151,10 +151,10 @@ def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
     assert described["orders_list"] == "List orders.\n\nOrders are what customers bought."
 
 
-# -- who sees them
+# -- visibility
 
 
-def test_what_the_permission_classes_refuse_is_hidden(orders: MCPServer, ada: User):
+def test_tools_denied_by_permission_classes_are_hidden(orders: MCPServer, ada: User):
     viewset_tools(orders, views.StaffViewSet)
     staff = User.objects.create_user("staff", is_staff=True)
 
@@ -166,7 +166,7 @@ def test_what_the_permission_classes_refuse_is_hidden(orders: MCPServer, ada: Us
         orders.call_tool("staff_list", {}, user=ada)
 
 
-def test_a_permission_is_needed_in_addition(server: MCPServer, ada: User):
+def test_a_permission_is_required_in_addition(server: MCPServer, ada: User):
     viewset_tools(server, views.OrderViewSet, permission="shop.view_order")
     boss = User.objects.create_superuser("boss")
 
@@ -181,9 +181,7 @@ def test_the_permission_of_the_server_is_not_replaced(ada: User):
     assert names(server, ada) == []
 
 
-def test_listed_if_takes_the_place_of_the_permission_classes_in_lists_only(
-    server: MCPServer, ada: User
-):
+def test_listed_if_replaces_permission_classes_only_in_lists(server: MCPServer, ada: User):
     viewset_tools(server, views.StaffViewSet, listed_if=lambda user: True)
 
     assert names(server, ada) == ["staff_list"]
@@ -228,11 +226,11 @@ def test_serializers_become_arguments(orders: MCPServer):
     assert line["properties"]["quantity"]["type"] == "integer"
 
 
-def test_partial_updates_require_the_object_only(orders: MCPServer):
+def test_partial_updates_require_only_the_lookup(orders: MCPServer):
     assert schema(orders, "orders_partial_update")["required"] == ["number"]
 
 
-def test_an_extra_action_reads_what_it_declares(orders: MCPServer):
+def test_an_extra_action_reads_its_declared_parameters(orders: MCPServer):
     found = schema(orders, "orders_ship")
 
     assert found["properties"]["carrier"] == {"enum": ["post", "bike"]}
@@ -263,13 +261,13 @@ def test_lists_are_filtered_searched_ordered_and_paged(orders: MCPServer, ada: U
 @pytest.mark.parametrize(
     "arguments", [{"page": -1}, {"page_size": 10**9}, {"ordering": "customer"}]
 )
-def test_pages_and_orderings_that_do_not_exist_are_refused(
+def test_unknown_pages_and_orderings_are_rejected(
     orders: MCPServer, ada: User, arguments: dict[str, Any]
 ):
     assert next(iter(arguments)) in error(orders, "orders_list", ada, **arguments)
 
 
-def test_a_page_after_the_last_is_told_in_words(orders: MCPServer, ada: User):
+def test_a_page_after_the_last_has_a_readable_error(orders: MCPServer, ada: User):
     assert error(orders, "orders_list", ada, page=7) == "Invalid page."
 
 
@@ -304,7 +302,7 @@ def test_all_errors_come_back_by_field(orders: MCPServer, ada: User, product: Pr
     assert not Order.objects.exists()
 
 
-def test_objects_of_others_are_refused_by_the_view(
+def test_objects_of_other_users_are_rejected_by_the_view(
     orders: MCPServer, ada: User, bob: User, product: Product
 ):
     make_order(ada, "A-1")
@@ -319,7 +317,7 @@ def test_objects_of_others_are_refused_by_the_view(
     assert Order.objects.filter(number="A-1", status="placed").exists()
 
 
-def test_changes_are_made_and_objects_deleted(orders: MCPServer, ada: User):
+def test_objects_are_changed_and_deleted(orders: MCPServer, ada: User):
     make_order(ada, "A-1")
 
     changed = data(orders, "orders_partial_update", ada, number="A-1", note="Hi")
@@ -328,7 +326,7 @@ def test_changes_are_made_and_objects_deleted(orders: MCPServer, ada: User):
     assert not Order.objects.exists()
 
 
-def test_what_a_refused_action_wrote_is_rolled_back(orders: MCPServer, ada: User):
+def test_writes_of_a_rejected_action_are_rolled_back(orders: MCPServer, ada: User):
     make_order(ada, "A-1")
 
     assert error(orders, "orders_ship", ada, number="A-1", carrier="bike") == "There is no bike."
@@ -337,7 +335,7 @@ def test_what_a_refused_action_wrote_is_rolled_back(orders: MCPServer, ada: User
     assert Order.objects.get().status == "shipped"
 
 
-def test_a_view_is_as_the_router_makes_it(orders: MCPServer, ada: User):
+def test_a_view_has_the_initkwargs_of_the_router(orders: MCPServer, ada: User):
     assert data(orders, "orders_whoami", ada) == {
         "user": "ada",
         "action": "whoami",
@@ -347,7 +345,7 @@ def test_a_view_is_as_the_router_makes_it(orders: MCPServer, ada: User):
     }
 
 
-def test_constant_variables_of_the_url_are_no_arguments(server: MCPServer, ada: User):
+def test_constant_url_kwargs_are_no_arguments(server: MCPServer, ada: User):
     viewset_tools(server, views.OrderViewSet, actions=["whoami"], kwargs={"version": "v2"})
 
     assert data(server, "order_whoami", ada)["kwargs"] == {"version": "v2"}
@@ -372,7 +370,9 @@ def test_a_list_without_pages_is_limited(server: MCPServer, product: Product):
     assert found["truncated"] is True
 
 
-def test_a_list_needs_as_many_queries_as_the_view(orders: MCPServer, ada: User, product: Product):
+def test_a_list_needs_the_same_number_of_queries_as_the_view(
+    orders: MCPServer, ada: User, product: Product
+):
     for number in range(5):
         make_order(ada, f"A-{number}", product)
     data(orders, "orders_list", ada)  # loads the permissions
@@ -389,7 +389,7 @@ def test_a_list_needs_as_many_queries_as_the_view(orders: MCPServer, ada: User, 
     assert len(of_tool) == 4 + 1, of_tool  # the user, as stored now
 
 
-# -- what cannot be a tool
+# -- unsupported views
 
 
 def problems(server: MCPServer, view: Any, **options: Any) -> list[Any]:
@@ -410,7 +410,7 @@ def test_a_view_that_needs_a_request_is_a_check_error(server: MCPServer):
     assert "serializers={'create': YourSerializer}" in problem.hint
 
 
-def test_the_site_can_say_what_such_a_view_reads(server: MCPServer):
+def test_the_site_can_declare_what_such_a_view_reads(server: MCPServer):
     assert not problems(
         server,
         views.NeedsData,
@@ -420,7 +420,7 @@ def test_the_site_can_say_what_such_a_view_reads(server: MCPServer):
     assert list(schema(server, "order_create")["properties"]) == ["carrier"]
 
 
-def test_two_arguments_of_one_name_are_a_check_error(server: MCPServer):
+def test_duplicate_argument_names_are_a_check_error(server: MCPServer):
     found = problems(server, views.Clashing, actions=["update"])
 
     assert "path.number and body.number would both be the argument 'number'" in found[0].msg
@@ -441,7 +441,7 @@ def test_an_argument_can_be_renamed(server: MCPServer, ada: User):
 # -- annotations of drf-spectacular
 
 
-def test_annotations_of_spectacular_count(server: MCPServer):
+def test_drf_spectacular_annotations_are_used(server: MCPServer):
     viewset_tools(server, views.Annotated, prefix="sum")
 
     tools = {each["name"]: each for each in server.list_tools()}
@@ -488,7 +488,7 @@ def test_an_optional_file_is_left_out(server: MCPServer):
     assert found.msg.endswith("views.Files takes files, which its tool leaves out: file.")
 
 
-def test_a_response_that_is_a_file_becomes_one(server: MCPServer):
+def test_a_file_response_becomes_a_file(server: MCPServer):
     viewset_tools(server, views.Files, actions=["download"])
 
     (block,) = server.call_tool("files_download", {}).raw["content"]
@@ -499,7 +499,7 @@ def test_a_response_that_is_a_file_becomes_one(server: MCPServer):
 
 @pytest.mark.filterwarnings("ignore:Accessing the database during app initialization")
 def test_a_view_whose_tables_are_missing_is_a_check_warning(server: MCPServer):
-    """Otherwise `manage.py migrate`, which runs the checks first, could not make the tables."""
+    """Otherwise `manage.py migrate`, which runs the checks first, could not create the tables."""
     viewset_tools(server, views.FieldsFromTable, actions=["create", "list"])
 
     (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
@@ -508,7 +508,7 @@ def test_a_view_whose_tables_are_missing_is_a_check_warning(server: MCPServer):
     assert problem.hint == "Run manage.py migrate and restart the server."
 
 
-def test_a_problem_does_not_keep_a_server_alive():
+def test_a_check_problem_does_not_keep_a_server_alive():
     server = MCPServer("short-lived", public=True)
     viewset_tools(server, views.NeedsData, actions=["create"])
     kept = weakref.ref(server)

@@ -1,4 +1,4 @@
-"""Tokens of an external issuer: checked by its keys, its name and for whom they are."""
+"""Tokens of an external issuer: its keys, its name and the audience are checked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def server_for(issuer: Issuer, **options: Any) -> MCPServer:
     return MCPServer("tokens", authenticators=[JWTAuthenticator(**given)])
 
 
-def test_a_token_of_the_issuer_is_its_subjects(issuer: Issuer):
+def test_a_token_of_the_issuer_identifies_its_subject(issuer: Issuer):
     expires = int(time.time()) + 60
     principal = admit(server_for(issuer), bearer(issuer.sign(exp=expires, groups=["a"])))
 
@@ -76,7 +76,7 @@ def test_each_pinned_algorithm_works(issuer: Issuer, key: str, algorithm: str):
     assert admit(server_for(issuer, algorithms=[algorithm]), bearer(issuer.sign(key)))
 
 
-def test_one_of_several_audiences_is_enough(issuer: Issuer):
+def test_one_matching_audience_is_enough(issuer: Issuer):
     assert admit(server_for(issuer), bearer(issuer.sign(aud=["x", AUDIENCE])))
     assert admit(server_for(issuer, audience=["y", AUDIENCE]), bearer(issuer.sign()))
 
@@ -107,14 +107,16 @@ def test_one_of_several_audiences_is_enough(issuer: Issuer):
     ],
     ids=str,
 )
-def test_a_token_that_is_not_for_here_and_now_is_refused(issuer: Issuer, claims: dict[str, Any]):
+def test_a_token_with_wrong_audience_issuer_or_time_is_rejected(
+    issuer: Issuer, claims: dict[str, Any]
+):
     reply = refuse(server_for(issuer), bearer(issuer.sign(**claims)))
 
     assert reply.status == 401
     assert 'error="invalid_token"' in challenges_of(reply)[0]
 
 
-def test_clocks_may_differ_a_little(issuer: Issuer):
+def test_a_small_clock_skew_is_tolerated(issuer: Issuer):
     just_now = int(time.time()) - 5
 
     assert admit(server_for(issuer), bearer(issuer.sign(exp=just_now)))
@@ -166,7 +168,7 @@ def forgeries(issuer: Issuer) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", forgeries(Issuer("http://127.0.0.1:1")))
-def test_a_forged_token_is_refused(issuer: Issuer, name: str):
+def test_a_forged_token_is_rejected(issuer: Issuer, name: str):
     reply = refuse(server_for(issuer), bearer(forgeries(issuer)[name]))
 
     assert reply.status == 401
@@ -179,7 +181,7 @@ def test_only_algorithms_with_public_keys_can_be_pinned(algorithms: list[str]):
         JWTAuthenticator(issuer="https://i.example", audience="a", algorithms=algorithms)
 
 
-def test_one_algorithm_is_a_list_of_one():
+def test_algorithms_must_be_a_list():
     with pytest.raises(TypeError, match=r"algorithms must be a list, such as \['RS256'\]"):
         JWTAuthenticator(issuer="https://i.example", audience="a", algorithms="RS256")
 
@@ -198,18 +200,18 @@ def test_one_algorithm_is_a_list_of_one():
     ],
     ids=str,
 )
-def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):
+def test_untrustworthy_configuration_is_rejected(options: dict[str, Any]):
     with pytest.raises(ValueError, match="must"):
         JWTAuthenticator(**{"issuer": "https://i.example", "audience": "a", **options})
 
 
-def test_a_key_for_encryption_signs_nothing(issuer: Issuer):
+def test_an_encryption_key_does_not_verify_signatures(issuer: Issuer):
     issuer.keys = [public_jwk("rsa", use="enc")]
 
     assert refuse(server_for(issuer), bearer(issuer.sign())).status == 401
 
 
-def test_a_token_without_key_id_is_tried_with_every_key(issuer: Issuer):
+def test_a_token_without_kid_is_tried_with_every_key(issuer: Issuer):
     token = jwt.encode(
         issuer.claims(), PRIVATE["rsa"], algorithm="RS256", headers={"typ": "at+jwt"}
     )
@@ -217,7 +219,7 @@ def test_a_token_without_key_id_is_tried_with_every_key(issuer: Issuer):
     assert admit(server_for(issuer), bearer(token))
 
 
-def test_required_scopes_are_asked_of_every_token(issuer: Issuer):
+def test_required_scopes_apply_to_every_token(issuer: Issuer):
     server = server_for(issuer, required_scopes=["write"])
     assert admit(server, bearer(issuer.sign()))
 
@@ -228,13 +230,13 @@ def test_required_scopes_are_asked_of_every_token(issuer: Issuer):
     assert 'scope="write"' in challenges_of(reply)[0]
 
 
-def test_a_broad_scope_stands_for_what_it_implies(issuer: Issuer, settings: Any):
+def test_a_broad_scope_includes_the_scopes_it_implies(issuer: Issuer, settings: Any):
     settings.DJANGO_MCP = {"SYNC_THREADS": 0, "SCOPE_IMPLIES": {"write": ["mcp"]}}
 
     assert admit(server_for(issuer, required_scopes=["mcp"]), bearer(issuer.sign()))
 
 
-def test_tokens_of_several_issuers_are_told_apart():
+def test_tokens_of_several_issuers_are_distinguished():
     with running_issuer() as one, running_issuer() as two:
         server = MCPServer(
             "two",
@@ -272,7 +274,7 @@ def test_a_token_without_a_type_is_accepted_unless_the_types_say_otherwise(issue
     ["JWT", "dpop+jwt", "logout+jwt", "at+jwt ", "at", "application/", "", 7, ["at+jwt"], {}, True],
     ids=str,
 )
-def test_a_token_of_another_type_is_not_taken_for_an_access_token(issuer: Issuer, typ: Any):
+def test_a_token_of_another_type_is_rejected(issuer: Issuer, typ: Any):
     claims = issuer.claims()
     token = with_header(issuer, {"alg": "RS256", "kid": "rsa", "typ": typ}, claims)
 
@@ -291,7 +293,7 @@ def test_the_types_of_an_issuer_that_differs_can_be_set(issuer: Issuer):
     assert refuse(server_for(issuer, token_types=["JWT"]), bearer(access_token)).status == 401
 
 
-def test_the_log_says_how_to_accept_a_type_and_the_client_is_not_told(
+def test_the_log_and_not_the_client_learns_how_to_accept_a_type(
     issuer: Issuer, caplog: pytest.LogCaptureFixture
 ):
     server = server_for(issuer)
@@ -305,7 +307,7 @@ def test_the_log_says_how_to_accept_a_type_and_the_client_is_not_told(
     assert "x" * 100 not in caplog.text
 
 
-def test_a_stranger_cannot_suggest_a_type_in_the_log(
+def test_an_unverified_token_cannot_put_its_type_in_the_log(
     issuer: Issuer, caplog: pytest.LogCaptureFixture
 ):
     refuse(server_for(issuer), bearer(issuer.sign("stranger", headers={"typ": "evil"})))
@@ -314,9 +316,7 @@ def test_a_stranger_cannot_suggest_a_type_in_the_log(
 
 
 @pytest.mark.parametrize("crit", [[], [""], None, "", 0, {}, ["exp"]], ids=str)
-def test_a_token_with_critical_extensions_is_refused_however_they_are_written(
-    issuer: Issuer, crit: Any
-):
+def test_a_token_with_any_critical_extension_is_rejected(issuer: Issuer, crit: Any):
     header = {"alg": "RS256", "kid": "rsa", "typ": "at+jwt", "crit": crit}
     token = with_header(issuer, header, issuer.claims())
 
@@ -324,7 +324,7 @@ def test_a_token_with_critical_extensions_is_refused_however_they_are_written(
 
 
 @pytest.mark.parametrize("types", [[], "JWT", [7], [""]], ids=str)
-def test_the_types_are_a_list_of_names(types: Any):
+def test_token_types_must_be_a_list_of_strings(types: Any):
     with pytest.raises((TypeError, ValueError), match="token_types must"):
         JWTAuthenticator(issuer="https://i.example", audience="a", token_types=types)
 
@@ -336,7 +336,7 @@ def with_header(issuer: Issuer, header: dict[str, Any], claims: dict[str, Any]) 
     return f"{head}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
-# -- keys are fetched once
+# -- fetching of keys
 
 
 def keys_of(server: MCPServer) -> Any:
@@ -344,7 +344,7 @@ def keys_of(server: MCPServer) -> Any:
     return vars(server.gate.authenticators[0])["_keys"]
 
 
-def test_many_at_once_ask_for_the_keys_once(issuer: Issuer):
+def test_concurrent_tokens_fetch_the_keys_once(issuer: Issuer):
     server = server_for(issuer)
     issuer.go.clear()
 
@@ -363,7 +363,7 @@ def test_many_at_once_ask_for_the_keys_once(issuer: Issuer):
     assert issuer.asked == {"/.well-known/openid-configuration": 1, "/keys": 1}
 
 
-def test_unknown_key_ids_do_not_make_us_ask_again(issuer: Issuer):
+def test_unknown_key_ids_do_not_refetch_the_keys(issuer: Issuer):
     server = server_for(issuer)
     admit(server, bearer(issuer.sign()))
 
@@ -373,7 +373,7 @@ def test_unknown_key_ids_do_not_make_us_ask_again(issuer: Issuer):
     assert issuer.asked["/keys"] == 1
 
 
-def test_a_new_key_is_found_when_it_is_time_to_ask(issuer: Issuer):
+def test_a_new_key_is_found_after_the_refetch_interval(issuer: Issuer):
     server = server_for(issuer)
     admit(server, bearer(issuer.sign()))
     issuer.keys.append(public_jwk("stranger", "new"))
@@ -389,7 +389,7 @@ def test_a_new_key_is_found_when_it_is_time_to_ask(issuer: Issuer):
     [(500, None), (302, None), (200, b"<html>"), (200, b"[1]"), (200, b" " * 300_000)],
     ids=str,
 )
-def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
+def test_an_unreachable_issuer_is_a_server_error(
     issuer: Issuer, status: int, raw: bytes | None, caplog: pytest.LogCaptureFixture
 ):
     issuer.status, issuer.raw = status, raw
@@ -404,7 +404,7 @@ def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
     assert "Could not get the keys" in caplog.text
 
 
-def test_known_keys_outlive_an_issuer_that_is_down(issuer: Issuer):
+def test_known_keys_work_while_the_issuer_is_down(issuer: Issuer):
     server = server_for(issuer)
     admit(server, bearer(issuer.sign()))
     issuer.status = 500
@@ -417,7 +417,7 @@ def test_known_keys_outlive_an_issuer_that_is_down(issuer: Issuer):
     assert refuse(server, bearer(issuer.sign())).status == 503
 
 
-def test_metadata_that_names_another_issuer_is_not_followed(issuer: Issuer):
+def test_metadata_of_another_issuer_is_rejected(issuer: Issuer):
     issuer.raw = json.dumps(
         {"issuer": "https://evil.example", "jwks_uri": "https://evil.example/keys"}
     ).encode()
@@ -425,11 +425,11 @@ def test_metadata_that_names_another_issuer_is_not_followed(issuer: Issuer):
     assert refuse(server_for(issuer), bearer(issuer.sign())).status == 503
 
 
-# -- accounts here
+# -- local accounts
 
 
 @pytest.mark.django_db
-def test_a_claim_can_lead_to_an_account(issuer: Issuer):
+def test_a_claim_can_select_an_account(issuer: Issuer):
     ada = get_user_model().objects.create_user("ada")
     server = server_for(issuer, user_field="username")
 
@@ -442,7 +442,7 @@ def test_a_claim_can_lead_to_an_account(issuer: Issuer):
 
 
 @pytest.mark.django_db
-def test_an_ambiguous_claim_leads_nowhere(issuer: Issuer):
+def test_an_ambiguous_claim_selects_no_account(issuer: Issuer):
     for name in ("a", "b"):
         get_user_model().objects.create_user(name, email="same@example.com")
     server = server_for(issuer, user_field="email", user_claim="email")
@@ -452,7 +452,7 @@ def test_an_ambiguous_claim_leads_nowhere(issuer: Issuer):
 
 
 @pytest.mark.django_db
-def test_a_function_can_find_or_make_the_account(issuer: Issuer):
+def test_a_function_can_find_or_create_the_account(issuer: Issuer):
     def find(claims: Any) -> Any:
         return get_user_model().objects.get_or_create(username=f"sso-{claims['sub']}")[0]
 

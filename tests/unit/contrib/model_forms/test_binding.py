@@ -1,4 +1,4 @@
-"""Forms bound to arguments: what they keep, what they refuse, and that all errors come at once."""
+"""Forms bound to arguments: unchanged values, validation, and all errors at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def save(form: Any) -> Any:
     return form.save()
 
 
-def test_an_update_changes_what_it_names_and_nothing_else(orders: list[Order]):
+def test_an_update_changes_only_the_named_fields(orders: list[Order]):
     order = orders[0]
 
     form = bind_form(OrderForm, {"note": "ring"}, instance=order, is_partial=True)
@@ -61,7 +61,7 @@ def test_an_update_changes_what_it_names_and_nothing_else(orders: list[Order]):
     assert form.changed_data == ["note"]
 
 
-def test_what_an_update_does_not_name_counts_for_constraints_and_clean(orders: list[Order]):
+def test_constraints_and_clean_see_fields_an_update_omits(orders: list[Order]):
     first, second = orders[0].lines.order_by("pk")
 
     taken = bind_form(LineForm, {"product": second.product_id}, instance=first, is_partial=True)
@@ -70,7 +70,7 @@ def test_what_an_update_does_not_name_counts_for_constraints_and_clean(orders: l
     assert errors(short) == [("", "The note must say more than the number.")]
 
 
-def test_errors_come_all_at_once_and_by_field(orders: list[Order]):
+def test_errors_are_all_returned_at_once_by_field(orders: list[Order]):
     form = bind_form(
         OrderForm, {"number": "A-0", "status": "lost", "placed_at": "soon", "customer": 10**9}
     )
@@ -88,7 +88,7 @@ def test_a_new_object_has_the_defaults_of_its_model():
     assert order.placed_at == datetime(2026, 2, 1, 8, 0, 0, 123456, tzinfo=UTC)
 
 
-def test_null_clears_and_a_kept_relation_is_not_judged_by_the_limit(orders: list[Order], ann: User):
+def test_null_clears_and_a_kept_relation_skips_limit_choices_to(orders: list[Order], ann: User):
     none = lambda _name, rows: rows.none()  # noqa: E731
 
     kept = bind_form(OrderForm, {"note": "x"}, instance=orders[0], is_partial=True, limit=none)
@@ -141,7 +141,7 @@ class Everything(forms.Form):
         ("fixed", "yours", "fixed"),
     ],
 )
-def test_values_are_those_of_json_in_every_language(name: str, value: Any, expected: Any):
+def test_values_are_parsed_as_json_in_every_language(name: str, value: Any, expected: Any):
     with override("de"):
         form = bind_form(Everything, {name: value})
         check_form(form)
@@ -173,7 +173,7 @@ def test_values_are_those_of_json_in_every_language(name: str, value: Any, expec
     ],
     ids=lambda value: repr(value)[:20] if isinstance(value, str) else type(value).__name__,
 )
-def test_a_value_that_is_not_valid_is_an_error_of_its_field(name: str, value: Any):
+def test_an_invalid_value_is_an_error_of_its_field(name: str, value: Any):
     found = errors(bind_form(Everything, {name: value}))
 
     assert [pointer for pointer, _message in found] == [f"/{name}"]
@@ -188,7 +188,7 @@ def test_text_with_a_null_character_finds_no_object():
     ]
 
 
-def test_a_form_may_look_at_its_data():
+def test_a_form_may_access_its_data():
     class Curious(forms.Form):
         prefix = "p"
         tags = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")])

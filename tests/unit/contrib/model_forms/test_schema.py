@@ -35,7 +35,7 @@ class LineForm(forms.ModelForm):
         fields = ["order", "product", "quantity", "unit_price"]
 
 
-def test_fields_are_described_without_a_query():
+def test_the_schema_is_built_without_queries():
     found = properties(OrderForm)
 
     assert found["status"]["enum"] == ["placed", "shipped", "cancelled"]
@@ -56,11 +56,11 @@ def test_fields_are_described_without_a_query():
     assert properties(LineForm)["unit_price"]["type"] == ["string", "number"]
 
 
-def test_what_has_a_default_is_not_required():
+def test_a_field_with_a_default_is_not_required():
     assert form_schema(OrderForm)["required"] == ["placed_at", "size"]
 
 
-def test_of_an_update_only_what_the_model_does_not_hold_is_required():
+def test_an_update_requires_only_fields_that_the_model_lacks():
     assert form_schema(OrderForm, is_partial=True)["required"] == ["size"]
 
 
@@ -103,7 +103,7 @@ def test_hidden_and_disabled_fields_and_files_are_left_out():
         (forms.CharField(widget=forms.HiddenInput), "the field 'x' is required and hidden"),
     ],
 )
-def test_a_field_that_arguments_cannot_fill_in_is_a_problem(field: forms.Field, text: str):
+def test_a_field_that_arguments_cannot_set_is_reported(field: forms.Field, text: str):
     form: Any = type("Made", (forms.Form,), {"x": field})
 
     with pytest.raises(FormProblem, match=text) as raised:
@@ -111,7 +111,7 @@ def test_a_field_that_arguments_cannot_fill_in_is_a_problem(field: forms.Field, 
     assert raised.value.hint
 
 
-def test_passwords_are_taken_on_purpose_only():
+def test_passwords_are_accepted_only_explicitly():
     class Login(forms.Form):
         password = forms.CharField(widget=forms.PasswordInput, required=False)
 
@@ -121,7 +121,7 @@ def test_passwords_are_taken_on_purpose_only():
         form_schema(UserCreationForm)
 
 
-def test_choices_of_a_function_are_not_asked_for():
+def test_callable_choices_are_not_evaluated():
     class Chosen(forms.Form):
         one = forms.ChoiceField(choices=lambda: pytest.fail("was called"))
         several = forms.MultipleChoiceField(choices=[("a", "A"), ("b", "B")])

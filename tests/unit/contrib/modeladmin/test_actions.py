@@ -29,7 +29,7 @@ def replace(site: admin.AdminSite, model: Any, cls: Any) -> None:
     site.register(model, cls)
 
 
-def test_an_action_that_asks_on_a_page_does_not_act(
+def test_an_action_with_a_confirmation_page_does_not_run(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Asking(Orders):
@@ -50,7 +50,7 @@ def test_an_action_that_asks_on_a_page_does_not_act(
     assert not Order.objects.filter(status="cancelled").exists()
 
 
-def test_a_deletion_of_the_sites_own_does_not_go_without_asking(
+def test_a_custom_delete_action_requires_confirmation(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order], settings: Any
 ):
     class Urls:
@@ -75,7 +75,7 @@ def test_a_deletion_of_the_sites_own_does_not_go_without_asking(
     assert not LogEntry.objects.exists()
 
 
-def test_what_an_action_did_before_its_page_is_undone(
+def test_changes_before_an_actions_page_are_rolled_back(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Hasty(Orders):
@@ -91,7 +91,7 @@ def test_what_an_action_did_before_its_page_is_undone(
     assert not Order.objects.filter(status="cancelled").exists()
 
 
-def test_an_action_takes_only_objects_that_the_user_may_see(
+def test_an_action_accepts_only_objects_the_user_may_view(
     make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite, orders: list[Order]
 ):
     class Closed(Orders):
@@ -113,7 +113,7 @@ def test_an_action_takes_only_objects_that_the_user_may_see(
     assert Order.objects.filter(status="placed").count() == 2
 
 
-def test_a_form_that_cannot_be_described_makes_no_tool(server: MCPServer, site: admin.AdminSite):
+def test_a_form_without_a_schema_has_no_tool(server: MCPServer, site: admin.AdminSite):
     class Remembering(Orders):
         def get_form(
             self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any
@@ -136,7 +136,7 @@ def test_a_form_that_cannot_be_described_makes_no_tool(server: MCPServer, site: 
     assert any("'create' of" in each and "KeyError" in each for each in messages)
 
 
-def test_objects_that_are_saved_elsewhere_are_not_overwritten(
+def test_concurrently_saved_objects_are_not_overwritten(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Lines(admin.ModelAdmin):

@@ -1,4 +1,4 @@
-"""The tools that read: what they show, by whose rules, and what they refuse."""
+"""The tools that read: their results, the admin's rules, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refuse(client: MCPClient, tool: str, **arguments: Any) -> str:
     return found.text
 
 
-# -- what is there
+# -- tools and results
 
 
 def test_a_row_has_the_columns_of_the_list(make_client: Any, root: User, orders: list[Order]):
@@ -92,7 +92,7 @@ def test_the_tools_conform_in_every_revision(
         ({"ordering": "-number", "limit": 2}, ["B-4", "B-3"]),
     ],
 )
-def test_a_search_takes_the_filters_of_the_list(
+def test_a_search_accepts_the_filters_of_the_changelist(
     make_client: Any, root: User, orders: list[Order], arguments: Any, found: list[str]
 ):
     assert numbers(make_client(root), **arguments) == found
@@ -108,7 +108,7 @@ def test_pages_follow_one_another(make_client: Any, root: User, orders: list[Ord
     assert second["next_cursor"] is None
 
 
-def test_pages_of_a_list_without_an_order_are_stable(make_client: Any, root: User):
+def test_pages_of_an_unordered_list_are_stable(make_client: Any, root: User):
     for n in range(3):
         Tag.objects.create(name=f"tag {n}")
     client = make_client(root, Tag)
@@ -120,10 +120,10 @@ def test_pages_of_a_list_without_an_order_are_stable(make_client: Any, root: Use
     assert seen == {"tag 0", "tag 1", "tag 2"}
 
 
-# -- who may
+# -- permissions
 
 
-def test_tools_are_for_staff_with_a_permission(
+def test_tools_require_staff_status_and_a_permission(
     make_client: Any, make_staff: Any, orders: list[Order]
 ):
     viewer = make_staff("viewer", "shop.view_order")
@@ -143,7 +143,7 @@ def test_tools_are_for_staff_with_a_permission(
     client.assert_hidden("search_orders", "get_order")
 
 
-def test_hole_view_permission_holds_for_each_object(
+def test_security_view_permission_applies_to_each_object(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     class Picky(Orders):
@@ -164,7 +164,7 @@ def test_hole_view_permission_holds_for_each_object(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_hole_pages_pass_over_hidden_rows_and_their_cursors_do_not_hold_them(
+def test_security_pages_and_cursors_skip_hidden_rows(
     make_client: Any, site: Any, root: User, orders: list[Order], limit: int
 ):
     class Picky(Orders):
@@ -191,7 +191,7 @@ def test_hole_pages_pass_over_hidden_rows_and_their_cursors_do_not_hold_them(
     assert found == ["A-1", "B-4"]
 
 
-def test_two_users_see_what_the_queryset_of_each_has(
+def test_two_users_see_their_own_querysets(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     site.unregister(Order)
@@ -211,7 +211,7 @@ def test_two_users_see_what_the_queryset_of_each_has(
     assert numbers(client) == ["A-1"]
 
 
-def test_a_cursor_is_for_one_user_and_one_search(
+def test_a_cursor_is_bound_to_one_user_and_search(
     make_client: Any, make_staff: Any, root: User, orders: list[Order]
 ):
     client = make_client(root)
@@ -224,7 +224,7 @@ def test_a_cursor_is_for_one_user_and_one_search(
     assert "not a cursor" in refuse(client, "search_orders", cursor=cursor)
 
 
-def test_hole_related_objects_are_shown_to_those_who_may_view_them(
+def test_security_related_objects_require_the_view_permission(
     make_client: Any, make_staff: Any, root: User, orders: list[Order]
 ):
     viewer = make_staff("viewer", "shop.view_order")
@@ -239,7 +239,7 @@ def test_hole_related_objects_are_shown_to_those_who_may_view_them(
     assert numbers(client, customer=ann.pk) == ["A-0", "A-1", "A-2"]
 
 
-def test_related_objects_are_those_of_the_other_admins_queryset(make_client: Any, make_staff: Any):
+def test_related_objects_come_from_the_other_admins_queryset(make_client: Any, make_staff: Any):
     everything = ["library.view_book", "library.view_shelf", "library.view_loan"]
     ann, bob = make_staff("ann", *everything), make_staff("bob", *everything)
     for user in (ann, bob):
@@ -256,7 +256,7 @@ def test_related_objects_are_those_of_the_other_admins_queryset(make_client: Any
     assert [(each["book"]["text"], each["book__title"]) for each in loans] == [(None, None)] * 2
 
 
-def test_hole_an_order_tells_nothing_of_related_objects(
+def test_security_ordering_reveals_nothing_about_related_objects(
     make_client: Any, site: Any, make_staff: Any, root: User
 ):
     class Ordered(admin.ModelAdmin):
@@ -284,7 +284,7 @@ def test_hole_an_order_tells_nothing_of_related_objects(
     assert keys() == before
 
 
-def test_hole_there_is_no_order_by_objects_that_an_admin_judges_one_by_one(
+def test_security_models_with_object_permissions_cannot_be_ordered_by(
     make_client: Any, site: Any, root: User
 ):
     class Ordered(admin.ModelAdmin):
@@ -346,20 +346,22 @@ def test_the_admin_of_users_shows_no_password(make_client: Any, root: User):
         {"cursor": "x" * 5000},
     ],
 )
-def test_what_the_list_does_not_offer_is_refused(
+def test_filters_not_offered_by_the_changelist_are_rejected(
     make_client: Any, root: User, orders: list[Order], arguments: Any
 ):
     assert refuse(make_client(root), "search_orders", **arguments)
 
 
 @pytest.mark.parametrize("key", [-1, 0, 10**30])
-def test_a_key_that_cannot_be_is_unknown(make_client: Any, root: User, orders: Any, key: int):
+def test_an_impossible_primary_key_is_not_found(
+    make_client: Any, root: User, orders: Any, key: int
+):
     client = make_client(root)
 
     assert refuse(client, "get_order", id=key) == refuse(client, "get_order", id=10**6)
 
 
-def test_a_user_has_only_the_filters_and_columns_of_their_own(
+def test_filters_and_columns_depend_on_the_user(
     make_client: Any, site: Any, make_staff: Any, root: User, orders: list[Order]
 ):
     class Some(Orders):
@@ -395,7 +397,7 @@ def selects(queries: list[str]) -> int:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("search_orders", {}), ("get_order", {"id": 0})])
-def test_there_is_one_query(
+def test_a_search_needs_one_query(
     make_client: Any, root: User, orders: list[Order], tool: str, arguments: Any
 ):
     client = make_client(root)
@@ -440,7 +442,7 @@ def test_permissions_of_users_are_loaded_at_once(make_client: Any, root: User, m
 # -- options
 
 
-def test_options_hold_for_one_model_or_for_all(server: MCPServer, site: Any, root: User):
+def test_options_apply_to_one_model_or_to_all(server: MCPServer, site: Any, root: User):
     found = admin_tools(
         server,
         site,
@@ -465,7 +467,7 @@ def test_options_hold_for_one_model_or_for_all(server: MCPServer, site: Any, roo
     assert tools["admin_search_tags"]["inputSchema"]["properties"]["limit"]["maximum"] == 7
 
 
-def test_a_site_lists_tools_by_a_rule_of_its_own(
+def test_a_site_can_define_which_tools_are_listed(
     make_client: Any, make_staff: Any, orders: list[Order]
 ):
     viewer = make_staff("viewer", "shop.view_order")
@@ -487,7 +489,7 @@ def test_a_site_lists_tools_by_a_rule_of_its_own(
         ({"models": ["shop.order"], "names": {"shop.tag.get": "x"}}, "there is no"),
     ],
 )
-def test_options_that_name_nothing_are_refused(
+def test_options_with_unknown_names_are_rejected(
     server: MCPServer, site: Any, options: Any, told: str
 ):
     with pytest.raises(ImproperlyConfigured, match=told):

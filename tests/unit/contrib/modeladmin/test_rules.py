@@ -1,4 +1,4 @@
-"""A `ModelAdmin` that says more than usual: its own searches, forms, requests and values."""
+"""A customized `ModelAdmin`: its own searches, forms, requests and values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def numbers(client: Any, **arguments: Any) -> list[str]:
     return [each["number"] for each in found.structured["results"]]
 
 
-def test_a_search_of_the_sites_own_finds_only_rows_of_the_users_queryset(
+def test_a_custom_search_finds_only_rows_of_the_users_queryset(
     make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite, orders: list[Order]
 ):
     class Wide(OwnOrders):
@@ -67,16 +67,14 @@ def test_the_module_permission_hides_the_tools(
     assert client.list_tools() == []
 
 
-def test_listed_if_does_not_take_the_place_of_the_admins_rules(
-    make_client: Any, orders: list[Order]
-):
+def test_listed_if_does_not_replace_admin_permissions(make_client: Any, orders: list[Order]):
     client = make_client(User.objects.get(username="ann"), Order, listed_if=lambda user: True)
 
     for tool, arguments in (("search_orders", {}), ("get_order", {"id": orders[0].pk})):
         assert "A-0" not in client.call(tool, **arguments).text
 
 
-def test_forms_may_ask_for_the_user(make_client: Any, root: User, site: admin.AdminSite):
+def test_forms_may_access_the_request_user(make_client: Any, root: User, site: admin.AdminSite):
     class OfOwnShelves(admin.ModelAdmin):
         def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
             kwargs["queryset"] = Shelf.objects.filter(owner=request.user)
@@ -89,7 +87,7 @@ def test_forms_may_ask_for_the_user(make_client: Any, root: User, site: admin.Ad
     assert client.call("get_book", isbn=book.isbn).structured["title"] == "Emma"
 
 
-def test_rules_may_ask_which_object_the_page_is_about(
+def test_admin_methods_can_read_object_id_from_the_resolver_match(
     make_client: Any, root: User, site: admin.AdminSite
 ):
     class Asking(admin.ModelAdmin):
@@ -127,7 +125,7 @@ def test_a_model_without_a_model_admin_is_reported(server: MCPServer, site: admi
     assert message.startswith("django_mcp.modeladmin.W001 auth.Group is no tool: the admin site")
 
 
-def test_a_report_does_not_keep_a_server_alive(site: admin.AdminSite):
+def test_a_check_report_does_not_keep_a_server_alive(site: admin.AdminSite):
     server = MCPServer("gone", public=True)
     assert admin_tools(server, site, models=[Group]) == []
     known = weakref.ref(server)
@@ -138,7 +136,7 @@ def test_a_report_does_not_keep_a_server_alive(site: admin.AdminSite):
     assert known() is None
 
 
-def test_numbers_that_json_has_not_are_text(
+def test_numbers_without_a_json_form_are_strings(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Computed(Orders):
@@ -153,13 +151,13 @@ def test_numbers_that_json_has_not_are_text(
     assert client.call("search_orders", limit=1).structured["results"][0]["ratio"] == "nan"
 
 
-def test_the_site_decides_who_is_let_in(make_client: Any, root: User, site: admin.AdminSite):
+def test_the_admin_site_decides_who_has_access(make_client: Any, root: User, site: admin.AdminSite):
     site.has_permission = lambda request: request.user.username == "other"  # type: ignore[method-assign]
 
     assert make_client(root, Order).list_tools() == []
 
 
-def test_columns_may_be_ordered_by_what_they_name(
+def test_columns_may_define_their_own_ordering(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Named(Orders):
@@ -221,7 +219,7 @@ def books(client: Any, **arguments: Any) -> list[str]:
         ({"search": "clerk own"}, ["Own"], ["Own"]),
     ],
 )
-def test_hole_filters_and_search_look_at_no_related_object_that_the_user_may_not_see(
+def test_security_filters_and_search_ignore_unviewable_related_objects(
     make_client: Any,
     site: admin.AdminSite,
     root: User,
@@ -255,7 +253,7 @@ def test_hole_filters_and_search_look_at_no_related_object_that_the_user_may_not
     assert books(client, **arguments) == by_root
 
 
-def test_hole_filters_and_search_do_not_look_where_the_user_may_view_nothing(
+def test_security_filters_and_search_skip_models_without_view_permission(
     make_client: Any, make_staff: Any, site: admin.AdminSite, root: User, orders: list[Order]
 ):
     class Searched(Orders):
@@ -275,7 +273,7 @@ def test_hole_filters_and_search_do_not_look_where_the_user_may_view_nothing(
 
 
 class PickyShelves(admin.ModelAdmin):
-    """Decides about each shelf."""
+    """Has object permissions for shelves."""
 
     def has_view_permission(self, request: Any, obj: Any = None) -> bool:
         return obj is None or obj.owner == request.user
@@ -284,7 +282,7 @@ class PickyShelves(admin.ModelAdmin):
         return False
 
 
-def test_hole_objects_that_an_admin_judges_one_by_one_are_neither_searched_nor_chosen(
+def test_security_models_with_object_permissions_are_not_searched_or_chosen(
     make_client: Any, site: admin.AdminSite, shelved: User
 ):
     class Searched(admin.ModelAdmin):
@@ -310,7 +308,7 @@ def test_hole_objects_that_an_admin_judges_one_by_one_are_neither_searched_nor_c
     assert [each for each in messages(client.server) if told in each]
 
 
-def test_hole_members_that_the_user_may_not_see_are_neither_shown_nor_lost(
+def test_security_members_without_view_permission_are_hidden_but_kept(
     make_client: Any, make_staff: Any, site: admin.AdminSite, root: User
 ):
     class PickyTags(admin.ModelAdmin):
@@ -352,17 +350,17 @@ def test_hole_members_that_the_user_may_not_see_are_neither_shown_nor_lost(
     assert names() == {"seen"}
 
 
-def test_a_huge_key_of_a_member_is_no_valid_choice(make_client: Any, root: User):
+def test_a_huge_primary_key_of_a_member_is_an_invalid_choice(make_client: Any, root: User):
     client = make_client(root, User)
 
     for key in (10**25, -(2**63), 2**64):
         assert "/groups: " in client.call("update_user", id=root.pk, groups=[key]).text
 
 
-# -- what the pages of the admin do besides
+# -- side effects of the admin's pages
 
 
-def test_a_search_of_the_sites_own_is_asked_without_words_too(
+def test_a_custom_search_also_runs_without_a_term(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
     class Narrow(Orders):
@@ -377,9 +375,7 @@ def test_a_search_of_the_sites_own_is_asked_without_words_too(
     assert numbers(client, search="A-") == ["A-0", "A-2"]
 
 
-def test_pages_with_methods_of_their_own_are_reported(
-    server: MCPServer, site: admin.AdminSite, root: User
-):
+def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.AdminSite, root: User):
     class Viewed(Orders):
         def change_view(self, request: Any, *args: Any, **kwargs: Any) -> Any:
             return super().change_view(request, *args, **kwargs)
@@ -396,7 +392,9 @@ def test_pages_with_methods_of_their_own_are_reported(
     assert message.endswith(": change_view, get_changelist.")
 
 
-def test_hole_who_adds_users_needs_to_change_them_too(make_client: Any, make_staff: Any):
+def test_security_adding_users_also_requires_the_change_permission(
+    make_client: Any, make_staff: Any
+):
     passwords = ["password1", "password2"]
     adder = make_staff("adder", "auth.view_user", "auth.add_user")
     client = make_client(adder, User, allow_sensitive=passwords)
@@ -406,7 +404,7 @@ def test_hole_who_adds_users_needs_to_change_them_too(make_client: Any, make_sta
     client.assert_visible("create_user")
 
 
-def test_what_hooks_tell_the_user_is_in_the_result(
+def test_messages_sent_by_hooks_are_in_the_result(
     make_client: Any, root: User, site: admin.AdminSite
 ):
     class Telling(admin.ModelAdmin):

@@ -1,4 +1,4 @@
-"""What tools of the admin keep to themselves: passwords, secret keys, and models that decide who gets in."""
+"""What admin tools exclude: passwords, secret keys, and models of authentication."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ReadOnly(ByMeta):
 
 
 @pytest.mark.parametrize("cls", [ByMeta, ByOverrides, ByHook, ReadOnly])
-def test_a_field_with_a_password_widget_is_neither_shown_nor_taken(
+def test_a_field_with_a_password_widget_is_excluded(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order], cls: Any
 ):
     replace(site, Order, cls)
@@ -65,9 +65,7 @@ def test_a_field_with_a_password_widget_is_neither_shown_nor_taken(
     assert client.call("update_order", id=orders[0].pk, note="x").is_error
 
 
-def test_all_models_leave_out_those_that_decide_who_gets_in(
-    server: MCPServer, site: admin.AdminSite
-):
+def test_all_models_excludes_authentication_models(server: MCPServer, site: admin.AdminSite):
     own: list[Any] = list(apps.get_app_config("django_mcp").get_models())
     for model in (Session, *own):
         site.register(model)
@@ -78,7 +76,9 @@ def test_all_models_leave_out_those_that_decide_who_gets_in(
     assert len(server.registry.tools) == 7
 
 
-def test_a_model_of_security_that_is_named_has_tools(server: MCPServer, site: admin.AdminSite):
+def test_a_security_model_gets_tools_when_named_explicitly(
+    server: MCPServer, site: admin.AdminSite
+):
     site.register(Session)
 
     found = admin_tools(
@@ -116,7 +116,7 @@ def test_a_secret_key_of_a_related_object_is_null():
         assert shown == {"pk": key, "text": None}
 
 
-def test_rules_find_the_model_admin_in_the_resolver_match(
+def test_the_resolver_match_contains_the_model_admin(
     make_client: Any, root: User, site: admin.AdminSite
 ):
     asked = []

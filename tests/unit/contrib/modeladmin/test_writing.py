@@ -1,4 +1,4 @@
-"""The tools that write: what they set, what they refuse, and for whom."""
+"""The tools that write: their effects, validation and permissions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def site(site: admin.AdminSite) -> admin.AdminSite:
 
 
 def told(client: MCPClient) -> str:
-    """Return what the system checks say about the tools of a client's server."""
+    """Return the system check messages about the tools of a client's server."""
     found = run_checks(tags=["django_mcp"])
     return "\n".join(each.msg for each in found if each.obj is client.server)
 
@@ -49,7 +49,7 @@ def told(client: MCPClient) -> str:
 # -- add and change
 
 
-def test_an_object_is_added_as_on_the_page(make_client: Any, root: User, orders: list[Order]):
+def test_an_object_is_added_as_in_the_admin(make_client: Any, root: User, orders: list[Order]):
     client = make_client(root)
 
     made = read(client, "create_order", number="C-1", placed_at="2026-02-01T00:00:00Z")
@@ -60,7 +60,7 @@ def test_an_object_is_added_as_on_the_page(make_client: Any, root: User, orders:
     assert (entry.user, entry.object_repr, entry.is_addition()) == (root, "C-1", True)
 
 
-def test_a_change_keeps_what_is_not_named(make_client: Any, root: User, orders: list[Order]):
+def test_a_change_keeps_unnamed_fields(make_client: Any, root: User, orders: list[Order]):
     client = make_client(root)
 
     done = read(client, "update_order", id=orders[0].pk, status="cancelled")
@@ -98,7 +98,9 @@ def test_the_hooks_of_the_admin_run(make_client: Any, site: Any, root: User, ord
     assert "/note" in refuse(client, "update_order", id=orders[0].pk, note="")
 
 
-def test_a_moment_is_changed_and_left_out(make_client: Any, root: User, orders: list[Order]):
+def test_a_split_datetime_field_can_be_changed_or_omitted(
+    make_client: Any, root: User, orders: list[Order]
+):
     client = make_client(root, Order, User, Book)
 
     made = read(client, "create_book", isbn="1", title="One", removed_at=None)
@@ -113,9 +115,7 @@ def test_a_moment_is_changed_and_left_out(make_client: Any, root: User, orders: 
         assert "/placed_at: " in refuse(client, "update_order", id=orders[0].pk, placed_at=wrong)
 
 
-def test_hole_a_new_object_does_not_take_the_place_of_one_that_is_not_shown(
-    make_client: Any, root: User
-):
+def test_security_a_new_object_does_not_overwrite_a_hidden_one(make_client: Any, root: User):
     Book.objects.create(isbn="1", title="Gone", removed_at="2026-01-01T00:00:00Z")
 
     text = refuse(make_client(root, Book), "create_book", isbn="1", title="New")
@@ -136,7 +136,7 @@ def test_errors_come_by_field(make_client: Any, root: User, orders: list[Order])
     assert not LogEntry.objects.exists()
 
 
-def test_what_the_database_refuses_is_told(make_client: Any, site: Any, root: User):
+def test_database_errors_are_reported(make_client: Any, site: Any, root: User):
     class Places(admin.ModelAdmin):
         fields = ["isbn", "title", "place"]
 
@@ -164,7 +164,7 @@ def test_the_tools_conform_in_every_revision(
     client.assert_conforms()
 
 
-# -- fields that are not for writing
+# -- read-only fields
 
 
 def test_readonly_and_excluded_fields_are_no_arguments(
@@ -213,7 +213,7 @@ def test_passwords_are_not_set(make_client: Any, root: User):
     assert (root.first_name, root.password) == ("Root", password)
 
 
-def test_a_form_that_needs_a_secret_makes_no_tool(make_client: Any, site: Any, root: User):
+def test_a_form_that_needs_a_secret_has_no_tool(make_client: Any, site: Any, root: User):
     class Form(forms.ModelForm):
         pin = forms.CharField()
 
@@ -232,17 +232,19 @@ def test_a_form_that_needs_a_secret_makes_no_tool(make_client: Any, site: Any, r
     assert "'pin' is required and looks like a secret" in told(client)
 
 
-# -- the holes of a rival
+# -- security holes of a comparable package
 
 
-def test_hole_who_may_view_may_not_write(make_client: Any, make_staff: Any, orders: list[Order]):
+def test_security_view_permission_does_not_allow_writing(
+    make_client: Any, make_staff: Any, orders: list[Order]
+):
     client = make_client(make_staff("viewer", "shop.view_order"))
 
     client.assert_visible("search_orders", "get_order")
     client.assert_hidden("create_order", "update_order", "delete_order", "ship_orders")
 
 
-def test_hole_change_permission_holds_for_each_object(
+def test_security_change_permission_applies_to_each_object(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     class Picky(AllOrders):
@@ -258,7 +260,7 @@ def test_hole_change_permission_holds_for_each_object(
     assert read(client, "update_order", id=orders[3].pk, note="x")["note"] == "x"
 
 
-def test_hole_delete_permission_holds_for_each_object(
+def test_security_delete_permission_applies_to_each_object(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     class Picky(AllOrders):
@@ -277,7 +279,7 @@ def test_hole_delete_permission_holds_for_each_object(
     )
 
 
-def test_hole_bulk_actions_take_only_objects_that_the_user_may_change(
+def test_security_bulk_actions_require_change_permission_on_each_object(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     class Picky(AllOrders):
@@ -297,7 +299,7 @@ def test_hole_bulk_actions_take_only_objects_that_the_user_may_change(
     ]
 
 
-def test_hole_related_objects_are_chosen_among_those_that_the_user_may_view(
+def test_security_only_viewable_related_objects_can_be_chosen(
     make_client: Any, make_staff: Any, root: User
 ):
     clerk = make_staff("clerk", "library.view_shelf", "library.change_book")
@@ -319,7 +321,7 @@ def test_hole_related_objects_are_chosen_among_those_that_the_user_may_view(
     assert update(shelf=own.pk).is_error
 
 
-def test_two_users_write_only_what_the_queryset_of_each_has(
+def test_two_users_write_only_their_own_querysets(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     site.unregister(Order)
@@ -340,7 +342,7 @@ def test_two_users_write_only_what_the_queryset_of_each_has(
 # -- stale data
 
 
-def test_a_change_of_what_has_changed_is_refused(make_client: Any, root: User):
+def test_a_stale_change_is_rejected(make_client: Any, root: User):
     Book.objects.create(isbn="1", title="One")
     client = make_client(root, Book)
     seen = read(client, "get_book", isbn="1")["updated_at"]
@@ -403,7 +405,7 @@ def test_a_client_that_cannot_ask_confirms_by_a_second_call(
     assert done["deleted"] is True
 
 
-def test_what_falls_needs_its_own_permission(
+def test_cascade_deleted_objects_require_their_own_permission(
     make_client: Any, site: Any, make_staff: Any, orders: list[Order]
 ):
     Book.objects.create(isbn="1", title="One")
@@ -415,7 +417,7 @@ def test_what_falls_needs_its_own_permission(
     assert "you must not delete: loan" in refuse(client, "delete_book", isbn="1")
 
 
-def test_what_others_need_is_not_deleted(make_client: Any, root: User, orders: list[Order]):
+def test_protected_objects_are_not_deleted(make_client: Any, root: User, orders: list[Order]):
     client = make_client(root, Product, capabilities={})
 
     text = refuse(client, "delete_product", id=Product.objects.all()[0].pk)
@@ -426,7 +428,7 @@ def test_what_others_need_is_not_deleted(make_client: Any, root: User, orders: l
 # -- actions
 
 
-def test_several_are_deleted_after_the_user_agrees(
+def test_several_objects_are_deleted_after_the_user_agrees(
     make_client: Any, root: User, orders: list[Order]
 ):
     client = make_client(root)
@@ -448,7 +450,7 @@ def test_the_selection_is_bounded(make_client: Any, root: User, orders: list[Ord
     assert refuse(make_client(root), "ship_orders", ids=ids)
 
 
-def test_actions_answer_as_far_as_a_tool_can_show_it(
+def test_actions_return_what_a_tool_can_show(
     make_client: Any, site: Any, root: User, orders: list[Order]
 ):
     class Some(AllOrders):
@@ -476,7 +478,7 @@ def test_actions_answer_as_far_as_a_tool_can_show_it(
     assert read(client, "go_on_orders", ids=ids)["redirect_url"] == "/next/"
 
 
-def test_an_action_is_for_those_whom_the_admin_offers_it(
+def test_an_action_requires_that_the_admin_offers_it(
     make_client: Any, site: Any, make_staff: Any, root: User, orders: list[Order]
 ):
     class Some(AllOrders):
@@ -501,7 +503,7 @@ def test_actions_are_chosen(make_client: Any, root: User, orders: list[Order]):
     assert not {"delete_selected_orders", "delete_order"} & set(client.server.registry.tools)
 
 
-def test_an_admin_that_needs_a_browser_makes_no_tools(make_client: Any, site: Any, root: User):
+def test_an_admin_that_needs_a_browser_has_no_tools(make_client: Any, site: Any, root: User):
     class Some(admin.ModelAdmin):
         def get_list_display(self, request: Any) -> Any:
             return request.resolver_match.nothing

@@ -37,16 +37,16 @@ def faults(server: MCPServer, model: Any = Order, **options: Any) -> list[str]:
     return [f"{each.id.removeprefix('django_mcp.')} {each.text}" for each in made.find_faults()]
 
 
-def test_a_class_that_is_right_has_no_faults(server: MCPServer):
+def test_a_valid_class_passes_the_checks(server: MCPServer):
     assert Orders.register(server).find_faults() == []
 
 
-def test_somebody_has_to_say_who_may_see_what(server: MCPServer):
+def test_an_access_rule_is_required(server: MCPServer):
     assert faults(server, everyone=False) == ["M001 nothing says which objects a user may see"]
 
 
 @pytest.mark.parametrize("option", ["fields", "filters", "search", "ordering", "sortable_by"])
-def test_a_secret_is_named_on_purpose_only(server: MCPServer, option: str):
+def test_a_secret_must_be_named_explicitly(server: MCPServer, option: str):
     fields = ["number", "customer__password"] if option != "fields" else ["customer__password"]
     allowed = {"allow_sensitive": ["customer__password"]} if option != "fields" else {}
     given = {"fields": fields, **allowed, option: ["customer__password"]}
@@ -86,7 +86,7 @@ def test_filters_by_a_secret_are_faults(server: MCPServer):
         ({"fields": ["lines__id"], "ordering": ["lines__id"]}, "ordering: 'lines__id' has several"),
     ],
 )
-def test_names_that_lead_nowhere_are_faults(server: MCPServer, options: Any, text: str):
+def test_unknown_field_names_are_faults(server: MCPServer, options: Any, text: str):
     found = faults(server, **options)
 
     assert len(found) == 1
@@ -94,7 +94,7 @@ def test_names_that_lead_nowhere_are_faults(server: MCPServer, options: Any, tex
 
 
 @pytest.mark.parametrize("option", ["sortable_by", "ordering"])
-def test_hole_texts_of_any_length_are_no_order(server: MCPServer, option: str):
+def test_security_unbounded_text_fields_cannot_be_ordered_by(server: MCPServer, option: str):
     given: Any = {"fields": ["id", "text"], option: ["text"]}
 
     assert faults(server, Reminder, **given) == [
@@ -125,7 +125,7 @@ def test_hole_texts_of_any_length_are_no_order(server: MCPServer, option: str):
         "customer__apiKey",
     ],
 )
-def test_hole_names_of_secrets_are_found(name: str):
+def test_security_secret_field_names_are_detected(name: str):
     assert find_sensitive(name, []) == name.split("__")[-1]
     assert find_sensitive(name, [name]) is None
 
@@ -135,7 +135,7 @@ def test_other_names_are_no_secrets(name: str):
     assert find_sensitive(name, []) is None
 
 
-def test_hole_the_lookup_field_is_no_secret(server: MCPServer):
+def test_security_the_lookup_field_is_no_secret(server: MCPServer):
     given: Any = {"fields": ["expire_date"]}
     told = "M002 lookup_field is 'session_key', which looks like a secret (session_key)"
 
@@ -148,7 +148,7 @@ def test_the_lookup_field_is_unique(server: MCPServer, name: str):
     assert faults(server, lookup_field=name)[0].startswith("M004 lookup_field")
 
 
-def test_a_field_that_may_be_of_any_model_is_a_fault(server: MCPServer):
+def test_a_generic_relation_is_a_fault(server: MCPServer):
     assert faults(server, LogEntry, fields=["object_repr", "content_type__model"]) == []
 
 

@@ -72,7 +72,7 @@ async def test_a_write_is_atomic_on_the_database_of_the_router(server: MCPServer
     assert await run_in_pool(partial(products, "second")) == set()
 
 
-async def test_of_two_updates_at_the_same_time_one_is_told_that_it_is_late(server: MCPServer):
+async def test_the_later_of_two_concurrent_updates_gets_a_conflict(server: MCPServer):
     await run_in_pool(make_pen)
 
     found = await asyncio.gather(

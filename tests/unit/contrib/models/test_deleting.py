@@ -1,4 +1,4 @@
-"""The tool that deletes: it tells what falls, asks the user, and needs a confirmation where it cannot."""
+"""The delete tool: it lists cascades, asks the user, or else needs a confirmation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def delete(client: MCPClient, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS))
-def test_the_user_is_asked_where_the_client_can(client: MCPClient, ann: User, revision: str):
+def test_the_user_is_asked_if_the_client_supports_elicitation(
+    client: MCPClient, ann: User, revision: str
+):
     asked = MCPClient(client.server, user=ann, revision=revision)
     if revision < "2025-06-18":
         told = json.loads(asked.call("delete_order", number="A-0").text)
@@ -91,7 +93,7 @@ def refuse(client: MCPClient, **arguments: Any) -> str:
     return found.text
 
 
-def test_a_confirmation_is_for_one_user_one_object_and_its_state(client: MCPClient, staff: User):
+def test_a_confirmation_is_bound_to_user_object_and_state(client: MCPClient, staff: User):
     confirmation = delete(client, number="A-0")["confirmation"]
     wrong = "The confirmation is not for this"
 
@@ -109,9 +111,7 @@ def test_a_confirmation_is_for_one_user_one_object_and_its_state(client: MCPClie
     assert Order.objects.count() == 5
 
 
-def test_a_confirmation_does_not_take_the_place_of_the_users_answer(
-    client: MCPClient, asked: MCPClient
-):
+def test_a_confirmation_does_not_replace_the_users_answer(client: MCPClient, asked: MCPClient):
     confirmation = delete(client, number="A-0")["confirmation"]
     asked.answer(False)
 
@@ -119,7 +119,9 @@ def test_a_confirmation_does_not_take_the_place_of_the_users_answer(
     assert Order.objects.filter(number="A-0").exists()
 
 
-def test_the_user_is_asked_again_if_more_would_fall(asked: MCPClient, orders: list[Order]):
+def test_the_user_is_asked_again_if_more_objects_would_be_deleted(
+    asked: MCPClient, orders: list[Order]
+):
     def agree(key: str, question: Any) -> Any:
         if len(asked.questions) == 1:
             orders[0].lines.all()[0].delete()
@@ -131,11 +133,11 @@ def test_the_user_is_asked_again_if_more_would_fall(asked: MCPClient, orders: li
     assert len(asked.questions) == 2
 
 
-def test_what_is_anothers_looks_like_what_is_not_there(client: MCPClient):
+def test_another_users_object_looks_like_a_missing_one(client: MCPClient):
     assert refuse(client, number="B-3") == refuse(client, number="X-9") == "Order not found."
 
 
-def test_what_others_need_is_not_deleted(server: MCPServer, orders: list[Order], staff: User):
+def test_protected_objects_are_not_deleted(server: MCPServer, orders: list[Order], staff: User):
     class Products(ModelTools):
         model = Product
         fields = ["sku"]
@@ -163,7 +165,9 @@ class Books(ModelTools):
         instance.save()
 
 
-def test_all_levels_are_counted_and_the_site_says_how_to_delete(server: MCPServer, ann: User):
+def test_all_cascade_levels_are_counted_and_deletion_can_be_customized(
+    server: MCPServer, ann: User
+):
     Books.register(server)
     shelf = Shelf.objects.create(name="novels", owner=ann)
     book = Book.objects.create(isbn="1", title="Emma", shelf=shelf)

@@ -1,4 +1,4 @@
-"""Objects as resources: reading and completion, and who is told that one has changed."""
+"""Objects as resources: reading, completion, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_object_is_a_resource(server: MCPServer, orders: Any, ann: User, revi
     client.assert_conforms()
 
 
-def test_what_is_anothers_looks_like_what_is_not_there(client: MCPClient):
+def test_another_users_object_looks_like_a_missing_one(client: MCPClient):
     told = []
     for uri in ("order://B-3", "order://X-9", "order://%00", "order://999999999999999999999"):
         with pytest.raises(MCPError) as raised:
@@ -81,7 +81,7 @@ def test_the_key_is_escaped_in_a_uri(server: MCPServer, ann: User):
     assert read(MCPClient(server, user=ann), "book://b%20%C3%BC")["title"] == "Emma"
 
 
-def test_options_hold_for_the_resource(server: MCPServer, orders: Any, ann: User):
+def test_options_apply_to_the_resource(server: MCPServer, orders: Any, ann: User):
     class Asked(Orders):
         uri = "shop://orders/{number}"
 
@@ -101,7 +101,7 @@ def test_options_hold_for_the_resource(server: MCPServer, orders: Any, ann: User
             client.read(hidden)
 
 
-def test_the_site_says_who_may_read(server: MCPServer, orders: Any, ann: User, staff: User):
+def test_the_site_can_restrict_reading(server: MCPServer, orders: Any, ann: User, staff: User):
     class Guarded(Orders):
         def has_permission(self, user: Any, action: str) -> bool:
             return bool(user.is_staff)
@@ -119,7 +119,7 @@ def complete(client: MCPClient, uri: str, name: str, value: str) -> list[str]:
     return list(client.complete(uri, name, value).values)
 
 
-def test_keys_of_the_users_own_objects_are_proposed(client: MCPClient, staff: User):
+def test_keys_of_the_users_objects_are_completed(client: MCPClient, staff: User):
     assert complete(client, "order://{number}", "number", "A") == ["A-0", "A-1", "A-2"]
     assert complete(client, "order://{number}", "number", "B") == []
     assert complete(client, "order://{number}", "number", "%") == []
@@ -128,7 +128,7 @@ def test_keys_of_the_users_own_objects_are_proposed(client: MCPClient, staff: Us
     assert complete(client, "order://{number}", "number", "B-") == ["B-3", "B-4"]
 
 
-def test_hole_only_keys_that_the_check_allows_are_proposed(
+def test_security_only_keys_that_the_check_allows_are_completed(
     server: MCPServer, orders: Any, ann: User
 ):
     Orders.register(server, check=lambda user, number="": number != "A-1" and user == ann)
@@ -137,7 +137,7 @@ def test_hole_only_keys_that_the_check_allows_are_proposed(
     assert found == ["A-0", "A-2"]
 
 
-def test_hole_an_asynchronous_check_allows_nothing(server: MCPServer, orders: Any, ann: User):
+def test_security_an_asynchronous_check_allows_nothing(server: MCPServer, orders: Any, ann: User):
     async def check(user: Any, number: str = "") -> bool:
         return False
 
@@ -147,7 +147,7 @@ def test_hole_an_asynchronous_check_allows_nothing(server: MCPServer, orders: An
         MCPClient(server, user=ann).read("order://A-0")
 
 
-def test_numbers_and_other_keys_are_proposed(server: MCPServer, ann: User):
+def test_numbers_and_other_keys_are_completed(server: MCPServer, ann: User):
     class Tags(ModelTools):
         model = Tag
         fields = ["id", "name"]
@@ -183,7 +183,7 @@ def changed(client: MCPClient, uris: list[str], change: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS)[1:])
-def test_those_who_see_an_object_are_told_of_its_change(
+def test_a_change_notifies_clients_that_may_view_the_object(
     client: MCPClient, orders: list[Order], ann: User, revision: str
 ):
     client = MCPClient(client.server, user=ann, revision=revision)
@@ -191,7 +191,9 @@ def test_those_who_see_an_object_are_told_of_its_change(
     assert changed(client, ["order://A-0"], orders[0].save) == ["order://A-0"]
 
 
-def test_a_change_of_anothers_object_is_not_told(client: MCPClient, orders: list[Order], ann: User):
+def test_a_change_of_anothers_object_sends_no_notification(
+    client: MCPClient, orders: list[Order], ann: User
+):
     def change() -> None:
         orders[3].save()
         orders[0].save()
@@ -207,14 +209,14 @@ def test_a_change_of_anothers_object_is_not_told(client: MCPClient, orders: list
             changes.next(timeout_s=0.1)
 
 
-def test_a_change_of_a_line_is_one_of_its_order(client: MCPClient, orders: list[Order]):
+def test_a_change_of_a_line_notifies_about_its_order(client: MCPClient, orders: list[Order]):
     uris = ["order://A-0", "order://A-1"]
 
     assert changed(client, uris, orders[0].lines.all()[0].save) == ["order://A-0"]
     assert changed(client, uris, orders[1].lines.all()[0].delete) == ["order://A-1"]
 
 
-def test_a_change_of_members_is_one_of_the_object(server: MCPServer, ann: User):
+def test_a_change_of_members_notifies_about_the_object(server: MCPServer, ann: User):
     Books.register(server)
     client = MCPClient(server, user=ann)
     book = Book.objects.create(isbn="1", title="Emma")
@@ -224,7 +226,7 @@ def test_a_change_of_members_is_one_of_the_object(server: MCPServer, ann: User):
     assert changed(client, ["book://1"], lambda: tag.book_set.remove(book)) == ["book://1"]
 
 
-def test_a_deletion_of_what_everyone_sees_is_notified(server: MCPServer, ann: User):
+def test_deleting_a_public_object_sends_a_notification(server: MCPServer, ann: User):
     class Open(Shelves):
         uri = "open://{id}"
 
@@ -251,9 +253,7 @@ def test_a_deletion_of_what_everyone_sees_is_notified(server: MCPServer, ann: Us
     client.assert_conforms()
 
 
-def test_a_change_of_what_the_default_manager_leaves_out_is_not_notified(
-    server: MCPServer, ann: User
-):
+def test_rows_outside_the_default_manager_send_no_notification(server: MCPServer, ann: User):
     Books.register(server)
     Book.objects.create(isbn="1", title="Emma")
     removed = Book.objects.create(isbn="2", title="Persuasion", removed_at=timezone.now())
@@ -265,7 +265,7 @@ def test_a_change_of_what_the_default_manager_leaves_out_is_not_notified(
     assert changed(MCPClient(server, user=ann), ["book://1", "book://2"], change) == ["book://1"]
 
 
-def test_the_site_tells_of_what_sends_no_signals(client: MCPClient, orders: list[Order]):
+def test_the_site_can_notify_about_changes_without_signals(client: MCPClient, orders: list[Order]):
     rows = Order.objects.filter(pk__in=[orders[0].pk, orders[3].pk])
 
     def update() -> None:
@@ -281,7 +281,7 @@ def test_the_site_tells_of_what_sends_no_signals(client: MCPClient, orders: list
     assert changed(client, ["order://A-0"], update_some) == ["order://A-0"]
 
 
-def test_nothing_is_told_of_what_was_rolled_back(client: MCPClient, orders: list[Order]):
+def test_a_rollback_sends_no_notification(client: MCPClient, orders: list[Order]):
     with client.subscribe("order://A-0") as changes:
         with TestCase.captureOnCommitCallbacks(execute=False):
             orders[0].save()
@@ -289,7 +289,7 @@ def test_nothing_is_told_of_what_was_rolled_back(client: MCPClient, orders: list
             changes.next(timeout_s=0.1)
 
 
-def test_a_server_that_is_gone_follows_no_more():
+def test_a_collected_server_releases_its_signal_handlers():
     server = MCPServer("gone", public=True)
     follower = weakref.ref(Shelves.register(server).live)
     assert follower() is not None

@@ -74,12 +74,12 @@ def test_each_action_has_its_own_permission(server: MCPServer, ann: User, action
         client.call(TOOLS[action], **arguments(action, shelf))
     for other in sorted(ACTIONS - {action}):
         found = client.call(TOOLS[other], **arguments(other, shelf))
-        # A write returns what it wrote to whoever may write it, also if they may not read.
+        # A write returns the written object even if the user may not read it.
         assert not found.is_error, found.text
 
 
 @pytest.mark.parametrize("action", ["get", "update", "delete"])
-def test_anothers_object_is_unknown_to_each_action(
+def test_another_users_object_is_unknown_to_each_action(
     server: MCPServer, ann: User, bob: User, action: str
 ):
     foreign = Shelf.objects.create(name="bob", owner=bob)
@@ -91,9 +91,7 @@ def test_anothers_object_is_unknown_to_each_action(
     assert Shelf.objects.get().name == "bob"
 
 
-def test_who_may_not_get_an_object_neither_reads_completes_nor_chooses_it(
-    server: MCPServer, ann: User
-):
+def test_without_get_permission_an_object_cannot_be_read_or_chosen(server: MCPServer, ann: User):
     shelf = Shelf.objects.create(name="ann", owner=ann)
     Book.objects.create(isbn="1", title="Emma")
     client = make(server, ann, {"search", "update"})
@@ -107,7 +105,7 @@ def test_who_may_not_get_an_object_neither_reads_completes_nor_chooses_it(
     assert "/shelf" in client.call("update_book", isbn="1", shelf=shelf.pk).text
 
 
-def test_a_secret_of_a_related_object_is_reached_by_no_argument(server: MCPServer, ann: User):
+def test_no_argument_reaches_a_secret_of_a_related_object(server: MCPServer, ann: User):
     Shelf.objects.create(name="ann", owner=ann)
     client = make(server, ann, ACTIONS)
 

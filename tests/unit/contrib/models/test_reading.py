@@ -1,4 +1,4 @@
-"""The tools that search for objects and get one: what they show, to whom, and in how many queries."""
+"""The search and get tools: their results, permissions and number of queries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def error(client: MCPClient, tool: str = "search_orders", **arguments: Any) -> s
     return found.text
 
 
-# -- what is shown
+# -- results
 
 
 def test_the_named_fields_are_shown_and_no_others(client: MCPClient):
@@ -99,7 +99,7 @@ class Bare(ModelTools):
         return f"{order.number}: {order.total}"
 
 
-def test_relations_alone_are_keys_and_properties_and_functions_are_computed(
+def test_relations_are_keys_and_properties_and_functions_are_computed(
     server: MCPServer, orders: list[Order], ann: User
 ):
     Bare.register(server)
@@ -116,17 +116,17 @@ def test_relations_alone_are_keys_and_properties_and_functions_are_computed(
     }
 
 
-# -- to whom
+# -- permissions
 
 
-def test_only_objects_of_the_user_are_found(client: MCPClient, bob: User, staff: User):
+def test_only_the_users_objects_are_found(client: MCPClient, bob: User, staff: User):
     assert numbers(client) == ["A-0", "A-1", "A-2"]
     assert numbers(MCPClient(client.server, user=bob)) == ["B-3", "B-4"]
     assert len(numbers(MCPClient(client.server, user=staff))) == 5
     assert numbers(MCPClient(client.server)) == []
 
 
-def test_what_is_anothers_looks_like_what_is_not_there(client: MCPClient):
+def test_another_users_object_looks_like_a_missing_one(client: MCPClient):
     foreign, missing = (error(client, "get_order", number=number) for number in ("B-3", "X-1"))
 
     assert foreign == missing == "Order not found."
@@ -251,7 +251,7 @@ def test_pages_show_each_row_once_in_order(
     assert sorted(found) == ["A-0", "A-1", "A-2", "B-3", "B-4"]
 
 
-def test_a_page_begins_after_its_last_row_although_rows_came_and_went(client: MCPClient, ann: User):
+def test_pagination_is_stable_under_inserts_and_deletes(client: MCPClient, ann: User):
     page = client.call("search_orders", limit=2).structured
     Order.objects.filter(number="A-1").delete()
     Order.objects.create(number="A-00", customer=ann, placed_at="2026-01-01T00:00:00Z")
@@ -259,7 +259,7 @@ def test_a_page_begins_after_its_last_row_although_rows_came_and_went(client: MC
     assert numbers(client, limit=2, cursor=page["next_cursor"]) == ["A-2"]
 
 
-def test_a_cursor_is_good_for_its_user_and_its_search_only(client: MCPClient, staff: User):
+def test_a_cursor_is_bound_to_its_user_and_search(client: MCPClient, staff: User):
     cursor = client.call("search_orders", limit=1).structured["next_cursor"]
     wrong = "- /cursor: is not a cursor of this search. Leave it out to start again."
 
@@ -271,7 +271,7 @@ def test_a_cursor_is_good_for_its_user_and_its_search_only(client: MCPClient, st
     assert wrong in error(client, cursor=cursor)
 
 
-def test_hole_a_cursor_holds_nothing_but_what_its_user_was_shown(
+def test_security_a_cursor_contains_only_values_its_user_was_shown(
     server: MCPServer, orders: list[Order], ann: User
 ):
     class Dated(Orders):
@@ -292,9 +292,7 @@ def test_hole_a_cursor_holds_nothing_but_what_its_user_was_shown(
         assert json.loads(held)[1:] == [expected, 0]
 
 
-def test_a_cursor_of_an_older_secret_key_works_as_long_as_it_is_a_fallback(
-    client: MCPClient, settings: Any
-):
+def test_a_cursor_of_a_fallback_secret_key_works(client: MCPClient, settings: Any):
     cursor = client.call("search_orders", limit=2).structured["next_cursor"]
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new" * 20, [settings.SECRET_KEY]
     assert numbers(client, cursor=cursor) == ["A-2"]
@@ -304,7 +302,7 @@ def test_a_cursor_of_an_older_secret_key_works_as_long_as_it_is_a_fallback(
 
 
 @pytest.mark.parametrize("name", ["email", "first_name", "pk", "id"])
-def test_hole_rows_are_not_ordered_by_what_is_computed_or_not_shown(name: str, server: MCPServer):
+def test_security_rows_cannot_be_ordered_by_computed_or_hidden_fields(name: str, server: MCPServer):
     class Masked(ModelTools):
         model = User
         fields = ["username", "email"]
@@ -324,7 +322,7 @@ def test_hole_rows_are_not_ordered_by_what_is_computed_or_not_shown(name: str, s
 
 
 @isolate_apps("tests.support.library")
-def test_a_key_that_cannot_end_an_order_needs_the_primary_key_among_the_fields(server: MCPServer):
+def test_a_key_unfit_for_ordering_requires_the_primary_key_field(server: MCPServer):
     class Post(models.Model):  # noqa: DJ008
         slug = models.TextField(unique=True)
 
@@ -346,7 +344,7 @@ def test_a_key_that_cannot_end_an_order_needs_the_primary_key_among_the_fields(s
 
 
 @isolate_apps("tests.support.library")
-def test_a_key_of_several_columns_needs_another_lookup_field(server: MCPServer):
+def test_a_composite_primary_key_requires_another_lookup_field(server: MCPServer):
     class Seat(models.Model):  # noqa: DJ008
         pk = models.CompositePrimaryKey("row", "place")
         row = models.IntegerField()
@@ -414,7 +412,7 @@ def count_queries(client: MCPClient, tool: str, **arguments: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_there_is_one_query_and_one_for_each_to_many_relation(
+def test_a_search_needs_one_query_plus_one_per_to_many_relation(
     client: MCPClient, staff: User, rows: int
 ):
     client.force_login(staff)
@@ -425,7 +423,7 @@ def test_there_is_one_query_and_one_for_each_to_many_relation(
     assert len(count_queries(client, "get_order", number="A-0")) == 2
 
 
-def test_three_levels_are_three_queries_whatever_the_number_of_rows(
+def test_three_levels_need_three_queries_for_any_number_of_rows(
     server: MCPServer, orders: Any, ann: User
 ):
     Customers.register(server)
@@ -442,7 +440,7 @@ def test_three_levels_are_three_queries_whatever_the_number_of_rows(
     assert shown["orders"][0]["lines"][1] == {"quantity": 2, "product": {"sku": "p-1"}}
 
 
-def test_only_what_is_shown_is_loaded(server: MCPServer, orders: Any):
+def test_only_shown_columns_are_loaded(server: MCPServer, orders: Any):
     Customers.register(server)
     Orders.register(server)
 
@@ -458,7 +456,7 @@ def test_a_property_is_computed_without_a_query_for_each_row(server: MCPServer, 
     assert len(count_queries(MCPClient(server), "search_orders")) == 2
 
 
-def test_a_row_that_has_no_form_in_json_is_not_shown(server: MCPServer):
+def test_a_row_that_is_not_json_serializable_is_not_shown(server: MCPServer):
     class Products(ModelTools):
         model = Product
         fields = ["sku", "photo"]
@@ -468,7 +466,7 @@ def test_a_row_that_has_no_form_in_json_is_not_shown(server: MCPServer):
     assert OrderLine.objects.count() == 0
 
 
-def test_no_row_is_lost_when_hidden_ones_before_it_go(ann: User):
+def test_no_row_is_lost_when_hidden_rows_before_it_are_deleted(ann: User):
     shelves = [Shelf.objects.create(name=f"s{number}", owner=ann) for number in range(8)]
     hidden = {shelves[2].pk, shelves[3].pk}
     pages = Pages("shelves", max_results=2, max_count=None)

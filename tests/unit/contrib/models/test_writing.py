@@ -1,4 +1,4 @@
-"""The tools that make and change objects: what they write, what they refuse, and for whom."""
+"""The create and update tools: their effects, validation and permissions."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ def update_book(client: MCPClient, isbn: str, **arguments: Any) -> Any:
     return client.call("update_book", isbn=isbn, if_unmodified=seen, **arguments)
 
 
-# -- what is offered
+# -- available tools
 
 
-def test_writes_are_off_until_they_are_named(server: MCPServer):
+def test_writes_must_be_enabled_explicitly(server: MCPServer):
     Orders.register(server)
 
     assert set(server.registry.tools) == {"search_orders", "get_order"}
 
 
-def test_the_tools_describe_what_they_take(client: MCPClient):
+def test_the_tools_describe_their_arguments(client: MCPClient):
     tools = {tool["name"]: tool for tool in client.list_tools()}
     update, create = tools["update_order"], tools["create_order"]
 
@@ -114,14 +114,14 @@ def test_the_tools_conform_in_every_revision(
     client.assert_conforms()
 
 
-def test_who_is_not_signed_in_does_not_write(client: MCPClient):
+def test_writing_requires_a_logged_in_user(client: MCPClient):
     client.force_login(AnonymousUser())
 
     client.assert_hidden("update_order", "create_order")
     client.assert_visible("search_orders", "get_order")
 
 
-def test_the_site_says_who_may_use_an_action(server: MCPServer, orders: Any, ann: User):
+def test_the_site_can_restrict_an_action(server: MCPServer, orders: Any, ann: User):
     class Guarded(EditedOrders):
         def has_permission(self, user: Any, action: str) -> bool:
             return user.is_staff or action == "get"
@@ -133,7 +133,7 @@ def test_the_site_says_who_may_use_an_action(server: MCPServer, orders: Any, ann
     client.assert_hidden("search_orders", "update_order", "create_order")
 
 
-def test_options_hold_for_writes(server: MCPServer, orders: list[Order], ann: User):
+def test_options_apply_to_writes(server: MCPServer, orders: list[Order], ann: User):
     EditedOrders.register(
         server,
         exclude=["create"],
@@ -150,7 +150,7 @@ def test_options_hold_for_writes(server: MCPServer, orders: list[Order], ann: Us
 # -- updates
 
 
-def test_an_update_changes_what_it_names_and_returns_the_object(client: MCPClient):
+def test_an_update_changes_the_named_fields_and_returns_the_object(client: MCPClient):
     before = client.call("get_order", number="A-0").structured
 
     after = write(client, "update_order", number="A-0", note="ring", status="cancelled")
@@ -159,7 +159,7 @@ def test_an_update_changes_what_it_names_and_returns_the_object(client: MCPClien
     assert client.call("get_order", number="A-0").structured == after
 
 
-def test_the_history_of_the_admin_tells_of_it(client: MCPClient, ann: User):
+def test_writes_are_recorded_in_the_admin_history(client: MCPClient, ann: User):
     write(client, "update_order", number="A-0", note="ring")
     write(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk)
 
@@ -169,7 +169,7 @@ def test_the_history_of_the_admin_tells_of_it(client: MCPClient, ann: User):
     assert added.is_addition()
 
 
-def test_an_update_of_anothers_object_looks_like_one_of_nothing(client: MCPClient):
+def test_updating_anothers_object_looks_like_updating_a_missing_one(client: MCPClient):
     assert problems(client, "update_order", number="B-3", note="x") == ["Order not found."]
     assert problems(client, "update_order", number="X-9", note="x") == ["Order not found."]
     assert Order.objects.get(number="B-3").note == ""
@@ -199,7 +199,7 @@ def test_an_update_cannot_take_an_object_away_from_its_user(client: MCPClient, b
         ({"lines": []}, ["/lines"]),
     ],
 )
-def test_what_is_not_offered_or_not_valid_is_an_error_by_field(
+def test_unknown_and_invalid_fields_are_errors_by_field(
     client: MCPClient, arguments: Any, pointers: list[str]
 ):
     told = problems(client, "update_order", number="A-0", **arguments)
@@ -208,7 +208,7 @@ def test_what_is_not_offered_or_not_valid_is_an_error_by_field(
     assert [line.split(":")[0].removeprefix("- ") for line in told[1:]] == pointers
 
 
-def test_an_update_is_one_lock_one_write_and_one_read(client: MCPClient):
+def test_an_update_needs_one_lock_one_write_and_one_read(client: MCPClient):
     ContentType.objects.get_for_model(Order)
     # Servers of other tests follow changes of orders until they are collected.
     gc.collect()
@@ -226,7 +226,7 @@ def test_an_update_is_one_lock_one_write_and_one_read(client: MCPClient):
 # -- new objects
 
 
-def test_a_new_object_is_made_for_its_user_only(client: MCPClient, ann: User, bob: User):
+def test_an_object_can_only_be_created_for_its_user(client: MCPClient, ann: User, bob: User):
     made = write(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk)
     told = problems(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=bob.pk)
 
@@ -235,7 +235,7 @@ def test_a_new_object_is_made_for_its_user_only(client: MCPClient, ann: User, bo
     assert bob.orders.count() == 2
 
 
-def test_a_unique_value_is_told(client: MCPClient, ann: User):
+def test_a_unique_violation_is_reported(client: MCPClient, ann: User):
     told = problems(
         client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk, number="A-0"
     )
@@ -243,7 +243,7 @@ def test_a_unique_value_is_told(client: MCPClient, ann: User):
     assert told == ["Invalid arguments:", "- /number: Order with this Number already exists."]
 
 
-def test_the_site_sets_what_no_argument_sets(library: MCPClient, ann: User):
+def test_the_site_can_set_fields_without_an_argument(library: MCPClient, ann: User):
     write(library, "create_shelf", name="novels")
 
     assert Shelf.objects.get().owner == ann
@@ -252,7 +252,7 @@ def test_the_site_sets_what_no_argument_sets(library: MCPClient, ann: User):
 # -- versions
 
 
-def test_an_update_says_which_version_it_is_of(library: MCPClient):
+def test_an_update_names_the_version_it_is_based_on(library: MCPClient):
     made = write(library, "create_book", isbn="1", title="Emma")
     (tool,) = (each for each in library.list_tools() if each["name"] == "update_book")
     assert tool["inputSchema"]["required"] == ["isbn", "if_unmodified"]
@@ -270,7 +270,7 @@ def test_an_update_says_which_version_it_is_of(library: MCPClient):
     assert "/if_unmodified" in wrong[1]
 
 
-def test_a_version_may_be_named_or_left_out(server: MCPServer, orders: Any, ann: User):
+def test_a_version_is_optional(server: MCPServer, orders: Any, ann: User):
     class Versioned(EditedOrders):
         version_field = "placed_at"
 
@@ -291,7 +291,7 @@ def test_a_version_may_be_named_or_left_out(server: MCPServer, orders: Any, ann:
 # -- constraints and the model's own rules
 
 
-def test_rules_of_the_model_hold(library: MCPClient, ann: User):
+def test_model_validation_applies(library: MCPClient, ann: User):
     shelf = Shelf.objects.create(name="novels", owner=ann)
     Book.objects.create(isbn="1", title="Emma", shelf=shelf, place=1)
     Book.objects.create(isbn="2", title="Ulysses", shelf=shelf, place=2)
@@ -307,7 +307,7 @@ def test_rules_of_the_model_hold(library: MCPClient, ann: User):
     assert not update_book(library, "2", shelf=None, place=None).is_error
 
 
-def test_constraints_hold_for_a_form_that_has_not_all_of_their_fields(server: MCPServer, ann: User):
+def test_constraints_apply_when_a_form_lacks_some_of_their_fields(server: MCPServer, ann: User):
     class Placed(Books):
         version_field = ""
         writable = ["place"]
@@ -322,7 +322,7 @@ def test_constraints_hold_for_a_form_that_has_not_all_of_their_fields(server: MC
     assert told[1:] == ["- (arguments): Constraint “library_one_book_at_a_place” is violated."]
 
 
-def test_a_constraint_with_a_condition_leaves_removed_rows_out(library: MCPClient, ann: User):
+def test_a_conditional_constraint_ignores_removed_rows(library: MCPClient, ann: User):
     shelf = Shelf.objects.create(name="novels", owner=ann)
     Book.objects.create(
         isbn="1", title="Emma", shelf=shelf, place=1, removed_at="2026-01-01T00:00Z"
@@ -332,7 +332,7 @@ def test_a_constraint_with_a_condition_leaves_removed_rows_out(library: MCPClien
     assert not update_book(library, "2", place=1).is_error
 
 
-def test_a_removed_row_is_not_there(library: MCPClient):
+def test_a_removed_row_is_not_found(library: MCPClient):
     Book.objects.create(isbn="1", title="Emma", removed_at="2026-01-01T00:00Z")
 
     found = library.call("update_book", isbn="1", title="x", if_unmodified="2026-01-01T00:00:00Z")
@@ -340,7 +340,7 @@ def test_a_removed_row_is_not_there(library: MCPClient):
     assert found.text == "Book not found."
 
 
-def test_hole_a_new_object_does_not_take_the_place_of_a_removed_one(library: MCPClient):
+def test_security_a_new_object_does_not_overwrite_a_removed_one(library: MCPClient):
     Book.objects.create(isbn="1", title="Gone", removed_at="2026-01-01T00:00:00Z")
 
     found = library.call("create_book", isbn="1", title="New")
@@ -349,7 +349,7 @@ def test_hole_a_new_object_does_not_take_the_place_of_a_removed_one(library: MCP
     assert Book.everything.get().title == "Gone"
 
 
-def test_a_conflict_that_only_the_database_sees_is_told(server: MCPServer, ann: User):
+def test_a_conflict_found_only_by_the_database_is_reported(server: MCPServer, ann: User):
     class Racing(forms.ModelForm):
         class Meta:
             model = Shelf
@@ -369,7 +369,7 @@ def test_a_conflict_that_only_the_database_sees_is_told(server: MCPServer, ann: 
     assert told[1:] == ["- /name: Shelf with this Name already exists."]
 
 
-def test_what_only_the_database_refuses_is_an_error_and_logged(
+def test_an_error_raised_only_by_the_database_is_logged(
     server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
 ):
     class Ownerless(Shelves):
@@ -387,7 +387,7 @@ def test_what_only_the_database_refuses_is_an_error_and_logged(
 # -- related objects
 
 
-def test_objects_of_others_cannot_be_chosen(library: MCPClient, ann: User, bob: User):
+def test_objects_of_other_users_cannot_be_chosen(library: MCPClient, ann: User, bob: User):
     Book.objects.create(isbn="1", title="Emma")
     own, foreign = (Shelf.objects.create(name=each.username, owner=each) for each in (ann, bob))
 
@@ -397,7 +397,7 @@ def test_objects_of_others_cannot_be_chosen(library: MCPClient, ann: User, bob: 
     assert not update_book(library, "1", shelf=own.pk).is_error
 
 
-def test_hole_the_permission_of_the_other_class_is_asked(server: MCPServer, ann: User):
+def test_security_the_other_classs_permission_applies(server: MCPServer, ann: User):
     Books.register(server)
     Shelves.register(server, permission="library.view_shelf")
     client = MCPClient(server, user=ann)
@@ -410,9 +410,7 @@ def test_hole_the_permission_of_the_other_class_is_asked(server: MCPServer, ann:
     assert not update_book(client, "1", shelf=own.pk).is_error
 
 
-def test_a_relation_that_is_not_named_stays_although_it_could_not_be_chosen(
-    library: MCPClient, bob: User
-):
+def test_an_unnamed_relation_stays_even_if_it_cannot_be_chosen(library: MCPClient, bob: User):
     foreign = Shelf.objects.create(name="bob", owner=bob)
     Book.objects.create(isbn="1", title="Emma", shelf=foreign)
 
@@ -435,7 +433,7 @@ def test_many_to_many_is_written_by_keys(library: MCPClient):
 # -- forms of the site
 
 
-def test_hole_members_that_could_not_be_chosen_stay(server: MCPServer, ann: User):
+def test_security_members_that_cannot_be_chosen_stay(server: MCPServer, ann: User):
     class SomeTags(ModelTools):
         model = Tag
         fields = ["id", "name"]
@@ -524,7 +522,7 @@ def test_wrong_options_are_faults(server: MCPServer, options: Any, text: str):
     assert server.registry.tools == {}
 
 
-def test_a_secret_is_written_on_purpose_only(server: MCPServer):
+def test_a_secret_must_be_made_writable_explicitly(server: MCPServer):
     class Users(ModelTools):
         model = User
         fields = ["username"]

@@ -63,9 +63,7 @@ OPEN = ["add_up", "download", "name_photo", "pages", "rows", "throttled", "user_
 MINE = ["delete_order", "get_order", "later", "list_orders", "place_order", "set_note"]
 
 
-def test_each_operation_is_a_tool_for_those_whom_its_authentication_lets_in(
-    server: MCPServer, ada: User
-):
+def test_each_operation_is_a_tool_for_authenticated_users(server: MCPServer, ada: User):
     staff = User.objects.create_user("staff", is_staff=True)
 
     assert names(server, AnonymousUser()) == OPEN
@@ -140,7 +138,7 @@ def test_lists_are_filtered_and_paged(server: MCPServer, ada: User):
     assert "limit" in error(server, "list_orders", ada, limit=10**6)
 
 
-def test_objects_of_others_are_not_found(server: MCPServer, ada: User):
+def test_objects_of_other_users_are_not_found(server: MCPServer, ada: User):
     make_order(ada, "A-1")
     bob = User.objects.create_user("bob")
 
@@ -161,7 +159,7 @@ def test_bodies_are_read_and_errors_come_back_by_field(server: MCPServer, ada: U
     assert "/lines/0/quantity" in text
 
 
-def test_what_a_refused_operation_wrote_is_rolled_back(server: MCPServer, ada: User):
+def test_writes_of_a_rejected_operation_are_rolled_back(server: MCPServer, ada: User):
     assert error(server, "place_order", ada, note="fail", lines=[]) == "The shop is closed."
     assert not Order.objects.exists()
 
@@ -219,7 +217,7 @@ def test_an_optional_file_is_left_out_and_reported(server: MCPServer):
     assert found.msg.endswith("api.name_photo takes files, which its tool leaves out: photo.")
 
 
-def test_a_response_that_is_a_file_becomes_one(server: MCPServer):
+def test_a_file_response_becomes_a_file(server: MCPServer):
     (block,) = server.call_tool("download", {}).raw["content"]
 
     assert (block["resource"]["mimeType"], block["resource"]["text"]) == ("text/csv", "a,b")
@@ -231,7 +229,7 @@ TOKEN = (
 )
 
 
-def test_what_cannot_be_a_tool_is_a_check_error():
+def test_an_unsupported_operation_is_a_check_error():
     server = MCPServer("difficult", public=True)
     operation_tools(server, make_difficult_api())
 
@@ -248,7 +246,7 @@ def test_what_cannot_be_a_tool_is_a_check_error():
     assert names(server) == []
 
 
-def test_the_site_says_what_other_authentication_comes_to(ada: User):
+def test_the_site_can_supply_an_auth_function(ada: User):
     server = MCPServer("difficult", public=True)
     operation_tools(
         server,

@@ -1,4 +1,4 @@
-"""A token is taken at the endpoint it names, while it, its user and its client are good for it."""
+"""A token is accepted at its endpoint, while it, its user and its client are valid."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def call(token: str, path: str = "/orders/mcp", *, name: str = "whoami", **heade
         ["https://api.example.com/", RESOURCE],
     ],
 )
-def test_a_token_is_taken_at_the_endpoint_it_names(user: Any, resource: list[str]):
+def test_a_token_is_accepted_at_its_endpoint(user: Any, resource: list[str]):
     response = call(token_for(user, resource=resource))
 
     assert response.status_code == 200, response.content
@@ -130,25 +130,25 @@ def test_a_token_is_taken_at_the_endpoint_it_names(user: Any, resource: list[str
         ["not a uri"],
     ],
 )
-def test_a_token_for_anything_else_is_refused(user: Any, resource: list[str]):
+def test_a_token_for_another_resource_is_rejected(user: Any, resource: list[str]):
     response = call(token_for(user, resource=resource))
 
     assert response.status_code == 401
     assert 'error="invalid_token"' in response["www-authenticate"]
 
 
-def test_a_token_for_an_endpoint_is_not_one_for_those_below_it(user: Any):
+def test_a_token_for_an_endpoint_is_rejected_below_it(user: Any):
     assert call(token_for(user), "/orders/mcp/stock/mcp").status_code == 401
 
 
-def test_a_forged_host_makes_no_other_audience(user: Any):
+def test_a_forged_host_does_not_change_the_audience(user: Any):
     token = token_for(user, resource=["http://evil.example/orders/mcp"])
 
     assert call(token, **{"X-Forwarded-Host": "evil.example"}).status_code == 401
     assert call(token, Host="evil.example").status_code == 400
 
 
-def test_a_token_without_a_scope_is_told_all_scopes_of_the_operation_and_where_to_get_them(
+def test_insufficient_scope_names_all_scopes_and_the_metadata(
     user: Any,
 ):
     response = call(token_for(user, scope="orders:read"), name="cancel")
@@ -162,17 +162,17 @@ def test_a_token_without_a_scope_is_told_all_scopes_of_the_operation_and_where_t
     assert Client().get(metadata).json()["resource"] == RESOURCE
 
 
-def test_a_token_with_all_scopes_of_an_operation_may(user: Any):
+def test_a_token_with_all_required_scopes_is_accepted(user: Any):
     implied = {"SYNC_THREADS": 0, "SCOPE_IMPLIES": {"orders": ["orders:read", "orders:write"]}}
     with override_settings(DJANGO_MCP=implied):
         assert call(token_for(user, scope="orders"), name="cancel").status_code == 200
 
 
-def test_an_expired_token_is_refused(user: Any):
+def test_an_expired_token_is_rejected(user: Any):
     assert call(token_for(user, expires=timezone.now())).status_code == 401
 
 
-def test_a_token_that_was_revoked_is_refused(user: Any):
+def test_a_revoked_token_is_rejected(user: Any):
     token = token_for(user)
     assert call(token).status_code == 200
 
@@ -181,25 +181,25 @@ def test_a_token_that_was_revoked_is_refused(user: Any):
     assert call(token).status_code == 401
 
 
-def test_a_token_of_a_user_who_may_no_longer_sign_in_is_refused(user: Any):
+def test_a_token_of_an_inactive_user_is_rejected(user: Any):
     user.is_active = False
     user.save()
 
     assert call(token_for(user)).status_code == 401
 
 
-def test_a_token_without_a_client_is_refused(user: Any):
+def test_a_token_without_a_client_is_rejected(user: Any):
     assert call(token_for(user, application=None)).status_code == 401
 
 
-def test_the_token_that_manages_a_registration_opens_nothing(user: Any):
+def test_the_registration_access_token_is_not_accepted(user: Any):
     token = token_for(user, scope="oauth2_provider:registration", resource=[])
 
     assert call(token).status_code == 401
 
 
 @pytest.mark.parametrize("token", ["unknown", "a-token=", "A-TOKEN", "x" * 4000])
-def test_an_unknown_token_is_refused_in_the_same_words_as_an_expired_one(user: Any, token: str):
+def test_unknown_and_expired_tokens_get_the_same_error(user: Any, token: str):
     expired = call(token_for(user, expires=timezone.now()))
     unknown = call(token)
 
@@ -208,7 +208,7 @@ def test_an_unknown_token_is_refused_in_the_same_words_as_an_expired_one(user: A
     assert unknown["www-authenticate"] == expired["www-authenticate"]
 
 
-def test_a_token_in_the_query_string_is_none(user: Any):
+def test_a_token_in_the_query_string_is_ignored(user: Any):
     token = token_for(user)
     body = message("tools/list", revision=R5)
     response = Client().post(

@@ -1,4 +1,4 @@
-"""The authorization server against clients and strangers that bend its rules, without a socket."""
+"""The authorization server against misbehaving clients and attackers, without a socket."""
 
 from __future__ import annotations
 
@@ -108,9 +108,7 @@ def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
     return exchange(application, code).json()
 
 
-def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_issuer(
-    application: Any, browser: Client
-):
+def test_a_code_is_exchanged_and_the_redirect_names_the_issuer(application: Any, browser: Client):
     answer = allow(browser, address(application))
     response = exchange(application, answer["code"], resource=RESOURCE)
 
@@ -123,7 +121,7 @@ def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_
 
 
 @pytest.mark.parametrize(("source", "resource"), [("dcr", [RESOURCE]), ("manual", [])])
-def test_a_client_that_names_no_resource_gets_a_token_for_the_default_server_if_it_is_an_mcp_client(
+def test_an_mcp_client_without_a_resource_gets_the_default_server(
     application: Any, browser: Client, source: str, resource: list[str]
 ):
     application.registration_source = source
@@ -135,7 +133,7 @@ def test_a_client_that_names_no_resource_gets_a_token_for_the_default_server_if_
     assert get_access_token_model().objects.get().resource == resource
 
 
-def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: Client):
+def test_no_usable_token_is_stored_in_the_database(application: Any, browser: Client):
     tokens = tokens_for(application, browser)
 
     rows = [
@@ -166,7 +164,7 @@ def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: 
         ({"response_type": "token"}, "unauthorized_client"),
     ],
 )
-def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
+def test_an_invalid_request_redirects_with_an_error_without_a_page(
     application: Any, browser: Client, changes: dict[str, str | None], error: str
 ):
     response = browser.get(address(application, **changes))
@@ -191,7 +189,7 @@ def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
         "",
     ],
 )
-def test_a_resource_that_takes_no_tokens_is_no_target(
+def test_a_resource_without_tokens_is_an_invalid_target(
     application: Any, browser: Client, resource: str
 ):
     second = f"{address(application)}&{urlencode({'resource': resource})}"
@@ -206,7 +204,7 @@ def test_an_endpoint_may_be_written_in_another_form(
     assert "code" in allow(browser, address(application, resource=resource))
 
 
-def test_a_server_that_asks_for_no_tokens_is_no_target(
+def test_a_server_without_authentication_is_an_invalid_target(
     application: Any, browser: Client, settings: Any
 ):
     settings.DJANGO_MCP = {"PUBLIC": True}
@@ -233,7 +231,7 @@ def test_a_server_that_asks_for_no_tokens_is_no_target(
         "",
     ],
 )
-def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
+def test_an_unregistered_redirect_uri_is_never_used(
     application: Any, browser: Client, redirect: str
 ):
     response = browser.get(address(application, redirect_uri=redirect))
@@ -242,13 +240,13 @@ def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
         assert response.status_code == 400
         assert "location" not in response
     else:
-        # Without one, the registered one is meant.
+        # Without one, the registered one is used.
         assert response.status_code in (200, 302, 400)
         assert "evil" not in response.get("location", "")
 
 
 @pytest.mark.parametrize("query", ["iss=https%3A%2F%2Fevil.example", "state=x", "code=x", "error"])
-def test_a_redirect_that_answers_by_itself_is_not_used(
+def test_a_redirect_with_response_parameters_is_not_used(
     application: Any, browser: Client, query: str
 ):
     redirect = f"{REDIRECT}?{query}"
@@ -265,7 +263,7 @@ def test_a_redirect_that_answers_by_itself_is_not_used(
 @pytest.mark.parametrize(
     "changes", [{"scope": "everything"}, {"state": "iss=x&iss=y", "scope": "no"}]
 )
-def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
+def test_an_error_names_the_issuer_despite_other_parameters(
     application: Any, browser: Client, query: str, changes: dict[str, str]
 ):
     redirect = f"{REDIRECT}?{query}"
@@ -282,9 +280,7 @@ def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
     assert {name: found[name] for name in own} == own
 
 
-def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
-    application: Any, browser: Client
-):
+def test_a_registered_http_redirect_to_another_host_is_not_used(application: Any, browser: Client):
     application.redirect_uris = "http://client.example/callback"
     application.save()
 
@@ -293,9 +289,7 @@ def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
     assert response.status_code == 400
 
 
-def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
-    application: Any, browser: Client
-):
+def test_a_loopback_redirect_may_differ_only_in_its_port(application: Any, browser: Client):
     application.redirect_uris = "http://127.0.0.1/callback"
     application.save()
 
@@ -307,7 +301,7 @@ def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
     assert status("http://127.0.0.1:33418/other") == 400
 
 
-def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
+def test_the_consent_form_requires_a_csrf_token(application: Any, browser: Client):
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
     form.pop("csrfmiddlewaretoken")
@@ -318,7 +312,7 @@ def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
     assert not get_grant_model().objects.exists()
 
 
-def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Client):
+def test_a_client_cannot_skip_the_consent_page(application: Any, browser: Client):
     tokens_for(application, browser)
 
     response = browser.get(address(application) + "&approval_prompt=auto")
@@ -333,7 +327,7 @@ def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Clien
     assert response["cache-control"] == "no-store"
 
 
-def test_a_form_with_another_redirect_gets_no_code_there(application: Any, browser: Client):
+def test_a_form_with_another_redirect_gets_no_code(application: Any, browser: Client):
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -369,7 +363,7 @@ def test_a_form_with_another_redirect_gets_no_code_there(application: Any, brows
         {"allow": "", "state": "another"},
     ],
 )
-def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
+def test_a_tampered_consent_form_is_rejected(
     application: Any, browser: Client, changes: dict[str, str]
 ):
     url = address(application)
@@ -396,7 +390,7 @@ def test_a_consent_form_cannot_drop_the_code_challenge_of_its_page(
     assert not get_grant_model().objects.exists()
 
 
-def test_a_consent_form_of_one_user_is_not_for_another(application: Any, browser: Client):
+def test_a_consent_form_is_bound_to_its_user(application: Any, browser: Client):
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
     browser.force_login(get_user_model().objects.create_user("grace"))
@@ -411,13 +405,11 @@ def test_a_consent_form_of_one_user_is_not_for_another(application: Any, browser
 
 
 @pytest.mark.parametrize("state", [" a  b ", "line\nline", "é\u2028x", '{"a": "b"}'])
-def test_a_consent_form_takes_whatever_state_a_client_has(
-    application: Any, browser: Client, state: str
-):
+def test_a_consent_form_accepts_any_state_parameter(application: Any, browser: Client, state: str):
     assert "code" in allow(browser, address(application, state=state))
 
 
-def test_a_form_for_another_client_is_refused(application: Any, browser: Client):
+def test_a_form_for_another_client_is_rejected(application: Any, browser: Client):
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -427,7 +419,7 @@ def test_a_form_for_another_client_is_refused(application: Any, browser: Client)
     assert "location" not in response
 
 
-def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any, browser: Client):
+def test_denying_redirects_with_access_denied_and_the_issuer(application: Any, browser: Client):
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -457,7 +449,7 @@ def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any,
         {"grant_type": None},
     ],
 )
-def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
+def test_a_code_requires_every_part_of_the_exchange(
     application: Any, browser: Client, changes: dict[str, str | None]
 ):
     code = allow(browser, address(application))["code"]
@@ -471,7 +463,7 @@ def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
 
 @pytest.mark.parametrize("page", ["token", "revoke"])
 @pytest.mark.parametrize("credentials", ["Basic ADoA", "Basic Y2MlMDA6JTAw", "Basic \xe9", "Basic"])
-def test_basic_credentials_that_no_client_has_are_refused(page: str, credentials: str):
+def test_invalid_basic_credentials_are_rejected(page: str, credentials: str):
     form = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
 
     response = post_form(f"/oauth/{page}/", form, headers={"Authorization": credentials})
@@ -479,7 +471,7 @@ def test_basic_credentials_that_no_client_has_are_refused(page: str, credentials
     assert response.status_code in (400, 401)
 
 
-def test_a_parameter_does_not_pass_for_what_the_server_knows(application: Any, browser: Client):
+def test_internal_parameters_in_a_token_request_are_ignored(application: Any, browser: Client):
     code = allow(browser, address(application))["code"]
 
     response = exchange(application, code, refresh_token_instance="x", _at_token_endpoint="x")
@@ -487,7 +479,7 @@ def test_a_parameter_does_not_pass_for_what_the_server_knows(application: Any, b
     assert response.status_code == 200
 
 
-def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser: Client):
+def test_an_error_quoting_the_request_is_not_html(application: Any, browser: Client):
     code = allow(browser, address(application))["code"]
 
     response = exchange(application, code, resource="http://testserver/<script>alert(1)</script>")
@@ -497,7 +489,7 @@ def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser:
     assert response["x-content-type-options"] == "nosniff"
 
 
-def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, browser: Client):
+def test_a_code_cannot_be_used_by_another_client(application: Any, browser: Client):
     other = get_application_model().objects.create(
         client_type="public",
         authorization_grant_type="authorization-code",
@@ -508,7 +500,7 @@ def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, brow
     assert exchange(other, code).status_code == 400
 
 
-def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any, browser: Client):
+def test_a_reused_code_revokes_its_tokens(application: Any, browser: Client):
     code = allow(browser, address(application))["code"]
     first = exchange(application, code).json()
 
@@ -519,10 +511,8 @@ def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any
     assert refresh(application, first["refresh_token"]).status_code == 400
 
 
-def test_a_code_that_comes_again_to_another_process_ends_what_was_refreshed_since(
-    application: Any, browser: Client
-):
-    """What one process has in its cache, another has not."""
+def test_a_reused_code_revokes_refreshed_tokens_across_processes(application: Any, browser: Client):
+    """Another process has an empty cache."""
     code = allow(browser, address(application))["code"]
     first = exchange(application, code).json()
     second = refresh(application, first["refresh_token"]).json()
@@ -534,7 +524,7 @@ def test_a_code_that_comes_again_to_another_process_ends_what_was_refreshed_sinc
     assert refresh(application, second["refresh_token"]).status_code == 400
 
 
-def test_a_code_of_one_session_ends_no_other(application: Any, browser: Client):
+def test_a_reused_code_revokes_no_other_session(application: Any, browser: Client):
     used = allow(browser, address(application))["code"]
     exchange(application, used)
     other = tokens_for(application, browser)
@@ -551,7 +541,7 @@ def test_a_code_of_one_session_ends_no_other(application: Any, browser: Client):
     assert refresh(application, other["refresh_token"]).status_code == 200
 
 
-def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Client):
+def test_a_reused_refresh_token_revokes_its_family(application: Any, browser: Client):
     first = tokens_for(application, browser)
     second = refresh(application, first["refresh_token"]).json()
     tokens = get_refresh_token_model().objects
@@ -564,7 +554,7 @@ def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Clien
     assert not get_access_token_model().objects.exists()
 
 
-def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser: Client):
+def test_two_concurrent_refreshes_do_not_revoke_the_session(application: Any, browser: Client):
     first = tokens_for(application, browser)
     second = refresh(application, first["refresh_token"]).json()
 
@@ -574,7 +564,7 @@ def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser
     assert refresh(application, second["refresh_token"]).status_code == 200
 
 
-def test_a_refresh_that_another_one_overtakes_ends_nothing(application: Any, browser: Client):
+def test_a_refresh_that_loses_a_race_revokes_nothing(application: Any, browser: Client):
     first = tokens_for(application, browser)
     has_looked = False
     winner: list[Any] = []
@@ -596,7 +586,7 @@ def test_a_refresh_that_another_one_overtakes_ends_nothing(application: Any, bro
 
 
 @pytest.mark.parametrize("days", [31, None])
-def test_a_refresh_token_ends_with_its_time_and_with_its_access_token(
+def test_a_refresh_token_expires_and_is_revoked_with_its_access_token(
     application: Any, browser: Client, days: int | None
 ):
     tokens = tokens_for(application, browser)
@@ -609,9 +599,7 @@ def test_a_refresh_token_ends_with_its_time_and_with_its_access_token(
     assert refresh(application, tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
-def test_a_refresh_token_of_one_client_is_worth_nothing_to_another(
-    application: Any, browser: Client
-):
+def test_a_refresh_token_cannot_be_used_by_another_client(application: Any, browser: Client):
     other = get_application_model().objects.create(
         client_type="public",
         authorization_grant_type="authorization-code",
@@ -623,7 +611,7 @@ def test_a_refresh_token_of_one_client_is_worth_nothing_to_another(
     assert refresh(application, tokens["refresh_token"]).status_code == 200
 
 
-def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Client):
+def test_a_refreshed_token_keeps_its_resource(application: Any, browser: Client):
     first = tokens_for(application, browser)
 
     refresh(application, first["refresh_token"])
@@ -631,7 +619,7 @@ def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Cl
     assert [token.resource for token in get_access_token_model().objects.all()] == [[RESOURCE]]
 
 
-def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: Client):
+def test_only_its_client_can_revoke_a_token(application: Any, browser: Client):
     other = get_application_model().objects.create(
         client_type="public",
         authorization_grant_type="authorization-code",
@@ -648,7 +636,7 @@ def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: C
 AUTHORIZED = "/oauth/authorized/"
 
 
-def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser: Client):
+def test_users_can_list_and_revoke_their_authorizations(application: Any, browser: Client):
     tokens = tokens_for(application, browser)
     get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
     page = browser.get(AUTHORIZED)
@@ -675,7 +663,7 @@ def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser
 
 
 @pytest.mark.parametrize("key", ["", "x", "0", "\0"])
-def test_an_authorization_that_there_cannot_be_ends_nothing(
+def test_revoking_an_unknown_authorization_changes_nothing(
     application: Any, browser: Client, key: str
 ):
     tokens_for(application, browser)
@@ -685,9 +673,7 @@ def test_an_authorization_that_there_cannot_be_ends_nothing(
     assert get_access_token_model().objects.exists()
 
 
-def test_an_expired_token_that_nothing_renews_is_no_authorization(
-    application: Any, browser: Client
-):
+def test_an_expired_token_without_refresh_is_not_listed(application: Any, browser: Client):
     tokens_for(application, browser)
     get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
     for token in get_refresh_token_model().objects.all():
@@ -697,7 +683,7 @@ def test_an_expired_token_that_nothing_renews_is_no_authorization(
 
 
 @pytest.mark.parametrize("page", ["consent", "authorized"])
-def test_the_policy_of_the_site_stays_and_nobody_frames_the_page(
+def test_the_site_policy_is_kept_and_framing_is_denied(
     application: Any, browser: Client, settings: Any, page: str
 ):
     where = address(application) if page == "consent" else AUTHORIZED
@@ -707,9 +693,7 @@ def test_the_policy_of_the_site_stays_and_nobody_frames_the_page(
 
 
 @pytest.mark.parametrize("page", ["consent", "authorized"])
-def test_people_can_sign_in_as_somebody_else_and_come_back(
-    application: Any, browser: Client, page: str
-):
+def test_users_can_switch_accounts_and_return(application: Any, browser: Client, page: str):
     where = address(application) if page == "consent" else AUTHORIZED
     shown = browser.get(where).content.decode()
     form = {**hidden_fields(shown), "switch_account": "1"}
@@ -722,7 +706,7 @@ def test_people_can_sign_in_as_somebody_else_and_come_back(
     assert not get_grant_model().objects.exists()
 
 
-def test_view_on_site_leads_from_the_admin_back_to_it(application: Any):
+def test_view_on_site_redirects_to_the_admin_change_page(application: Any):
     admin = Client()
     admin.force_login(get_user_model().objects.create_superuser("sam"))
     url = application.get_absolute_url()
@@ -736,7 +720,7 @@ def test_view_on_site_leads_from_the_admin_back_to_it(application: Any):
 
 
 @pytest.mark.parametrize("page", ["token/", "revoke/", "register/"])
-def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
+def test_api_endpoints_answer_preflights_and_reject_other_methods(page: str):
     client = Client(enforce_csrf_checks=True)
 
     preflight = client.options(f"/oauth/{page}")
@@ -750,7 +734,7 @@ def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
 
 @pytest.mark.parametrize("page", ["token", "revoke", "register"])
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "text/plain", ""])
-def test_a_body_that_is_not_as_it_should_be_is_not_read(page: str, kind: str):
+def test_an_unsupported_content_type_gets_415(page: str, kind: str):
     body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
 
     response = Client().post(f"/oauth/{page}/", body, content_type=kind)
@@ -760,7 +744,7 @@ def test_a_body_that_is_not_as_it_should_be_is_not_read(page: str, kind: str):
     assert response["access-control-allow-origin"] == "*"
 
 
-def test_a_form_is_no_registration_and_json_no_request_for_a_token():
+def test_registration_requires_json_and_token_requests_require_a_form():
     assert post_form("/oauth/register/", {"redirect_uris": REDIRECT}).status_code == 415
     response = Client().post("/oauth/token/", {}, content_type="application/json; charset=utf-8")
     assert response.status_code == 415

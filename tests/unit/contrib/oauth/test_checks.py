@@ -1,4 +1,4 @@
-"""What `manage.py check` says of a site's OAuth."""
+"""What `manage.py check` reports about a site's OAuth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ids() -> set[str]:
     }
 
 
-def test_the_preset_on_the_test_site_is_sound():
+def test_the_preset_passes_the_checks():
     assert ids() == set()
 
 
@@ -75,19 +75,17 @@ def test_the_preset_on_the_test_site_is_sound():
         ({"OIDC_ISS_ENDPOINT": "http://shop.example.com"}, "O020"),
     ],
 )
-def test_a_setting_that_would_stop_a_client_or_let_a_thief_through_is_told(
-    changes: dict[str, Any], id: str
-):
+def test_a_setting_that_blocks_clients_or_is_insecure_is_reported(changes: dict[str, Any], id: str):
     with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(**changes)):
         assert ids() == {id}
 
 
-def test_the_toolkits_own_defaults_are_told():
+def test_the_toolkits_default_settings_are_reported():
     with override_settings(OAUTH2_PROVIDER={}):
         assert {"O002", "O005", "O006", "O007", "O010", "O012", "O013", "O014"} <= ids()
 
 
-def test_a_scope_that_no_token_can_have_is_told():
+def test_a_scope_that_no_token_can_have_is_reported():
     server.register_tool(lambda: "", name="count", description="Count.", scopes=["stock:read"])
     try:
         assert ids() == set()
@@ -107,7 +105,7 @@ def test_a_scope_that_no_token_can_have_is_told():
 @pytest.mark.parametrize(
     ("patterns", "id"), [([], "O016"), (below_a_prefix, "O016"), (twice, "O017"), (ours, None)]
 )
-def test_an_include_that_is_not_where_clients_look_is_told(
+def test_an_include_at_the_wrong_path_is_reported(
     patterns: list[Any], id: str | None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
@@ -126,16 +124,16 @@ def test_an_include_that_is_not_where_clients_look_is_told(
         ({"ALLOWED_HOSTS": [".example.com"]}, "O021"),
         ({"ALLOWED_HOSTS": ["*"], "DJANGO_MCP": {"PUBLIC_URL": "https://shop.example.com"}}, None),
         ({"DJANGO_MCP": {"PUBLIC_URL": "http://127.0.0.1:8000"}}, None),
-        ({"DJANGO_MCP": {"PUBLIC_URL": "nonsense"}}, None),  # E001 tells
+        ({"DJANGO_MCP": {"PUBLIC_URL": "nonsense"}}, None),  # E001 reports it
     ],
 )
-def test_what_is_around_the_toolkit_is_told_as_well(changes: dict[str, Any], id: str | None):
+def test_problems_around_the_toolkit_are_reported(changes: dict[str, Any], id: str | None):
     with override_settings(**changes):
         assert ids() == ({id} if id else set())
 
 
 @pytest.mark.parametrize("patterns", [[path("", default_server.urls)], below_a_prefix])
-def test_a_site_without_an_authorization_server_does_not_start(
+def test_a_site_without_an_authorization_server_fails_the_checks(
     patterns: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
@@ -147,7 +145,7 @@ def test_a_site_without_an_authorization_server_does_not_start(
 
 
 @pytest.mark.parametrize("patterns", ["alone", "without resources"])
-def test_a_view_that_is_served_without_the_wrapper_says_what_is_missing(
+def test_a_view_without_the_wrapper_names_what_is_missing(
     patterns: str, monkeypatch: pytest.MonkeyPatch
 ):
     found = [path("", default_server.urls)]
@@ -163,11 +161,11 @@ def test_a_view_that_is_served_without_the_wrapper_says_what_is_missing(
 
 
 class TokensOfNobody(BearerAuthenticator):
-    """Takes tokens, and names no authorization server that issues them."""
+    """Accepts tokens without naming the authorization server that issues them."""
 
 
 class TokensByHand(BearerAuthenticator):
-    """Takes tokens that the site hands out itself."""
+    """Accepts tokens that the site issues itself."""
 
     needs_authorization_server = False
 
@@ -185,7 +183,7 @@ def check_ids() -> set[str | None]:
     return {each.id for each in run_checks()}
 
 
-def test_a_site_whose_tokens_have_no_authorization_server_does_not_start(
+def test_tokens_without_an_authorization_server_fail_the_checks(
     monkeypatch: pytest.MonkeyPatch,
 ):
     server = MCPServer("tokens-of-nobody", authenticators=[TokensOfNobody()])
@@ -204,7 +202,7 @@ def test_a_site_whose_tokens_have_no_authorization_server_does_not_start(
     "authenticator",
     [TokensByHand(), TokensOfSomebody(), TokensFoundByRequest(), APIKeyAuthenticator()],
 )
-def test_tokens_whose_origin_is_known_start(
+def test_tokens_with_a_known_issuer_pass_the_checks(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ):
     server = MCPServer("tokens-of-somebody", authenticators=[authenticator])
@@ -217,7 +215,7 @@ def test_tokens_whose_origin_is_known_start(
         assert response.status_code < 500
 
 
-def test_a_server_with_another_issuer_whose_metadata_is_nowhere_is_told(
+def test_another_issuer_without_served_metadata_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ):
     issuer = IntrospectionAuthenticator(
@@ -240,7 +238,7 @@ def test_a_server_with_another_issuer_whose_metadata_is_nowhere_is_told(
         assert "django_mcp.W012" not in {each.id for each in run_checks()}
 
 
-def test_an_issuer_of_another_host_than_the_public_one_is_told():
+def test_an_issuer_on_another_host_than_the_public_url_is_reported():
     toolkit = oauth2_provider_settings(OIDC_ISS_ENDPOINT="https://shop.example.com.evil.example")
     with override_settings(
         OAUTH2_PROVIDER=toolkit, DJANGO_MCP={"PUBLIC_URL": "https://shop.example.com"}

@@ -1,4 +1,4 @@
-"""Client secrets: what a wrong one costs, and who has to wait after many of them."""
+"""Client secrets: the cost of a wrong one, and the throttling after many of them."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def credentials(application: Any, secret: str, **more: Any) -> Any:
     return ask({**form, "client_id": application.client_id, "client_secret": secret}, **more)
 
 
-# -- what a hash costs
+# -- cost of hashing
 
 
-def test_a_secret_that_we_generate_is_hashed_once(computed: list[int | None]):
+def test_a_generated_secret_is_hashed_once(computed: list[int | None]):
     client = register()
 
     stored = get_application_model().objects.get().client_secret
@@ -98,7 +98,7 @@ def test_a_secret_that_we_generate_is_hashed_once(computed: list[int | None]):
     assert computed == [1, 1, 1]
 
 
-def test_a_generated_secret_that_an_administrator_keeps_is_hashed_once(
+def test_a_generated_secret_saved_in_the_admin_is_hashed_once(
     computed: list[int | None],
 ):
     secret = ClientSecretGenerator().hash()
@@ -112,7 +112,7 @@ def test_a_generated_secret_that_an_administrator_keeps_is_hashed_once(
     assert set(computed) == {1}
 
 
-def test_a_secret_that_a_person_typed_keeps_djangos_hasher(computed: list[int | None]):
+def test_a_typed_secret_uses_djangos_hasher(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
 
     assert credentials(application, TYPED).status_code == 200
@@ -120,8 +120,8 @@ def test_a_secret_that_a_person_typed_keeps_djangos_hasher(computed: list[int | 
     assert set(computed) == {ITERATIONS}
 
 
-def test_djangos_own_check_still_knows_a_generated_secret():
-    """A site that takes the validator out again keeps its clients."""
+def test_djangos_check_password_accepts_a_generated_secret():
+    """A site that removes the validator keeps its clients."""
     client = register()
 
     stored = get_application_model().objects.get().client_secret
@@ -137,7 +137,7 @@ def test_a_site_without_the_fast_hasher_uses_its_own():
     assert refresh(client, "wrong").json()["error"] == "invalid_client"
 
 
-def test_generated_secrets_are_long_and_differ_and_cannot_be_made_up():
+def test_generated_secrets_are_long_unique_and_recognizable():
     made = {ClientSecretGenerator().hash() for _ in range(100)}
 
     assert len(made) == 100
@@ -146,7 +146,7 @@ def test_generated_secrets_are_long_and_differ_and_cannot_be_made_up():
         assert not is_generated(secret)
 
 
-def test_two_ways_to_authenticate_cost_one_hash(computed: list[int | None]):
+def test_two_authentication_methods_cost_one_hash(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
     computed.clear()
     basic = base64.b64encode(f"{application.client_id}:wrong".encode()).decode()
@@ -199,7 +199,7 @@ def test_a_request_above_the_limit_of_wrong_secrets_costs_no_hash(computed: list
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_a_client_that_goes_on_with_a_wrong_secret_shuts_out_no_other_at_its_address():
+def test_a_client_with_wrong_secrets_does_not_block_its_address():
     wrong, right = add_by_hand(client_secret=TYPED), add_by_hand(client_secret=TYPED)
 
     statuses = {credentials(wrong, "wrong").status_code for _ in range(20)}
@@ -209,7 +209,7 @@ def test_a_client_that_goes_on_with_a_wrong_secret_shuts_out_no_other_at_its_add
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_wrong_secrets_are_limited_for_every_way_to_send_them(computed: list[int | None]):
+def test_wrong_secrets_are_limited_for_every_authentication_method(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
     computed.clear()
     basic = base64.b64encode(f"{application.client_id}:wrong".encode()).decode()
@@ -228,7 +228,7 @@ def test_wrong_secrets_are_limited_for_every_way_to_send_them(computed: list[int
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_a_stranger_cannot_lock_a_client_out_at_another_address():
+def test_failed_attempts_do_not_block_a_client_at_another_address():
     application, client = add_by_hand(client_secret=TYPED), register()
     for number in range(40):
         credentials(application, "wrong", address=f"198.51.100.{number % 4}")
@@ -240,7 +240,7 @@ def test_a_stranger_cannot_lock_a_client_out_at_another_address():
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_right_secrets_have_no_limit():
+def test_correct_secrets_are_not_limited():
     application = add_by_hand(client_secret=TYPED)
 
     assert [credentials(application, TYPED).status_code for _ in range(12)] == [200] * 12
@@ -248,7 +248,7 @@ def test_right_secrets_have_no_limit():
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_right_secrets_that_come_at_once_have_no_limit():
+def test_concurrent_correct_secrets_are_not_limited():
     application = add_by_hand(client_secret=TYPED)
     statuses: list[int] = []
 
@@ -262,7 +262,7 @@ def test_right_secrets_that_come_at_once_have_no_limit():
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_an_address_cannot_try_one_client_after_the_other(computed: list[int | None]):
+def test_attempts_over_many_clients_are_limited_per_address(computed: list[int | None]):
     applications = [add_by_hand(client_secret=TYPED) for _ in range(5)]
     computed.clear()
 
@@ -274,7 +274,7 @@ def test_an_address_cannot_try_one_client_after_the_other(computed: list[int | N
 
 
 @pytest.mark.usefixtures("three_a_minute")
-def test_clients_that_are_not_there_use_up_nothing(computed: list[int | None]):
+def test_unknown_clients_do_not_count_as_attempts(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
     computed.clear()
     form = {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": "x"}
@@ -295,7 +295,7 @@ def test_clients_without_a_secret_are_not_limited():
 
 
 @pytest.mark.parametrize("text", ["a\0b:c", "a%00b:c", "ID:c\0", "ID:%00"])
-def test_a_nul_character_in_credentials_is_looked_up_and_hashed_nowhere(
+def test_credentials_with_a_nul_are_neither_looked_up_nor_hashed(
     text: str, computed: list[int | None]
 ):
     application = add_by_hand(client_secret=TYPED)
@@ -311,7 +311,7 @@ def test_a_nul_character_in_credentials_is_looked_up_and_hashed_nowhere(
 
 
 @pytest.mark.parametrize("header", ["Basic !!!", "Basic eA==", "Basic /w==", "Basic Og==", "Basic"])
-def test_malformed_credentials_are_refused_as_a_wrong_client(header: str):
+def test_malformed_credentials_get_invalid_client(header: str):
     application = add_by_hand(client_secret=TYPED)
 
     response = ask(
@@ -327,7 +327,7 @@ class BrokenCache(LocMemCache):
         raise ConnectionError("no cache")
 
 
-def test_wrong_secrets_are_not_hashed_while_they_cannot_be_counted(computed: list[int | None]):
+def test_secrets_are_not_hashed_while_counting_fails(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
     computed.clear()
     broken = {"default": {"BACKEND": "tests.unit.contrib.oauth.test_client_secrets.BrokenCache"}}

@@ -1,4 +1,4 @@
-"""What people see before they allow a client anything."""
+"""The consent page for users."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def page_for(application: Any, *, language: str = "en", **changes: str | None) -
     return response.content.decode()
 
 
-def test_it_says_who_asks_for_what_and_where_the_answer_goes():
+def test_the_consent_page_shows_client_scopes_and_redirect():
     page = page_for(application())
 
     assert "A client" in page
@@ -90,7 +90,7 @@ def test_it_says_who_asks_for_what_and_where_the_answer_goes():
     assert "Needed for: Count the shelves, Fill the shelves" in page
 
 
-def test_the_page_names_the_address_of_every_endpoint_that_is_included():
+def test_the_page_lists_the_url_of_every_requested_endpoint():
     page = page_for(application(registration_source="manual"))
 
     assert "<strong>The depot</strong>" in page
@@ -98,14 +98,14 @@ def test_the_page_names_the_address_of_every_endpoint_that_is_included():
     assert "No MCP endpoint" not in page
 
 
-def test_the_page_says_that_no_endpoint_is_included():
+def test_the_page_says_if_no_endpoint_is_requested():
     page = page_for(application(registration_source="manual"), resource=None)
 
     assert "No MCP endpoint of this site is included." in page
     assert "The depot" not in page
 
 
-def test_it_speaks_the_language_of_the_person():
+def test_the_consent_page_uses_the_users_language():
     page = page_for(application(), language="de")
 
     assert '<html lang="de" dir="ltr">' in page
@@ -115,7 +115,7 @@ def test_it_speaks_the_language_of_the_person():
     assert "Erlauben</button>" in page
 
 
-def test_a_client_of_a_metadata_document_is_known_by_its_host():
+def test_a_metadata_document_client_is_shown_by_its_host():
     page = page_for(
         application(client_id="https://claude.example/client.json", registration_source="cimd")
     )
@@ -124,7 +124,7 @@ def test_a_client_of_a_metadata_document_is_known_by_its_host():
     assert "nobody has checked it" not in page
 
 
-def test_a_program_on_the_persons_own_computer_is_told():
+def test_a_client_on_the_users_computer_is_labelled():
     page = page_for(
         application(redirect_uris="http://127.0.0.1/callback"),
         redirect_uri="http://127.0.0.1:33418/callback",
@@ -142,7 +142,7 @@ def test_a_program_on_the_persons_own_computer_is_told():
         "</bdi></h1><form action=//evil.example>",
     ],
 )
-def test_a_name_is_text_and_nothing_else(name: str):
+def test_a_client_name_is_escaped(name: str):
     page = page_for(application(name=name))
 
     assert name not in page or "<" not in name
@@ -152,11 +152,11 @@ def test_a_name_is_text_and_nothing_else(name: str):
     assert '" onmouseover=' not in page
 
 
-def test_what_a_person_may_not_see_is_not_named_as_needing_a_scope():
+def test_tools_hidden_from_the_user_are_not_listed_under_a_scope():
     assert "Burn the depot" not in page_for(application())
 
 
-def test_a_broad_scope_is_shown_with_what_the_narrow_ones_are_needed_for():
+def test_a_broad_scope_lists_the_tools_of_its_narrow_scopes():
     with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": {"stock": ["stock:read", "stock:write"]}}):
         page = page_for(application(), scope="stock")
 
@@ -164,7 +164,7 @@ def test_a_broad_scope_is_shown_with_what_the_narrow_ones_are_needed_for():
     assert "Needed for: Count the shelves, Fill the shelves" in page
 
 
-def test_a_scope_that_only_a_tool_names_is_shown_by_its_name():
+def test_a_scope_used_only_by_a_tool_is_shown_by_name():
     with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings({"stock:read": "Look"})):
         page = page_for(application())
 
@@ -172,7 +172,7 @@ def test_a_scope_that_only_a_tool_names_is_shown_by_its_name():
     assert "No description is given." in page
 
 
-def test_an_error_is_told_without_quoting_it_as_html():
+def test_an_error_is_shown_escaped():
     browser = Client()
     browser.force_login(get_user_model().objects.create_user("ada"))
 
@@ -183,7 +183,7 @@ def test_an_error_is_told_without_quoting_it_as_html():
     assert "<form" not in response.content.decode()
 
 
-def test_nobody_sees_it_without_signing_in():
+def test_the_consent_page_requires_login():
     response = Client().get(address(application()))
 
     assert response.status_code == 302
@@ -201,5 +201,5 @@ def test_nobody_sees_it_without_signing_in():
         ("\u05d0\u05d1", "\u05d0\u05d1"),
     ],
 )
-def test_a_name_is_one_line_of_what_can_be_seen(name: str, shown: str):
+def test_a_client_name_is_one_line_of_visible_characters(name: str, shown: str):
     assert inert(name) == shown

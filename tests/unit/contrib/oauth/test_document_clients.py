@@ -1,4 +1,4 @@
-"""Clients that are known by a document: read where a person is asked, and not too often."""
+"""Clients with a metadata document: fetched for the consent page, and not too often."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHALLENGE = "c" * 43
 
 
 class Web:
-    """A web on which every address has a document, and is remembered for it."""
+    """A web in which every URL has a document, and fetches are recorded."""
 
     asked: list[str] = []
 
@@ -73,7 +73,7 @@ def clients() -> Any:
     return get_application_model().objects
 
 
-def test_a_document_is_read_when_a_person_is_asked(browser: Client, web: list[str]):
+def test_a_document_is_fetched_when_consent_is_requested(browser: Client, web: list[str]):
     assert arrive(browser, name(1)).status_code == 200
     assert arrive(browser, name(1)).status_code == 200
     assert web == [name(1)]
@@ -91,7 +91,7 @@ def test_a_document_is_read_when_a_person_is_asked(browser: Client, web: list[st
 )
 @pytest.mark.parametrize("by_header", [False, True])
 @pytest.mark.parametrize("secret", ["", "a secret"])
-def test_a_stranger_makes_nobody_read_a_document(
+def test_anonymous_requests_do_not_fetch_a_document(
     web: list[str], page: str, form: dict[str, str], by_header: bool, secret: str
 ):
     client_id, headers = name(1), {}
@@ -110,9 +110,7 @@ def test_a_stranger_makes_nobody_read_a_document(
     assert not clients().exists()
 
 
-def test_a_client_that_is_known_is_not_looked_up_by_strangers_either(
-    browser: Client, web: list[str]
-):
+def test_token_requests_do_not_refetch_a_known_client(browser: Client, web: list[str]):
     arrive(browser, name(1))
     clients().update(cimd_expires_at=timezone.now() - timedelta(days=1))
 
@@ -123,7 +121,7 @@ def test_a_client_that_is_known_is_not_looked_up_by_strangers_either(
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 2})
-def test_an_address_brings_only_so_many_documents(browser: Client, web: list[str]):
+def test_documents_are_limited_per_address(browser: Client, web: list[str]):
     statuses = [arrive(browser, name(number)).status_code for number in range(4)]
 
     assert statuses == [200, 200, 429, 429]
@@ -133,7 +131,7 @@ def test_an_address_brings_only_so_many_documents(browser: Client, web: list[str
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
-def test_a_known_client_stays_as_it_is_when_there_were_too_many(browser: Client, web: list[str]):
+def test_a_known_client_is_unchanged_above_the_limit(browser: Client, web: list[str]):
     arrive(browser, name(1))
     clients().update(cimd_expires_at=timezone.now() - timedelta(days=1))
 
@@ -142,7 +140,7 @@ def test_a_known_client_stays_as_it_is_when_there_were_too_many(browser: Client,
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
-def test_whoever_has_registered_clients_brings_fewer_documents(browser: Client):
+def test_registered_clients_count_towards_the_document_limit(browser: Client):
     metadata = {"client_name": "A client", "redirect_uris": [REDIRECT]}
     kind = "application/json"
     Client().post("/oauth/register/", metadata, content_type=kind, REMOTE_ADDR="192.0.2.1")
@@ -151,7 +149,7 @@ def test_whoever_has_registered_clients_brings_fewer_documents(browser: Client):
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
-def test_clients_with_a_document_count_and_make_room(browser: Client, web: list[str]):
+def test_document_clients_count_and_are_evicted(browser: Client, web: list[str]):
     arrive(browser, name(1))
     arrive(browser, name(2))
     refused = arrive(browser, name(3))
@@ -196,7 +194,7 @@ def registered(number: int) -> list[Any]:
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 4})
-def test_clients_that_register_cannot_shut_out_those_with_a_document(browser: Client):
+def test_registered_clients_cannot_block_document_clients(browser: Client):
     registered(3)
     response = Client().post(
         "/oauth/register/",
@@ -211,7 +209,7 @@ def test_clients_that_register_cannot_shut_out_those_with_a_document(browser: Cl
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 4})
-def test_clients_with_a_document_cannot_shut_out_those_that_register(browser: Client):
+def test_document_clients_cannot_block_registrations(browser: Client):
     statuses = [arrive(browser, name(number)).status_code for number in range(4)]
 
     assert statuses == [200, 200, 200, 429]

@@ -1,4 +1,4 @@
-"""Clients' metadata documents: fetched from public addresses only, briefly, and believed within bounds."""
+"""Client metadata documents: fetched only from public addresses, with limits and validation."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_document_is_fetched_over_tls(certificate: Path):
         b"",
     ],
 )
-def test_what_is_no_document_is_refused(certificate: Path, answer: bytes):
+def test_an_invalid_document_is_rejected(certificate: Path, answer: bytes):
     with pytest.raises(CIMDError):
         fetch(certificate, lambda connection: connection.sendall(answer))
 
@@ -106,12 +106,12 @@ def say_nothing(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("answer", [drip_body, drip_headers, send_without_end, say_nothing])
-def test_a_server_that_takes_its_time_does_not_get_ours(certificate: Path, answer: Any):
+def test_a_slow_server_times_out(certificate: Path, answer: Any):
     with pytest.raises(CIMDError):
         fetch(certificate, answer)
 
 
-def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pytest.MonkeyPatch):
+def test_a_silent_name_server_times_out(monkeypatch: pytest.MonkeyPatch):
     may_answer, has_answered = threading.Event(), threading.Event()
 
     def look_up(*_args: Any, **_options: Any) -> Any:
@@ -128,14 +128,14 @@ def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pyt
     may_answer.set()
 
 
-def test_a_server_that_never_shakes_hands_does_not_get_our_time():
+def test_a_server_without_a_tls_handshake_times_out():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(CIMDError):
             LocalFetcher().fetch(f"https://{HOST}:{port}/client.json")
 
 
-def test_a_certificate_of_another_host_is_not_believed(tmp_path: Path):
+def test_a_certificate_of_another_host_is_rejected(tmp_path: Path):
     with pytest.raises(CIMDError):
         fetch(make_certificate(tmp_path, "other.test"), publish({}))
 
@@ -153,12 +153,12 @@ def test_a_certificate_of_another_host_is_not_believed(tmp_path: Path):
         "127.1", "0x7f000001", "2130706433", "0177.0.0.1",
     ],
 )  # fmt: skip
-def test_an_address_that_is_not_of_the_public_internet_is_refused(address: str):
+def test_a_non_public_address_is_rejected(address: str):
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450::1"])
-def test_public_addresses_are_fetched_from(address: str):
+def test_documents_are_fetched_from_public_addresses(address: str):
     assert is_public(address)
 
 
@@ -167,7 +167,7 @@ def test_public_addresses_are_fetched_from(address: str):
     ["localhost", "127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::1]", "0",
      "[::ffff:127.0.0.1]", "localhost.", "no-such-host.invalid"],
 )  # fmt: skip
-def test_however_this_machine_is_spelled_nothing_is_fetched_from_it(host: str, certificate: Path):
+def test_no_spelling_of_localhost_is_fetched(host: str, certificate: Path):
     asked: list[bytes] = []
     with (
         serving(certificate, lambda connection: asked.append(b"asked")) as port,
@@ -178,7 +178,7 @@ def test_however_this_machine_is_spelled_nothing_is_fetched_from_it(host: str, c
     assert asked == []
 
 
-def test_a_host_with_one_private_address_among_public_ones_is_refused(
+def test_a_host_with_one_private_address_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
     found = [(socket.AF_INET, 1, 6, "", (ip, 443)) for ip in ("8.8.8.8", "10.0.0.1")]
@@ -188,7 +188,7 @@ def test_a_host_with_one_private_address_among_public_ones_is_refused(
         BoundedMetadataFetcher().fetch("https://client.example/client.json")
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: pytest.MonkeyPatch):
+def test_the_connection_uses_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch):
     """A name server that gives another address the second time gains nothing."""
     told = iter(["8.8.8.8", "127.0.0.1", "127.0.0.1"])
     dialled: list[tuple[str, int]] = []
@@ -237,12 +237,12 @@ def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: py
         "",
     ],
 )
-def test_a_url_that_two_parsers_could_read_differently_is_no_id(url: str):
+def test_an_ambiguous_url_is_no_client_id(url: str):
     with pytest.raises(CIMDError):
         read_url(url)
 
 
-# -- what is made of a document
+# -- clients from documents
 
 
 def resolve(certificate: Path, **changes: Any) -> Any:
@@ -255,7 +255,7 @@ def resolve(certificate: Path, **changes: Any) -> Any:
 
 
 @pytest.mark.django_db
-def test_a_document_makes_a_client_without_a_secret(certificate: Path):
+def test_a_document_creates_a_public_client(certificate: Path):
     found = resolve(certificate)
 
     assert found.client_type == "public"
@@ -279,13 +279,13 @@ def test_a_document_makes_a_client_without_a_secret(certificate: Path):
         {"client_name": "A" * 10_000},
     ],
 )
-def test_a_document_that_is_not_right_makes_no_client(certificate: Path, changes: dict[str, Any]):
+def test_an_invalid_document_creates_no_client(certificate: Path, changes: dict[str, Any]):
     assert resolve(certificate, **changes) is None
     assert not get_application_model().objects.exists()
 
 
 @pytest.mark.django_db
-def test_a_document_is_fetched_once_and_a_failure_is_remembered(certificate: Path):
+def test_a_document_is_fetched_once_and_failures_are_cached(certificate: Path):
     asked: list[str] = []
     lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What the doctor says of sites that would stop a client, each broken in one place."""
+"""The doctor's reports on sites that would stop a client, each broken in one place."""
 
 from __future__ import annotations
 
@@ -120,9 +120,7 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
         ({"/authorize": (500, {}, {})}, "answers 500 to a valid request"),
     ],
 )
-def test_the_place_where_a_client_would_stop_is_told_with_a_way_out(
-    broken: dict[str, Any], told: str
-):
+def test_the_failing_step_is_reported_with_a_hint(broken: dict[str, Any], told: str):
     with fake_site(SOUND | broken) as url:
         findings = examination.run(url)
 
@@ -131,14 +129,14 @@ def test_the_place_where_a_client_would_stop_is_told_with_a_way_out(
     assert all(finding.fix for finding in bad)
 
 
-def test_a_site_that_answers_nonsense_is_survived():
+def test_nonsense_responses_do_not_crash_the_doctor():
     with fake_site(SOUND | {SERVER: (200, {}, ["no", "object"])}) as url:
         findings = examination.run(url)
 
     assert "no authorization server metadata" in findings[-1].text
 
 
-def test_a_site_that_does_not_answer_is_told():
+def test_an_unreachable_site_is_reported():
     (finding,) = examination.run(f"http://127.0.0.1:{free_port()}/mcp")
 
     assert not finding.ok
@@ -146,5 +144,5 @@ def test_a_site_that_does_not_answer_is_told():
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/mcp", "mcp", "http://[::1/mcp"])
-def test_what_is_no_url_is_told(url: str):
+def test_an_invalid_url_is_reported(url: str):
     assert [finding.ok for finding in examination.run(url)] == [False]

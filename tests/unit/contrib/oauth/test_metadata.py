@@ -1,4 +1,4 @@
-"""The documents by which clients find their way: where they are, what they say, and under which address."""
+"""The discovery documents: their locations, their content, and the host in their URLs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def get(url: str, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize("url", [RESOURCE, f"{RESOURCE}/mcp", f"{RESOURCE}/mcp/"])
-def test_the_resource_metadata_is_at_both_forms(url: str):
+def test_the_resource_metadata_is_at_both_well_known_urls(url: str):
     response = get(url)
 
     assert response.status_code == 200
@@ -74,18 +74,18 @@ def test_the_resource_metadata_is_at_both_forms(url: str):
     }
 
 
-def test_each_server_has_metadata_of_its_own_with_the_scopes_that_its_tools_name():
+def test_each_server_has_its_own_metadata_with_the_scopes_of_its_tools():
     found = get(f"{RESOURCE}/staff/mcp").json()
 
     assert found["resource"] == "http://testserver/staff/mcp"
     assert found["scopes_supported"] == ["stock:read", "stock:write"]
 
 
-def test_a_server_below_a_captured_path_has_metadata_of_each():
+def test_a_server_below_a_captured_path_has_metadata_for_each_path():
     assert get(f"{RESOURCE}/of/acme/mcp").json()["resource"] == "http://testserver/of/acme/mcp"
 
 
-def test_clients_are_told_to_ask_for_the_base_scopes_when_there_are_some():
+def test_the_metadata_lists_base_scopes_if_configured():
     with override_settings(
         DJANGO_MCP={**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
     ):
@@ -95,7 +95,7 @@ def test_clients_are_told_to_ask_for_the_base_scopes_when_there_are_some():
 @pytest.mark.parametrize(
     "path", ["/open/mcp", "/nothing", "/mcp/health", "/mcp/more", "/of/mcp", "//evil.example/mcp"]
 )
-def test_what_is_no_protected_resource_has_no_metadata(path: str):
+def test_an_unprotected_resource_has_no_metadata(path: str):
     response = get(RESOURCE + path)
 
     assert response.status_code == 404
@@ -103,13 +103,13 @@ def test_what_is_no_protected_resource_has_no_metadata(path: str):
     assert "evil" not in response.content.decode()
 
 
-def test_without_the_default_server_the_root_form_is_about_nothing_if_there_are_several():
+def test_several_servers_without_a_default_have_no_root_metadata():
     with override_settings(DJANGO_MCP={"PUBLIC": True}):
         assert get(RESOURCE).status_code == 404
 
 
 @pytest.mark.parametrize("url", [SERVER, f"{SERVER}/mcp", f"{SERVER}/staff/mcp"])
-def test_the_authorization_server_has_one_issuer_wherever_it_is_looked_for(url: str):
+def test_the_authorization_server_has_one_issuer_at_every_url(url: str):
     response = get(url)
     found = response.json()
 
@@ -143,7 +143,7 @@ def test_forged_headers_change_no_document(url: str):
 
 
 @pytest.mark.parametrize("url", [*DOCUMENTS, "/oauth/authorize/", "/oauth/register/"])
-def test_a_host_that_is_not_allowed_is_answered_with_nothing(url: str):
+def test_a_disallowed_host_gets_no_document(url: str):
     response = get(url, Host="evil.example")
 
     assert response.status_code in (400, 405)
@@ -152,7 +152,7 @@ def test_a_host_that_is_not_allowed_is_answered_with_nothing(url: str):
 
 @pytest.mark.parametrize("url", DOCUMENTS)
 @override_settings(ALLOWED_HOSTS=["*"], USE_X_FORWARDED_HOST=True)
-def test_the_public_url_is_in_every_document_whatever_is_forged(url: str):
+def test_the_public_url_overrides_forged_headers_in_documents(url: str):
     with override_settings(DJANGO_MCP={**PROTECTED, "PUBLIC_URL": "https://shop.example.com"}):
         text = get(url, Host="evil.example", **FORGED).content.decode()
 
@@ -163,7 +163,7 @@ def test_the_public_url_is_in_every_document_whatever_is_forged(url: str):
 
 @pytest.mark.django_db
 @override_settings(ALLOWED_HOSTS=["*"])
-def test_the_public_url_is_in_a_registration_whatever_is_forged():
+def test_the_public_url_overrides_forged_headers_in_a_registration():
     with override_settings(DJANGO_MCP={**PROTECTED, "PUBLIC_URL": "https://shop.example.com"}):
         response = Client().post(
             "/oauth/register/",
@@ -176,7 +176,7 @@ def test_the_public_url_is_in_a_registration_whatever_is_forged():
     assert response.json()["registration_client_uri"].startswith("https://shop.example.com/oauth/")
 
 
-async def test_a_refusal_names_the_metadata_of_the_endpoint_and_nothing_forged():
+async def test_the_401_names_the_endpoints_metadata_and_no_forged_host():
     for endpoint, where in (
         ("/mcp", "/mcp"),
         ("/staff/mcp/", "/staff/mcp"),
@@ -193,7 +193,7 @@ async def test_a_refusal_names_the_metadata_of_the_endpoint_and_nothing_forged()
         assert "evil" not in challenge
 
 
-async def test_a_refusal_names_the_base_scopes_when_there_are_some():
+async def test_the_401_names_base_scopes_if_configured():
     base = {**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
     with override_settings(DJANGO_MCP=base):
         response, without = [
@@ -202,7 +202,7 @@ async def test_a_refusal_names_the_base_scopes_when_there_are_some():
         ]
 
     assert 'scope="mcp"' in response["www-authenticate"]
-    # It takes no tokens of any authorization server.
+    # It accepts no tokens of an authorization server.
     assert without["www-authenticate"] == 'Bearer realm="metadata-called"'
 
 
@@ -214,12 +214,12 @@ async def test_a_refusal_names_the_base_scopes_when_there_are_some():
     ]
 )
 @pytest.mark.parametrize("url", DOCUMENTS)
-def test_a_site_that_asks_everybody_to_sign_in_does_not_ask_clients(url: str):
+def test_login_required_middleware_does_not_affect_clients(url: str):
     assert get(url).status_code == 200
 
 
 @pytest.mark.parametrize("url", DOCUMENTS)
-def test_pages_of_every_origin_may_read_the_documents(url: str):
+def test_documents_allow_every_origin(url: str):
     response = Client().options(url, headers={"Origin": "https://inspector.example"})
 
     assert response.status_code == 204
@@ -228,9 +228,9 @@ def test_pages_of_every_origin_may_read_the_documents(url: str):
     assert "access-control-allow-credentials" not in response
 
 
-def test_below_a_script_prefix_every_address_is_below_it():
+def test_every_url_includes_the_script_prefix():
     client = Client(SCRIPT_NAME="/shop")
-    # The test client leaves to us what the WSGI and ASGI handlers do.
+    # The test client does not do this as the WSGI and ASGI handlers do.
     set_script_prefix("/shop/")
     try:
         resource = client.get(f"{RESOURCE}/staff/mcp").json()

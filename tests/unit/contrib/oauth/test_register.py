@@ -1,4 +1,4 @@
-"""Dynamic registration: what gets in, what does not, and how often."""
+"""Dynamic registration: accepted and rejected metadata, and limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clients() -> Any:
     return get_application_model().objects
 
 
-def test_a_client_gets_an_id_and_no_secret():
+def test_a_public_client_gets_an_id_and_no_secret():
     response = register()
 
     found = response.json()
@@ -53,14 +53,14 @@ def test_a_client_gets_an_id_and_no_secret():
     assert not clients().get().skip_authorization
 
 
-def test_a_client_that_wants_a_secret_is_told_when_it_ends():
+def test_a_confidential_client_gets_the_expiry_of_its_secret():
     found = register({**METADATA, "token_endpoint_auth_method": "client_secret_post"}).json()
 
     assert found["client_secret"]
     assert found["client_secret_expires_at"] == 0
 
 
-def test_programs_with_a_scheme_of_their_own_are_a_setting():
+def test_custom_redirect_schemes_are_controlled_by_a_setting():
     metadata = {**METADATA, "redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback"]}
 
     assert register(metadata).status_code == 400
@@ -96,7 +96,7 @@ def test_programs_with_a_scheme_of_their_own_are_a_setting():
         None,
     ],
 )
-def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
+def test_an_unsafe_redirect_uri_is_rejected(redirect: Any):
     response = register({**METADATA, "redirect_uris": ["https://client.example/", redirect]})
 
     assert response.status_code == 400
@@ -128,7 +128,7 @@ def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
         {"client_name": "\u2800\ufe0f"},
     ],
 )
-def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str, Any]):
+def test_invalid_or_deceptive_metadata_is_rejected(changes: dict[str, Any]):
     response = register({**METADATA, **changes})
 
     assert response.status_code == 400
@@ -147,12 +147,12 @@ def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str,
         (b"\xff", 400),
     ],
 )
-def test_what_is_no_metadata_is_refused(body: bytes, status: int):
+def test_a_body_without_client_metadata_is_rejected(body: bytes, status: int):
     assert register(body).status_code == status
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 3})
-def test_an_address_can_register_only_so_many_clients():
+def test_registrations_are_limited_per_address():
     statuses = [register().status_code for _ in range(5)]
     over = register()
 
@@ -170,7 +170,7 @@ def test_addresses_of_one_network_count_as_one():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
-def test_an_address_that_is_told_of_by_a_header_is_not_believed():
+def test_an_ip_address_from_a_header_is_not_trusted():
     register()
     response = Client().post(
         "/oauth/register/",
@@ -184,7 +184,7 @@ def test_an_address_that_is_told_of_by_a_header_is_not_believed():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 2})
-def test_metadata_that_is_refused_uses_up_no_registration_of_an_address():
+def test_rejected_metadata_does_not_count_as_a_registration():
     wrong = [{**METADATA, "redirect_uris": []}, {**METADATA, "grant_types": []}, b"{"]
     statuses = [register(body).status_code for body in wrong * 2]
 
@@ -193,7 +193,7 @@ def test_metadata_that_is_refused_uses_up_no_registration_of_an_address():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
-def test_an_address_cannot_try_to_register_without_end():
+def test_registration_attempts_are_limited_per_address():
     statuses = [register(b"{").status_code for _ in range(11)]
 
     assert statuses == [400] * 10 + [429]
@@ -202,7 +202,7 @@ def test_an_address_cannot_try_to_register_without_end():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
-def test_clients_over_ipv4_are_counted_apart_on_a_socket_for_both_versions():
+def test_ipv4_clients_are_counted_separately_on_a_dual_stack_socket():
     assert register(address="::ffff:192.0.2.1").status_code == 201
     assert register(address="::ffff:192.0.2.1").status_code == 429
     assert register(address="::ffff:192.0.2.2").status_code == 201
@@ -214,7 +214,7 @@ def grow_older(*client_ids: str, minutes: int) -> None:
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 3})
-def test_clients_that_nobody_authorized_make_room_after_minutes_oldest_first():
+def test_unauthorized_clients_are_evicted_after_minutes_oldest_first():
     oldest, older, new = (register().json()["client_id"] for _ in range(3))
     grow_older(oldest, minutes=8)
     grow_older(older, minutes=6)
@@ -228,7 +228,7 @@ def test_clients_that_nobody_authorized_make_room_after_minutes_oldest_first():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
-def test_a_full_server_says_when_there_is_room():
+def test_a_full_server_sends_retry_after():
     first = register().json()["client_id"]
     register()
     full = register()
@@ -240,7 +240,7 @@ def test_a_full_server_says_when_there_is_room():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2, "OAUTH_REGISTRATIONS_PER_HOUR": 2})
-def test_a_full_server_takes_no_registration_from_an_address():
+def test_a_full_server_does_not_use_up_the_address_limit():
     register(address="192.0.2.2")
     first = register(address="192.0.2.2").json()["client_id"]
 
@@ -250,7 +250,7 @@ def test_a_full_server_takes_no_registration_from_an_address():
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
-def test_clients_that_somebody_authorized_make_no_room(django_user_model: Any):
+def test_authorized_clients_are_not_evicted(django_user_model: Any):
     used = register().json()["client_id"]
     unused = register().json()["client_id"]
     get_access_token_model().objects.create(
@@ -268,7 +268,7 @@ def test_clients_that_somebody_authorized_make_no_room(django_user_model: Any):
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 8})
-def test_registrations_leave_room_for_clients_known_by_documents():
+def test_registrations_leave_room_for_document_clients():
     statuses = [register().status_code for _ in range(7)]
 
     assert statuses == [201] * 6 + [429]
@@ -281,7 +281,7 @@ def test_registration_can_be_turned_off():
     assert "registration_endpoint" not in found
 
 
-def test_a_client_can_take_itself_out_and_change_nothing():
+def test_a_client_can_delete_itself_but_not_change_anything():
     found = register().json()
     where = found["registration_client_uri"].removeprefix("http://testserver")
     headers = {"Authorization": f"Bearer {found['registration_access_token']}"}

@@ -137,7 +137,7 @@ def address(client: Any, *resources: str, page: str = "/oauth/authorize/", **cha
 
 
 def answer_of(response: Any) -> dict[str, str]:
-    """Return what a client is told in the query or the fragment of its redirect."""
+    """Return the parameters in the query or fragment of a client's redirect."""
     assert response.status_code == 302, response.content
     parts = urlsplit(response["location"])
     assert response["location"].startswith(REDIRECT)
@@ -219,14 +219,14 @@ def test_a_refresh_token_of_a_grant_without_a_resource_cannot_gain_one(
     assert_refused(
         refresh(client, tokens["refresh_token"], ENDPOINT, token_endpoint=token_endpoint)
     )
-    # The session goes on without the endpoint.
+    # The session continues without the endpoint.
     assert refresh(client, tokens["refresh_token"]).status_code == 200
     assert call(tokens["access_token"]).status_code == 401
 
 
 @pytest.mark.parametrize("source", ["manual", "dcr", "cimd"])
 @pytest.mark.parametrize("resources", [[OTHER], [ENDPOINT, OTHER], ["https://api.example/"]])
-def test_no_client_gains_another_resource_than_the_approved_one(
+def test_no_client_gains_a_resource_that_was_not_approved(
     browser: Client, source: str, resources: list[str]
 ):
     client = new_client(registration_source=source, client_id=f"https://c.example/{source}")
@@ -242,9 +242,7 @@ def test_no_client_gains_another_resource_than_the_approved_one(
 
 
 @pytest.mark.parametrize("source", ["dcr", "cimd"])
-def test_a_registered_client_that_names_no_resource_has_the_default_one_only(
-    browser: Client, source: str
-):
+def test_a_registered_client_without_a_resource_gets_only_the_default(browser: Client, source: str):
     client = new_client(registration_source=source, client_id=f"https://c.example/{source}")
     code = code_for(browser, client)
 
@@ -268,7 +266,7 @@ def test_a_token_for_two_approved_endpoints_can_be_narrowed_to_one(browser: Clie
 
 
 @ANY_TOKEN_ENDPOINT
-def test_client_credentials_gain_no_endpoint_by_themselves(token_endpoint: str):
+def test_client_credentials_grant_no_endpoint_by_default(token_endpoint: str):
     client = confidential("client-credentials")
 
     assert_refused(
@@ -281,7 +279,7 @@ def test_client_credentials_gain_no_endpoint_by_themselves(token_endpoint: str):
 
 
 @ANY_TOKEN_ENDPOINT
-def test_a_password_gains_no_endpoint(browser: Client, token_endpoint: str):
+def test_the_password_grant_gives_no_endpoint(browser: Client, token_endpoint: str):
     client = confidential("password")
     person = {"username": "ada", "password": "shop"}
 
@@ -296,7 +294,7 @@ def test_a_password_gains_no_endpoint(browser: Client, token_endpoint: str):
     assert_refused(ask_as_client(client, "refresh_token", ENDPOINT, **form))
 
 
-def test_a_device_code_gains_no_endpoint(browser: Client):
+def test_a_device_code_grants_no_endpoint(browser: Client):
     client = confidential("urn:ietf:params:oauth:grant-type:device_code")
     get_device_grant_model().objects.create(
         user=get_user_model().objects.get(),
@@ -322,7 +320,7 @@ def test_a_device_code_gains_no_endpoint(browser: Client):
 @pytest.mark.parametrize(
     ("grant", "response_type"), [("implicit", "token"), ("openid-hybrid", "code token")]
 )
-def test_a_token_of_the_authorization_endpoint_is_for_what_the_page_named(
+def test_an_implicit_token_is_bound_to_the_approved_resource(
     browser: Client, settings: Any, grant: str, response_type: str
 ):
     settings.OAUTH2_PROVIDER = {**EVERY_GRANT, "OIDC_ENABLED": response_type != "token"}
@@ -344,7 +342,7 @@ def test_a_token_of_the_authorization_endpoint_is_for_what_the_page_named(
 
 
 @pytest.mark.parametrize("page", ["/oauth/authorize/", "/o/authorize/"])
-def test_an_authorization_request_cannot_pass_for_a_token_request(browser: Client, page: str):
+def test_an_authorization_request_is_not_accepted_as_a_token_request(browser: Client, page: str):
     client = new_client("implicit")
     code = (
         get_grant_model()
@@ -370,7 +368,7 @@ def test_an_authorization_request_cannot_pass_for_a_token_request(browser: Clien
 
 
 @pytest.mark.parametrize("grant", ["authorization-code", "implicit"])
-def test_the_toolkits_own_page_which_names_no_endpoint_gives_none(browser: Client, grant: str):
+def test_the_toolkits_own_consent_page_grants_no_endpoint(browser: Client, grant: str):
     client = new_client(grant)
     kind = "code" if grant == "authorization-code" else "token"
     url = address(client, ENDPOINT, page="/o/authorize/", response_type=kind)
@@ -383,10 +381,10 @@ def test_the_toolkits_own_page_which_names_no_endpoint_gives_none(browser: Clien
     assert not get_access_token_model().objects.exists()
 
 
-# -- consent that is left out
+# -- skipped consent
 
 
-def test_a_client_that_skips_consent_is_asked_about_all_the_same_once_it_names_an_endpoint(
+def test_skip_authorization_is_ignored_when_an_endpoint_is_requested(
     browser: Client,
 ):
     client = new_client(skip_authorization=True)
@@ -399,7 +397,7 @@ def test_a_client_that_skips_consent_is_asked_about_all_the_same_once_it_names_a
     assert call(tokens["access_token"]).status_code == 401
 
 
-def test_an_earlier_consent_counts_for_no_endpoint(browser: Client):
+def test_an_earlier_consent_does_not_cover_an_endpoint(browser: Client):
     with override_settings(OAUTH2_PROVIDER={**EVERY_GRANT, "REQUEST_APPROVAL_PROMPT": "auto"}):
         client = new_client()
         exchange(client, code_for(browser, client))
@@ -408,10 +406,10 @@ def test_an_earlier_consent_counts_for_no_endpoint(browser: Client):
         assert browser.get(address(client, ENDPOINT)).status_code == 200
 
 
-# -- what an administrator lists
+# -- endpoints listed by an administrator
 
 
-def test_client_credentials_gain_the_endpoints_that_an_administrator_listed_for_the_client():
+def test_client_credentials_grant_the_endpoints_listed_for_the_client():
     client, other = confidential("client-credentials"), confidential("client-credentials")
     ClientEndpoint.objects.create(application=client, resource=ENDPOINT)
 
@@ -425,7 +423,7 @@ def test_client_credentials_gain_the_endpoints_that_an_administrator_listed_for_
     assert_refused(ask_as_client(other, "client_credentials", ENDPOINT))
 
 
-def test_a_client_loses_its_own_tokens_with_its_listed_endpoint(browser: Client):
+def test_removing_a_listed_endpoint_invalidates_the_clients_own_tokens(browser: Client):
     client = confidential("client-credentials")
     listed = ClientEndpoint.objects.create(application=client, resource=ENDPOINT)
     token = ask_as_client(client, "client_credentials", ENDPOINT).json()["access_token"]
@@ -435,14 +433,14 @@ def test_a_client_loses_its_own_tokens_with_its_listed_endpoint(browser: Client)
     assert call(token).status_code == 401
 
 
-def test_a_listed_endpoint_gives_a_client_no_tokens_of_users_by_password(browser: Client):
+def test_a_listed_endpoint_does_not_enable_the_password_grant(browser: Client):
     client = confidential("password")
     ClientEndpoint.objects.create(application=client, resource=ENDPOINT)
 
     assert_refused(ask_as_client(client, "password", ENDPOINT, username="ada", password="shop"))
 
 
-def test_a_client_skips_consent_for_the_endpoints_that_an_administrator_listed(browser: Client):
+def test_skip_authorization_works_for_listed_endpoints(browser: Client):
     client = new_client(skip_authorization=True)
     ClientEndpoint.objects.create(application=client, resource=ENDPOINT)
 
@@ -452,7 +450,7 @@ def test_a_client_skips_consent_for_the_endpoints_that_an_administrator_listed(b
     assert browser.get(address(client, ENDPOINT, OTHER)).status_code == 200
 
 
-def test_an_administrator_lists_endpoints_of_this_site_only():
+def test_only_endpoints_of_this_site_can_be_listed():
     client = confidential("client-credentials")
     boss = Client()
     boss.force_login(get_user_model().objects.create_superuser("sam"))

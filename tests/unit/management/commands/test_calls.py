@@ -75,7 +75,7 @@ def error_of(run: Run, *arguments: str, **options: Any) -> tuple[str, int]:
 # -- mcp_list
 
 
-def test_a_list_names_what_a_visitor_sees(run: Run):
+def test_the_list_shows_what_an_anonymous_user_sees(run: Run):
     out, _ = run("mcp_list")
 
     assert "find_products" in out
@@ -95,7 +95,7 @@ def test_a_list_begins_with_its_server_and_the_others(run: Run):
     assert second.endswith(" (--server NAME)")
 
 
-def test_another_server_is_named(run: Run):
+def test_another_server_can_be_selected(run: Run):
     out = run("mcp_list", "--server", "shop-staff")[0]
 
     assert out.startswith('Server "shop-staff", at /staff/mcp\nOther servers: example-shop, ')
@@ -111,7 +111,7 @@ def test_a_server_without_a_url_is_told(run: Run):
 
 
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
-def test_a_list_for_programs_has_the_form_of_a_revision(run: Run, revision: str):
+def test_the_json_list_has_the_format_of_a_revision(run: Run, revision: str):
     found = json.loads(run("mcp_list", "--json", "--revision", revision)[0])
 
     tools = {tool["name"]: tool for tool in found["tools"]}
@@ -132,7 +132,7 @@ def test_the_size_of_the_catalogue_is_estimated(run: Run):
     assert f"About {found['tokens']['total']} tokens" in run("mcp_list", "--tokens")[0]
 
 
-def test_an_empty_server_says_where_its_tools_belong(run: Run):
+def test_an_empty_server_explains_where_to_put_tools(run: Run):
     server = MCPServer("bare")
     told = "Register some in mcp.py of an app that is installed; manage.py startmcp APP"
 
@@ -152,7 +152,7 @@ def test_an_empty_server_says_where_its_tools_belong(run: Run):
 
 
 @pytest.mark.django_db
-def test_a_user_who_is_not_there_or_not_active_is_told(run: Run):
+def test_an_unknown_or_inactive_user_is_reported(run: Run):
     get_user_model().objects.create_user("gone", is_active=False)
 
     assert error_of(run, "mcp_list", "--user", "nobody") == ("There is no user 'nobody'.", 2)
@@ -185,11 +185,11 @@ def test_a_tool_is_called_on_a_users_behalf(run: Run):
 
 
 @pytest.mark.usefixtures("shop")
-def test_what_is_no_text_is_described(run: Run):
+def test_non_text_content_is_described(run: Run):
     assert "[image, image/png, " in run("mcp_call", "product_photo", '{"sku": "kettle"}')[0]
 
 
-def test_bad_input_is_told_with_its_status(run: Run):
+def test_bad_input_is_reported_with_an_exit_status(run: Run):
     text, status = error_of(run, "mcp_call", "convert_price", "{")
     assert "not JSON" in text
     assert status == 2
@@ -207,7 +207,7 @@ def test_bad_input_is_told_with_its_status(run: Run):
 
 
 @pytest.mark.django_db
-def test_the_option_for_a_user_is_named_where_nothing_is_visible_without_one(run: Run):
+def test_the_user_option_is_suggested_if_nothing_is_visible(run: Run):
     closed = MCPServer("signed-in only", public=True)
 
     @closed.tool(permission="shop.view_order", read_only=True)
@@ -226,7 +226,7 @@ def test_the_option_for_a_user_is_named_where_nothing_is_visible_without_one(run
 
 
 @pytest.mark.usefixtures("server")
-def test_a_tool_that_wants_to_exit_has_failed(run: Run):
+def test_a_tool_that_raises_system_exit_has_failed(run: Run):
     text, status = error_of(run, "mcp_call", "leave", "--server", "shell")
 
     assert text.startswith("Internal error (reference ")
@@ -258,7 +258,7 @@ def test_a_form_is_filled_in_field_by_field(run: Run):
 
 
 @pytest.mark.usefixtures("server")
-def test_a_field_may_be_left_out_or_keep_its_default(run: Run):
+def test_a_field_may_be_omitted_or_keep_its_default(run: Run):
     out, err = run("mcp_call", "fill", "--server", "shell", stdin="Ann\n\n\nn\n\n\n")
 
     assert json.loads(out)["content"] == {"name": "Ann", "sure": False, "colour": "red"}
@@ -296,14 +296,14 @@ def test_a_default_is_shown_clearly(field: dict[str, Any], shown: str):
     ("lines", "action"),
     [(":decline\n", "decline"), ("Ann\n:cancel\n", "cancel"), ("Ann\n", "cancel"), ("", "cancel")],
 )
-def test_a_question_may_be_turned_down(run: Run, lines: str, action: str):
+def test_a_question_may_be_declined(run: Run, lines: str, action: str):
     out, _ = run("mcp_call", "fill", "--server", "shell", stdin=lines)
 
     assert json.loads(out)["action"] == action
 
 
 @pytest.mark.usefixtures("server")
-def test_pages_the_model_and_the_roots_are_asked_for(run: Run):
+def test_url_elicitation_sampling_and_roots_are_prompted(run: Run):
     out, err = run("mcp_call", "agree", "--server", "shell", stdin="what\ny\nn\nhi there\n")
 
     assert out.strip() == f"accept decline hi there {Path.cwd().as_uri()}"
@@ -312,7 +312,7 @@ def test_pages_the_model_and_the_roots_are_asked_for(run: Run):
 
 
 @pytest.mark.usefixtures("server")
-def test_answers_may_be_given_beforehand_or_refused(run: Run):
+def test_answers_may_be_preset_or_declined(run: Run):
     given = '{"question-1": {"name": "Ann", "sure": true}}'
     fill = ("mcp_call", "fill", "--server", "shell")
 
@@ -349,7 +349,7 @@ def test_log_messages_are_shown_by_verbosity(run: Run):
         ((-1, 4, None), f"[{'.' * 30}]   0%"),
     ],
 )
-def test_progress_is_a_line(told: Any, line: str):
+def test_progress_is_printed_as_a_line(told: Any, line: str):
     assert render(*told) == line
 
 
@@ -388,7 +388,7 @@ def test_a_resource_is_read(run: Run, tmp_path: Path):
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_prompt_is_filled_in(run: Run):
+def test_a_prompt_is_rendered(run: Run):
     out, _ = run("mcp_prompt", "restock_review", "category=office")
 
     assert out.startswith("user: Our stock in office:")
@@ -408,7 +408,7 @@ def test_a_prompt_is_filled_in(run: Run):
     "command",
     ["mcp_list", "mcp_call", "mcp_read", "mcp_prompt", "mcp_config", "mcp_surface", "startmcp"],
 )
-def test_every_command_helps(run: Run, command: str, capsys: pytest.CaptureFixture[str]):
+def test_every_command_has_help(run: Run, command: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as raised:
         run(command, "--help")
 
@@ -416,5 +416,5 @@ def test_every_command_helps(run: Run, command: str, capsys: pytest.CaptureFixtu
     assert "usage:" in capsys.readouterr().out
 
 
-def test_a_server_that_is_made_in_the_urlconf_is_found(run: Run, server_in_urlconf: str):
+def test_a_server_defined_in_the_urlconf_is_found(run: Run, server_in_urlconf: str):
     assert "found" in run("mcp_list", "--server", server_in_urlconf)[0]

@@ -1,4 +1,4 @@
-"""`mcp_config`, `mcp_surface` and `startmcp`: what the commands write for others."""
+"""`mcp_config`, `mcp_surface` and `startmcp`: the files that they write."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, objec
         ),
     ],
 )
-def test_where_api_keys_let_in_there_is_a_place_for_one(
+def test_an_api_key_server_gets_a_placeholder_for_the_key(
     run: Run, client: str, place: dict[str, object]
 ):
     keyed = MCPServer("keyed", authenticators=[APIKeyAuthenticator()])
@@ -69,7 +69,7 @@ def test_where_api_keys_let_in_there_is_a_place_for_one(
     assert all("<your key>" not in str(entry_of(server)) for server in (public, oauth))
 
 
-def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
+def test_instructions_are_in_english_in_every_language(run: Run):
     with translation.override("de"):
         _, told = run("mcp_config", "--client", "vscode")
 
@@ -77,7 +77,7 @@ def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
 
 
 @pytest.mark.django_db
-def test_the_server_and_the_user_are_passed_on(run: Run):
+def test_the_server_and_user_options_are_passed_on(run: Run):
     get_user_model().objects.create_user("ann")
 
     out, _ = run(
@@ -89,7 +89,7 @@ def test_the_server_and_the_user_are_passed_on(run: Run):
 
 
 @pytest.mark.django_db
-def test_only_a_user_whom_stdio_serves_is_configured(run: Run):
+def test_only_a_user_accepted_by_stdio_is_configured(run: Run):
     get_user_model().objects.create_superuser("root")
     command = ("mcp_config", "--client", "cursor", "--user")
 
@@ -113,7 +113,7 @@ def test_only_a_user_whom_stdio_serves_is_configured(run: Run):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_configured(run: Run, arguments: list[str], told: str):
+def test_mcp_config_rejects_invalid_options(run: Run, arguments: list[str], told: str):
     with pytest.raises(CommandError, match=told) as raised:
         run("mcp_config", "--client", "cursor", *arguments)
 
@@ -128,7 +128,7 @@ _numbers = count()
 
 @pytest.fixture
 def server() -> MCPServer:
-    # Servers are found by name for as long as they live, which is until the collector comes by.
+    # Servers are found by name until they are garbage-collected.
     server = MCPServer(f"surface-{next(_numbers)}")
 
     @server.tool(permission="shop.view_order", scopes=["orders"])
@@ -148,7 +148,7 @@ def surface(server: MCPServer) -> tuple[str, ...]:
     return ("mcp_surface", "--server", server.name)
 
 
-def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp_path: Path):
+def test_a_written_snapshot_passes_the_check(run: Run, server: MCPServer, tmp_path: Path):
     file = tmp_path / "surface.json"
 
     run(*surface(server), "--write", str(file))
@@ -202,7 +202,7 @@ def test_a_snapshot_is_the_same_in_every_language(run: Run):
     assert "Find products" in german
 
 
-def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
+def test_mcp_surface_rejects_invalid_snapshots(run: Run, server: MCPServer, tmp_path: Path):
     bad = tmp_path / "bad.json"
     for text, told in (("{", "not JSON"), ("[]", "not a snapshot"), ('{"tools": 1}', "added tool")):
         bad.write_text(text)
@@ -223,7 +223,7 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
 # -- startmcp
 
 
-def test_only_an_installed_app_is_started(run: Run):
+def test_startmcp_requires_an_installed_app(run: Run):
     with pytest.raises(CommandError, match="is it in INSTALLED_APPS") as raised:
         run("startmcp", "nothing")
     text = str(raised.value)
@@ -234,7 +234,7 @@ def test_only_an_installed_app_is_started(run: Run):
         run("startmcp")
 
 
-def test_an_app_whose_module_has_another_name_is_refused_as_well(run: Run):
+def test_startmcp_checks_the_configured_module_name(run: Run):
     with (
         override_settings(DJANGO_MCP={"AUTODISCOVER_MODULE": "models"}),
         pytest.raises(CommandError, match=r"models\.py already exists\."),
@@ -242,7 +242,7 @@ def test_an_app_whose_module_has_another_name_is_refused_as_well(run: Run):
         run("startmcp", "shop")
 
 
-def test_two_files_that_exist_are_named_in_the_plural(
+def test_two_existing_files_are_reported_in_the_plural(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("mcp.py", "test_mcp.py"):

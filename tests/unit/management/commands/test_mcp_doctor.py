@@ -1,4 +1,4 @@
-"""What `mcp_doctor` reads of the workers of the site, and its credentials."""
+"""How `mcp_doctor` reports on the site's workers, and uses credentials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find(in_flight: Any, lease_s: float = 60) -> list[Finding]:
     return list(find_busy_threads())
 
 
-def test_calls_that_wait_for_a_thread_are_a_fault_and_what_holds_the_threads_is_named():
+def test_calls_waiting_for_a_thread_are_reported_with_the_holders():
     held = [["tools/call slow by user:1", time.time() - 40]]
     (finding,) = find({"threads": [32, 32, 5], "held": held})
 
@@ -50,7 +50,7 @@ def test_calls_that_wait_for_a_thread_are_a_fault_and_what_holds_the_threads_is_
     assert "SYNC_THREADS" in finding.fix
 
 
-def test_busy_threads_without_calls_that_wait_are_no_fault():
+def test_busy_threads_without_waiting_calls_are_no_fault():
     (finding,) = find({"threads": [3, 32, 0], "held": []})
 
     assert finding.ok
@@ -60,7 +60,7 @@ def test_busy_threads_without_calls_that_wait_are_no_fault():
 @pytest.mark.parametrize(
     ("in_flight", "lease_s"), [(None, 60), ({"total": 1}, 60), ({"threads": [32, 32, 5]}, -1)]
 )
-def test_workers_that_are_idle_or_gone_are_not_told_of(in_flight: Any, lease_s: float):
+def test_idle_and_dead_workers_are_not_reported(in_flight: Any, lease_s: float):
     assert find(in_flight, lease_s) == []
 
 
@@ -68,7 +68,7 @@ def test_workers_that_are_idle_or_gone_are_not_told_of(in_flight: Any, lease_s: 
 
 
 class Badges(Authenticator):
-    """Accepts something of the site's own."""
+    """Accepts a custom credential."""
 
 
 ISSUER = "https://issuer.example"
@@ -116,7 +116,7 @@ def doctor(*options: str) -> tuple[str, list[str | None]]:
         ([Badges()], "If Badges accepts bearer tokens, put one into the environment", FLOW),
     ],
 )
-def test_the_advice_names_the_credentials_that_the_server_accepts(
+def test_the_hint_names_the_credentials_the_server_accepts(
     authenticators: list[Authenticator], told: str, not_told: str
 ):
     server = MCPServer("closed", authenticators=authenticators)
@@ -127,7 +127,7 @@ def test_the_advice_names_the_credentials_that_the_server_accepts(
         assert not_told not in text
 
 
-def test_a_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_a_token_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DJANGO_MCP_TOKEN", "from-env")
 
     text, authorizations = doctor()
@@ -137,7 +137,7 @@ def test_a_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     assert authorizations == ["Bearer from-env"]
 
 
-def test_the_option_precedes_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_the_option_overrides_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DJANGO_MCP_TOKEN", "from-env")
 
     assert doctor("--token", "given")[1] == ["Bearer given"]

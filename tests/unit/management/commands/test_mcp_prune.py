@@ -1,4 +1,4 @@
-"""`manage.py mcp_prune`: what is over is counted, and deleted; nothing else is."""
+"""`manage.py mcp_prune`: expired rows are counted and deleted; nothing else is."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1
 
 
 def make_all() -> None:
-    """Two of each kind that are over, one that is not."""
+    """Two expired rows of each kind, and a current one."""
     now, hour = timezone.now(), timedelta(hours=1)
     make_session("example-shop", 2 * hour)
     make_session("no-more", 2 * hour)
@@ -114,7 +114,7 @@ def prune(*options: str) -> list[str]:
 
 
 @pytest.mark.django_db
-def test_what_is_over_is_deleted():
+def test_expired_rows_are_deleted():
     make_all()
 
     assert prune() == [*(f"{name}: 2 deleted" for name in NAMES), NONE_SETTLED]
@@ -136,7 +136,7 @@ def test_what_is_over_is_deleted():
 
 
 @pytest.mark.django_db
-def test_a_dry_run_says_so_and_deletes_nothing():
+def test_a_dry_run_is_announced_and_deletes_nothing():
     make_all()
 
     settled = "tasks of processes that are gone: 0 would be settled"
@@ -146,7 +146,7 @@ def test_a_dry_run_says_so_and_deletes_nothing():
 
 
 @pytest.mark.django_db
-def test_a_task_of_a_process_that_is_gone_ends():
+def test_a_task_of_a_dead_process_ends():
     now = timezone.now()
     Task.objects.create(
         id="lapsed",
@@ -172,7 +172,7 @@ def test_a_task_of_a_process_that_is_gone_ends():
 
 
 @pytest.mark.django_db
-def test_more_than_are_deleted_at_once_all_go():
+def test_more_rows_than_one_batch_are_deleted():
     now = timezone.now()
     session = make_session("example-shop", timedelta(0))
     StreamEvent.objects.bulk_create(

@@ -1,4 +1,4 @@
-"""`manage.py mcp_serve`: what it refuses to start with."""
+"""`manage.py mcp_serve`: invalid options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_mcp.management.commands import mcp_serve
 from django_mcp.servers import MCPServer, default_server
 
 
-def test_an_address_that_is_taken_is_told():
+def test_an_address_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
@@ -26,7 +26,7 @@ def test_the_default_server_needs_no_name():
     assert find_server(default_server.name) is default_server
 
 
-def test_an_unknown_name_is_answered_with_those_there_are():
+def test_an_unknown_name_lists_the_known_ones():
     server = MCPServer("served")
 
     with pytest.raises(CommandError, match="No MCP server is called 'nothing'") as raised:
@@ -34,7 +34,7 @@ def test_an_unknown_name_is_answered_with_those_there_are():
     assert server.name in str(raised.value)
 
 
-def test_without_an_asgi_server_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_asgi_server_is_explained(monkeypatch: pytest.MonkeyPatch):
     found = util.find_spec
 
     def find_spec(name: str, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Questions that nobody answers, and what is left of them: nothing."""
+"""Unanswered questions leave nothing behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def objects() -> int:
 
 
 @pytest.mark.http_only("a pipe has tasks and objects of its own, which are counted here")
-async def test_a_thousand_questions_asked_by_a_result_leave_no_object(server: MCPServer):
+async def test_a_thousand_input_required_results_leak_no_objects(server: MCPServer):
     client = WireClient(server, R5, streams=False)
     meta = {META + "clientCapabilities": FORMS}
     for _ in range(20):
@@ -45,7 +45,7 @@ async def test_a_thousand_questions_asked_by_a_result_leave_no_object(server: MC
 
     for _ in range(MANY):
         await client.call("ask", _meta=meta)
-        # Timers that nobody needs go with the next turn of the loop.
+        # Unneeded timers are removed with the next iteration of the loop.
         await asyncio.sleep(0)
 
     assert objects() - before < MANY / 10
@@ -53,7 +53,7 @@ async def test_a_thousand_questions_asked_by_a_result_leave_no_object(server: MC
 
 
 @pytest.mark.http_only("whoever leaves a pipe takes it along")
-async def test_questions_on_streams_whose_clients_have_gone_end_in_time(server: MCPServer):
+async def test_questions_on_disconnected_streams_time_out(server: MCPServer):
     client = StreamClient(server, R4)
     await client.open(FORMS)
     calls = [client.begin("tools/call", {"name": "ask"}, id=number) for number in range(100)]
@@ -73,7 +73,7 @@ async def test_questions_on_streams_whose_clients_have_gone_end_in_time(server: 
     await until(is_quiet)
 
 
-async def test_a_question_by_a_result_is_the_last_message_of_its_stream(server: MCPServer):
+async def test_an_input_required_result_is_the_last_message_of_its_stream(server: MCPServer):
     client = StreamClient(server, R5)
     meta = {META + "clientCapabilities": FORMS, "progressToken": "p"}
     call = client.call_tool("ask", _meta=meta)

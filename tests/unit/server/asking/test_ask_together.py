@@ -1,4 +1,4 @@
-"""Several questions at once, answers as types, and what is said of an answer that does not fit."""
+"""Several questions at once, typed answers, and the message for an invalid answer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-async def test_several_things_are_asked_at_once_and_only_what_is_missing_again(server: MCPServer):
+async def test_several_questions_are_asked_at_once_and_only_missing_ones_again(server: MCPServer):
     first = await ask(server)
     assert set(first["inputRequests"]) == {"guest", "roots", "poem", "page"}
     fields = first["inputRequests"]["guest"]["params"]["requestedSchema"]["properties"]
@@ -103,7 +103,7 @@ async def test_several_things_are_asked_at_once_and_only_what_is_missing_again(s
     assert text == "Guest(name='Ada', age=36) [] assistant decline"
 
 
-async def test_a_question_asked_again_says_what_was_wrong(server: MCPServer):
+async def test_a_repeated_question_explains_what_was_invalid(server: MCPServer):
     first = await ask(server)
     for content, message in (
         ({"name": "Ada", "age": "old"}, "Who comes?\n\n- age: must be an integer"),
@@ -118,7 +118,7 @@ async def test_a_question_asked_again_says_what_was_wrong(server: MCPServer):
         assert third["inputRequests"]["guest"]["params"]["message"] == told
 
 
-async def test_asynchronous_handlers_ask_several_things_as_well(server: MCPServer):
+async def test_async_handlers_can_ask_several_questions(server: MCPServer):
     first = await ask(server, "awelcome")
 
     last = await again(
@@ -128,7 +128,7 @@ async def test_asynchronous_handlers_ask_several_things_as_well(server: MCPServe
     assert last["content"][0]["text"] == "Guest(name='Ada', age=1)"
 
 
-async def test_answers_and_state_come_as_types(server: MCPServer):
+async def test_answers_and_state_are_typed(server: MCPServer):
     first = await ask(server, "steer")
     assert first["inputRequests"]["guest"]["params"]["requestedSchema"]["required"] == [
         "name",
@@ -140,7 +140,7 @@ async def test_answers_and_state_come_as_types(server: MCPServer):
     assert last["content"][0]["text"] == "Guest(name='Ada', age=1) {'roots': []} {'number': 1}"
 
 
-async def test_a_no_is_no_instance_and_what_does_not_fit_is_told(server: MCPServer):
+async def test_a_declined_answer_has_no_instance_and_an_invalid_one_is_an_error(server: MCPServer):
     first = await ask(server, "steer")
 
     declined = await again(server, first, "steer", guest={"action": "decline"})

@@ -1,4 +1,4 @@
-"""What a handler may ask of whom, and when, before the revision in which results ask."""
+"""What a handler may ask a client, and when, in revisions before input-required results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
-async def test_nothing_is_asked_before_the_handshake_is_over(
+async def test_no_client_request_is_sent_before_initialized(
     server: MCPServer, revision: Revision
 ) -> None:
     """Pings and log messages may be sent; a question waits for `initialized`."""
@@ -84,7 +84,7 @@ async def test_nothing_is_asked_before_the_handshake_is_over(
     await early.answer()
     waiting = client.call_tool("awhere")
     await client.result("ping")
-    # It runs as far as it can, which is to wait.
+    # It runs until it waits.
     for _ in range(100):
         await asyncio.sleep(0)
     was_silent = waiting.sink.items.empty()
@@ -98,7 +98,7 @@ async def test_nothing_is_asked_before_the_handshake_is_over(
     assert (await waiting.answer())["result"]["content"][0]["text"] == "[]"
 
 
-async def test_who_never_says_that_it_is_ready_is_not_asked(
+async def test_a_client_that_never_sends_initialized_gets_no_requests(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_mcp.server.asking.back_channel.INITIALIZED_WITHIN_S", 0.05)
@@ -113,8 +113,8 @@ async def test_who_never_says_that_it_is_ready_is_not_asked(
 
 
 @pytest.mark.http_only("on a pipe it can be asked")
-async def test_pages_are_told_of_in_an_error_where_nothing_can_be_asked(server: MCPServer) -> None:
-    """All of them pages, each with its id; who takes no pages hears of none."""
+async def test_url_elicitations_are_listed_in_an_error_without_a_stream(server: MCPServer) -> None:
+    """All of them URLs, each with its id; clients without URL elicitation get none."""
     error = await refusal_of(server, R4, "both_pages", ALL)
     shown = error["data"]["elicitations"]
 
@@ -152,7 +152,7 @@ async def refusal_of(
         ({"tools": []}, {"sampling": {"tools": {}}}, True),
     ],
 )
-async def test_a_model_uses_tools_only_where_that_is_declared(
+async def test_sampling_with_tools_requires_the_capability(
     server: MCPServer, options: dict[str, Any], capabilities: dict[str, Any], is_asked: bool
 ) -> None:
     client = await connect(server, R4, **capabilities)
@@ -167,7 +167,7 @@ async def test_a_model_uses_tools_only_where_that_is_declared(
     await client.respond(asked, result=reply)
 
     assert asked["params"]["tools"] == []
-    # What comes back is one block or several.
+    # The result has one block or several.
     assert (await call.answer())["result"]["content"][0]["text"] == str(blocks)
 
 
@@ -175,7 +175,7 @@ async def test_a_model_uses_tools_only_where_that_is_declared(
     ("revision", "capability", "is_sent"),
     [(R4, {}, False), (R4, {"tools": {}}, False), (R4, {"context": {}}, True), (R3, {}, True)],
 )
-async def test_the_context_of_other_servers_is_asked_for_where_that_is_declared(
+async def test_include_context_requires_the_capability(
     server: MCPServer, revision: Revision, capability: dict[str, Any], is_sent: bool
 ) -> None:
     """Left out, since the model can do without; older revisions have nothing to declare."""
@@ -215,12 +215,12 @@ def said(*blocks: Any, role: str = "user") -> dict[str, Any]:
         [said(*USE["content"], {**USE["content"][0], "id": "w"}, role="assistant"), said(RESULT)],
     ],
 )
-def test_each_use_of_a_tool_has_its_result_right_behind_it(messages: Any) -> None:
+def test_each_tool_use_is_directly_followed_by_its_result(messages: Any) -> None:
     with pytest.raises(ValueError, match=r"messages\[|have no results"):
         ask_sampling_raw({"messages": messages, "maxTokens": 1})
 
 
-def test_uses_of_tools_with_their_results_are_asked_with() -> None:
+def test_a_tool_use_with_its_result_can_be_sent_in_sampling() -> None:
     single = {"role": "user", "content": RESULT}
     messages = [said(TEXT), USE, single, said(TEXT, role="assistant"), USE, said(RESULT)]
 
@@ -239,7 +239,7 @@ def test_uses_of_tools_with_their_results_are_asked_with() -> None:
         ({"hint": "as http://x.example"}, True),
     ],
 )
-async def test_an_address_in_a_form_is_told_of(
+async def test_a_url_in_a_form_is_reported(
     server: MCPServer, caplog: pytest.LogCaptureFixture, arguments: dict[str, str], is_told: bool
 ) -> None:
     client = await connect(server, R4)

@@ -1,4 +1,4 @@
-"""Questions on the stream of a call, before the revision in which results ask."""
+"""Requests to the client on the stream of a call, in revisions before input-required results."""
 
 from __future__ import annotations
 
@@ -85,8 +85,10 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
 
 
 @pytest.mark.parametrize("revision", [R3, R4], ids=lambda revision: revision.name)
-async def test_a_form_is_asked_and_its_answer_read(server: MCPServer, revision: Revision) -> None:
-    """The handler runs again with the answer; what it did once stays done."""
+async def test_a_form_elicitation_returns_its_content(
+    server: MCPServer, revision: Revision
+) -> None:
+    """The handler runs again with the answer; `once` blocks are not repeated."""
     client = await connect(server, revision)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
@@ -101,7 +103,7 @@ async def test_a_form_is_asked_and_its_answer_read(server: MCPServer, revision: 
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_user_may_say_no(server: MCPServer, action: str) -> None:
+async def test_a_user_may_decline(server: MCPServer, action: str) -> None:
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result={"action": action})
@@ -120,9 +122,7 @@ async def test_a_user_may_say_no(server: MCPServer, action: str) -> None:
         "yes",
     ],
 )
-async def test_an_answer_that_does_not_fit_is_asked_for_again(
-    server: MCPServer, unfit: Any
-) -> None:
+async def test_an_invalid_answer_is_asked_for_again(server: MCPServer, unfit: Any) -> None:
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result=unfit)
@@ -133,7 +133,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
     assert "order 7" in (await call.answer())["result"]["content"][0]["text"]
 
 
-async def test_a_client_whose_answers_never_fit_is_asked_no_more(server: MCPServer) -> None:
+async def test_a_client_with_only_invalid_answers_is_not_asked_again(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     for _ in range(MAX_UNFIT):
@@ -159,7 +159,7 @@ async def test_a_client_whose_answers_never_fit_is_asked_no_more(server: MCPServ
         ("where", {"roots": [{"uri": 7}]}),
     ],
 )
-async def test_what_no_person_answers_is_asked_once_more(
+async def test_an_invalid_sampling_or_roots_result_is_retried_once(
     server: MCPServer, tool: str, answer: Any
 ) -> None:
     client = await connect(server, R4)
@@ -179,7 +179,7 @@ async def test_what_no_person_answers_is_asked_once_more(
         ("order", {"elicitation": {"url": {}}}, "elicitation.form"),
     ],
 )
-async def test_a_client_is_told_what_it_would_have_to_declare(
+async def test_the_error_names_the_capability_to_declare(
     server: MCPServer, tool: str, declared: dict[str, Any], missing: str
 ) -> None:
     client = await connect(server, R4, **declared)
@@ -194,7 +194,7 @@ async def test_a_client_is_told_what_it_would_have_to_declare(
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
-async def test_the_clients_model_is_asked(server: MCPServer, revision: Revision) -> None:
+async def test_sampling_asks_the_clients_model(server: MCPServer, revision: Revision) -> None:
     client = await connect(server, revision)
     call = client.call_tool("write")
     asked = await call.sink.message()
@@ -208,7 +208,7 @@ async def test_the_clients_model_is_asked(server: MCPServer, revision: Revision)
     assert (await call.answer())["result"]["content"][0]["text"] == "Roses"
 
 
-async def test_roots_are_asked_for(server: MCPServer) -> None:
+async def test_roots_are_requested_from_the_client(server: MCPServer) -> None:
     client = await connect(server, R2)
     call = client.call_tool("where")
     asked = await call.sink.message()
@@ -218,7 +218,7 @@ async def test_roots_are_asked_for(server: MCPServer) -> None:
     assert (await call.answer())["result"]["content"][0]["text"] == '["file:///home"]'
 
 
-async def test_a_page_is_visited_where_the_revision_has_that(server: MCPServer) -> None:
+async def test_url_elicitation_works_in_revisions_that_have_it(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("visit")
     asked = await call.sink.message()
@@ -232,7 +232,7 @@ async def test_a_page_is_visited_where_the_revision_has_that(server: MCPServer) 
     assert refused["isError"] is True
 
 
-async def test_a_handler_that_steers_the_rounds_is_served_alike(server: MCPServer) -> None:
+async def test_a_handler_that_controls_the_rounds_works_the_same(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("both")
     for _ in range(2):
@@ -256,7 +256,7 @@ async def test_a_handler_that_steers_the_rounds_is_served_alike(server: MCPServe
         (R4, {"elicitation": {}}, "write"),
     ],
 )
-async def test_a_client_is_asked_only_what_it_declared(
+async def test_a_client_is_asked_only_for_declared_capabilities(
     server: MCPServer, revision: Revision, capabilities: dict[str, Any], tool: str
 ) -> None:
     """Nothing is sent, and the error says what is missing."""
@@ -283,10 +283,10 @@ async def test_a_clients_error_reaches_the_handler(server: MCPServer) -> None:
     assert "No" in told["content"][0]["text"]
 
 
-async def test_an_answer_larger_than_1_mib_is_refused_and_fails_the_question(
+async def test_an_answer_over_1_mib_is_rejected_and_fails_the_request(
     server: MCPServer,
 ) -> None:
-    """It may have to be stored until the process that asked fetches it."""
+    """It may have to be stored until the asking process fetches it."""
     client = await connect(server, R4)
     call = client.call_tool("careful", {})
     asked = await call.sink.message()
@@ -300,7 +300,7 @@ async def test_an_answer_larger_than_1_mib_is_refused_and_fails_the_question(
 
 
 @pytest.mark.http_only("a pipe has one client")
-async def test_a_tool_that_cannot_ask_now_says_so(
+async def test_a_tool_that_cannot_ask_returns_an_error(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
@@ -328,7 +328,7 @@ class FullAnswers(MemoryAnswers):
 
 
 @pytest.mark.http_only("a pipe has no other processes")
-async def test_an_answer_that_cannot_be_kept_is_refused(server: MCPServer) -> None:
+async def test_an_answer_that_cannot_be_stored_is_rejected(server: MCPServer) -> None:
     server.answers = FullAnswers()
     client = await connect(server, R4)
     headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
@@ -338,8 +338,8 @@ async def test_an_answer_that_cannot_be_kept_is_refused(server: MCPServer) -> No
     assert (reply.status, [name for name, _ in reply.headers]) == (429, [b"retry-after"])
 
 
-async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:
-    """It is told which request was given up."""
+async def test_waiting_for_a_client_answer_times_out() -> None:
+    """The client is notified which request was cancelled."""
     server = MCPServer("tests", ask_timeout_s=0.05)
 
     @server.tool
@@ -357,7 +357,7 @@ async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:
     assert "in time" in result["content"][0]["text"]
 
 
-async def test_answers_of_others_are_ignored(server: MCPServer) -> None:
+async def test_answers_from_other_sessions_are_ignored(server: MCPServer) -> None:
     """Another session, a request never made, an answer twice, an id of another type."""
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
@@ -375,7 +375,7 @@ async def test_answers_of_others_are_ignored(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
-async def test_cancelling_the_call_gives_the_question_up(server: MCPServer) -> None:
+async def test_cancelling_a_call_cancels_its_client_request(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
@@ -393,7 +393,7 @@ async def test_cancelling_the_call_gives_the_question_up(server: MCPServer) -> N
 
 
 @pytest.mark.http_only("several calls on one pipe cannot be told apart by where a question comes")
-async def test_ids_of_our_requests_are_never_used_again(server: MCPServer) -> None:
+async def test_server_request_ids_are_never_reused(server: MCPServer) -> None:
     client = await connect(server, R4)
     calls = [
         client.begin("tools/call", {"name": "where", "arguments": {}}, id=f"c{n}")

@@ -52,10 +52,8 @@ WRITTEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text"
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
-async def test_a_sampling_request_has_the_id_that_was_chosen(
-    server: MCPServer, revision: Revision
-) -> None:
-    """Two sessions may choose the same."""
+async def test_a_sampling_request_uses_the_chosen_id(server: MCPServer, revision: Revision) -> None:
+    """Two sessions may use the same id."""
     one, other = await connect(server, revision), await connect(server, revision)
     calls = [each.call_tool("write_as", {"name": "poem/1"}) for each in (one, other)]
     asked = [await each.sink.message() for each in calls]
@@ -80,7 +78,7 @@ async def test_a_sampling_request_has_the_id_that_was_chosen(
     ],
 )
 async def test_a_sampling_request_can_be_cancelled_by_its_id(server: MCPServer, by: str) -> None:
-    """Its client is told, and an answer that comes nevertheless is ignored."""
+    """Its client is notified, and a late answer is ignored."""
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("write_as", {"name": "poem"})
     asked = await call.sink.message()
@@ -112,7 +110,7 @@ async def test_a_sampling_request_can_be_cancelled_by_its_id(server: MCPServer, 
 
 
 @pytest.mark.http_only("results ask on both, one is enough")
-async def test_where_results_ask_the_id_is_the_key_of_the_question(server: MCPServer) -> None:
+async def test_the_id_is_the_key_of_an_input_request(server: MCPServer) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": R5.name,
         "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
@@ -123,7 +121,7 @@ async def test_where_results_ask_the_id_is_the_key_of_the_question(server: MCPSe
     assert list(result["inputRequests"]) == ["poem"]
 
 
-async def test_an_id_that_waits_for_its_answer_is_not_asked_under_again(server: MCPServer) -> None:
+async def test_a_pending_request_id_cannot_be_reused(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("write_as", {"name": "poem"})
     asked = await call.sink.message()

@@ -1,4 +1,4 @@
-"""Questions that travel by retry: the handler runs again with the answers so far."""
+"""Questions by retry: the handler runs again with the answers so far."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-async def test_a_handler_asks_round_by_round(
+async def test_a_handler_asks_one_question_per_round(
     newest: WireClient, server: MCPServer, tools: list[str]
 ) -> None:
     first = await newest.result("tools/call", call())
@@ -138,7 +138,7 @@ async def test_a_handler_asks_round_by_round(
     assert tools == ["start", "start", "once", "start", "start"]
 
 
-async def test_no_is_an_answer(newest: WireClient) -> None:
+async def test_declining_is_an_answer(newest: WireClient) -> None:
     for action in ("decline", "cancel"):
         first = await newest.result("tools/call", call())
         last = await again(newest, first, {"question-1": {"action": action}})
@@ -157,7 +157,7 @@ async def test_no_is_an_answer(newest: WireClient) -> None:
         {"question-1": {"action": "accept", "content": []}},
     ],
 )
-async def test_what_is_no_answer_is_asked_again(
+async def test_an_unusable_answer_is_asked_again(
     newest: WireClient, answers: dict[str, Any]
 ) -> None:
     first = await newest.result("tools/call", call())
@@ -173,7 +173,7 @@ async def test_what_is_no_answer_is_asked_again(
 
 
 @pytest.mark.parametrize("answer", [None, [], "a", 12345])
-async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: Any) -> None:
+async def test_an_invalid_answer_is_rejected(newest: WireClient, answer: Any) -> None:
     first = await newest.result("tools/call", call())
     params = call(requestState=first["requestState"], inputResponses={"question-1": answer})
 
@@ -185,19 +185,19 @@ async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: A
     }
 
 
-async def test_a_result_asks_for_something() -> None:
+async def test_an_input_required_result_must_not_be_empty() -> None:
     with pytest.raises(ValueError, match="questions, a state, or both"):
         InputRequired({})
 
 
 @pytest.mark.parametrize("responses", [[], None, "x", 5])
-async def test_malformed_answers_are_refused(newest: WireClient, responses: Any) -> None:
+async def test_malformed_answers_are_rejected(newest: WireClient, responses: Any) -> None:
     status, error = await newest.error("tools/call", call(inputResponses=responses))
 
     assert (status, error["code"]) == (200, -32602)
 
 
-async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
+async def test_every_tampered_state_gets_the_same_error(
     newest: WireClient, server: MCPServer
 ) -> None:
     state = (await newest.result("tools/call", call()))["requestState"]
@@ -224,7 +224,9 @@ async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
     }
 
 
-async def test_all_kinds_of_questions_are_asked(newest: WireClient, tools: list[str]) -> None:
+async def test_every_kind_of_client_request_is_supported(
+    newest: WireClient, tools: list[str]
+) -> None:
     first = await newest.result("tools/call", call("aorder"))
     assert first["inputRequests"]["question-1"]["params"] == {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Write."}}],
@@ -240,7 +242,7 @@ async def test_all_kinds_of_questions_are_asked(newest: WireClient, tools: list[
     assert tools == ["acount"]
 
 
-async def test_a_handler_may_steer_the_rounds_itself(newest: WireClient) -> None:
+async def test_a_handler_can_control_the_rounds_itself(newest: WireClient) -> None:
     first = await newest.result("tools/call", call("explicit"))
     assert set(first["inputRequests"]) == {"roots", "name"}
 
@@ -249,7 +251,7 @@ async def test_a_handler_may_steer_the_rounds_itself(newest: WireClient) -> None
     assert last["content"][0]["text"] == "['roots'] {'round': 1}"
 
 
-async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None:
+async def test_prompts_and_resources_can_ask_like_tools(newest: WireClient) -> None:
     for method, params in (
         ("prompts/get", {"name": "letter"}),
         ("resources/read", {"uri": "ask://me"}),
@@ -266,7 +268,7 @@ async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None
         assert "decline" in repr(await newest.result(method, retry))
 
 
-async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> None:
+async def test_a_client_is_asked_only_for_declared_capabilities(newest: WireClient) -> None:
     for name, wanted in (("order", {"elicitation": {"form": {}}}), ("aorder", {"sampling": {}})):
         status, error = await newest.error("tools/call", {**call(name), "_meta": {}})
         assert (status, error["code"]) == (400, -32021)
@@ -286,11 +288,11 @@ async def test_without_a_session_older_clients_cannot_be_asked(
     assert "session" in result["content"][0]["text"]
 
 
-async def test_other_methods_take_no_notice_of_answers(newest: WireClient) -> None:
+async def test_other_methods_ignore_input_responses(newest: WireClient) -> None:
     assert "tools" in await newest.result("tools/list", {"inputResponses": [], "requestState": 5})
 
 
-async def test_older_revisions_take_no_notice_of_answers(server: MCPServer) -> None:
+async def test_older_revisions_ignore_input_responses(server: MCPServer) -> None:
     result = await WireClient(server, R4).result(
         "tools/call", {"name": "explicit", "requestState": 5}
     )
@@ -298,7 +300,7 @@ async def test_older_revisions_take_no_notice_of_answers(server: MCPServer) -> N
     assert result["isError"] is True
 
 
-def test_only_flat_forms_are_asked() -> None:
+def test_only_flat_form_schemas_are_accepted() -> None:
     nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     for schema in (nested, {"type": "array"}, {}, {"type": "object", "properties": []}):
         with pytest.raises(FormError):

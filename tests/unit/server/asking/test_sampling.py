@@ -82,7 +82,7 @@ def server() -> MCPServer:
         ("awrite_raw", "m-1"),
     ],
 )
-async def test_the_model_is_asked_and_its_answer_is_a_value(
+async def test_sampling_returns_a_typed_result(
     server: MCPServer, revision: Revision, tool: str, text: str
 ) -> None:
     client = StreamClient(server, revision)
@@ -100,7 +100,9 @@ async def test_the_model_is_asked_and_its_answer_is_a_value(
         assert asked["params"]["later"] == 1
 
 
-async def test_an_answer_that_is_none_fails_the_call_after_a_second_try(server: MCPServer) -> None:
+async def test_an_invalid_sampling_result_fails_the_call_after_a_second_attempt(
+    server: MCPServer,
+) -> None:
     client = StreamClient(server, HANDSHAKE[-1])
     await client.open({"sampling": {}})
     call = client.call_tool("write")
@@ -112,7 +114,7 @@ async def test_an_answer_that_is_none_fails_the_call_after_a_second_try(server: 
     assert "its model and its stopReason must be strings" in result["content"][0]["text"]
 
 
-async def test_a_misspelled_parameter_asks_nothing(server: MCPServer) -> None:
+async def test_a_misspelled_parameter_sends_no_request(server: MCPServer) -> None:
     client = StreamClient(server, HANDSHAKE[-1])
     await client.open({"sampling": {}})
     call = client.call_tool("misspelled")
@@ -121,7 +123,7 @@ async def test_a_misspelled_parameter_asks_nothing(server: MCPServer) -> None:
     assert call.sink.items.empty()
 
 
-async def test_an_input_response_is_read_as_the_answer_of_a_model_or_a_form(
+async def test_an_input_response_parses_as_a_sampling_or_form_result(
     server: MCPServer,
 ) -> None:
     client = WireClient(server, R5)
@@ -140,7 +142,7 @@ async def test_an_input_response_is_read_as_the_answer_of_a_model_or_a_form(
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
-async def test_a_handler_is_told_whether_its_revision_is_stateless(revision: Revision) -> None:
+async def test_the_context_reports_whether_the_revision_is_stateless(revision: Revision) -> None:
     server = MCPServer("tests")
 
     @server.tool

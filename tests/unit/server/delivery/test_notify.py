@@ -1,4 +1,4 @@
-"""What a server tells clients, from wherever it is told, and who of them hears of it."""
+"""Notifications from any thread or process, and the clients that receive them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_server(**options: Any) -> MCPServer:
 
     @server.tool
     async def hand_over(ctx: Context[Any]) -> dict[str, Any]:
-        """Tell what somebody needs who goes on with the work elsewhere."""
+        """Return what another process needs to continue the work."""
         return {"key": ctx.session_key, "token": ctx.meta.get("progressToken")}
 
     @server.tool
@@ -47,7 +47,7 @@ def make_server(**options: Any) -> MCPServer:
 
 
 class Granting(OpenAccess):
-    """Grants everything to some principals, who are looked up slowly if need be."""
+    """Grants everything to some principals, optionally after a slow lookup."""
 
     def __init__(self, *, is_slow: bool = False) -> None:
         self.granted: set[Any] = set()
@@ -78,7 +78,7 @@ def server() -> MCPServer:
     return make_server()
 
 
-async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
+async def test_each_list_has_a_list_changed_notification(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("tools", "prompts", "resources"):
@@ -89,14 +89,14 @@ async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
             assert await stream.sink.message() == heard
 
 
-async def test_a_thread_learns_how_many_were_told(server: MCPServer) -> None:
+async def test_notifying_from_a_thread_returns_the_number_of_recipients(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         assert await asyncio.to_thread(server.notify_list_changed, "tools") == 1
         await stream.sink.message()
 
 
-async def test_another_event_loop_is_told_as_well(server: MCPServer) -> None:
+async def test_notifications_reach_another_event_loop(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         found = await asyncio.to_thread(lambda: asyncio.run(server.anotify("notifications/x")))
@@ -104,16 +104,16 @@ async def test_another_event_loop_is_told_as_well(server: MCPServer) -> None:
         await stream.sink.message()
 
 
-def test_where_nothing_is_open_nobody_is_told(server: MCPServer) -> None:
+def test_a_notification_without_open_streams_has_no_recipients(server: MCPServer) -> None:
     assert server.notify_list_changed("tools") == 0
 
 
-def test_a_list_that_does_not_exist_is_an_error(server: MCPServer) -> None:
+def test_notifying_about_an_unknown_list_is_an_error(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="'templates': use one of tools, prompts, resources"):
         server.notify_list_changed("templates")  # type: ignore[arg-type]
 
 
-async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
+async def test_a_custom_notification_reaches_sessions_but_no_listener(
     server: MCPServer,
 ) -> None:
     session = await connect(server)
@@ -130,7 +130,7 @@ async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
-async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
+async def test_one_session_can_be_notified_alone(server: MCPServer) -> None:
     one, other = await connect(server), await connect(server)
     async with one.standing() as stream:
         (handle,) = await server.aconnected_sessions()
@@ -153,14 +153,14 @@ async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
         lambda server: server.notify("notifications/x", [1]),
     ],
 )
-async def test_what_is_no_notification_is_not_sent(server: MCPServer, tell: Any):
+async def test_an_invalid_notification_is_not_sent(server: MCPServer, tell: Any):
     with pytest.raises(TypeError, match="notification"):
         tell(server)
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
-async def test_progress_is_told_from_outside_of_its_handler(server: MCPServer) -> None:
-    """By a key that the handler handed on, for the token of its request, and to nobody else."""
+async def test_progress_can_be_reported_outside_the_handler(server: MCPServer) -> None:
+    """By a key that the handler passed on, for the token of its request, and to no other client."""
     one, other = await connect(server), await connect(server)
     async with one.standing() as stream, other.standing() as silent:
         handed = await one.call("hand_over", _meta={"progressToken": "t1"})
@@ -174,18 +174,18 @@ async def test_progress_is_told_from_outside_of_its_handler(server: MCPServer) -
     assert one.session_id not in (None, key)
 
 
-async def test_without_a_session_there_is_no_key_of_it(server: MCPServer) -> None:
+async def test_without_a_session_there_is_no_session_key(server: MCPServer) -> None:
     handed = await StreamClient(server, R5).call("hand_over")
 
     assert handed["structuredContent"] == {"key": None, "token": None}
 
 
-def test_too_much_is_refused_at_once(server: MCPServer) -> None:
+def test_an_oversized_notification_is_rejected_immediately(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="larger than"):
         server.notify("notifications/x", {"text": "x" * 40_000})
 
 
-async def test_log_messages_go_to_who_wants_their_level(server: MCPServer) -> None:
+async def test_log_messages_reach_clients_that_requested_their_level(server: MCPServer) -> None:
     client = await connect(server)
     await client.result("logging/setLevel", {"level": "error"})
     async with client.standing() as stream:
@@ -197,10 +197,10 @@ async def test_log_messages_go_to_who_wants_their_level(server: MCPServer) -> No
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-async def test_only_who_may_see_a_resource_now_hears_of_it(
+async def test_updates_reach_only_clients_with_current_access_to_the_resource(
     server: MCPServer, is_slow: bool
 ) -> None:
-    """Permissions are asked when there is something to tell, not when it is subscribed to."""
+    """Permissions are checked when an update is sent, not on subscription."""
     server.access = access = Granting()
     access.granted = {"ann", "bob"}
     ann, bob = await connect(server, "ann"), await connect(server, "bob")
@@ -217,7 +217,7 @@ async def test_only_who_may_see_a_resource_now_hears_of_it(
     assert reached == (0 if is_slow else 1)
 
 
-async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> None:
+async def test_several_registrations_send_one_list_changed(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("a", "b", "c"):
@@ -229,7 +229,7 @@ async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> N
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
-async def test_a_client_is_pinged_on_its_standing_stream(server: MCPServer) -> None:
+async def test_a_client_is_pinged_on_its_standalone_stream(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         (handle,) = await server.aconnected_sessions()
@@ -252,7 +252,7 @@ async def test_a_handler_pings_its_client(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
-async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
+async def test_a_stream_closes_when_its_client_ignores_pings() -> None:
     server = make_server(ping_interval_s=3600, ping_failures=2)
     client = await connect(server)
     stream = client.listen()
@@ -271,10 +271,10 @@ async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
 
 
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
-async def test_pings_are_sent_at_the_interval_that_was_advertised(
+async def test_pings_are_sent_at_the_advertised_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not when the hub next looks after its streams."""
+    """Not with the next periodic work of the hub."""
     monkeypatch.setattr("django_mcp.server.streams.hub.TICK_S", 3600)
     client = await connect(make_server(ping_interval_s=0.02))
     async with client.standing() as stream:
@@ -301,7 +301,7 @@ async def experimental_of(client: StreamClient) -> Any:
 
 
 @pytest.mark.http_only("the test below is of a pipe")
-async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
+async def test_pings_and_limits_are_advertised_when_configured() -> None:
     limits = {"loggingRateLimit": {"enabled": True, "perSecond": 5}}
     both = await experimental_of(StreamClient(make_server(ping_interval_s=30, log_rate=5), R4))
 
@@ -309,8 +309,8 @@ async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
     assert await experimental_of(StreamClient(make_server(), R4)) is None
 
 
-async def test_pings_are_advertised_only_where_they_are_sent(transport: str) -> None:
-    """Not on a pipe, and not without sessions."""
+async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> None:
+    """Not over stdio, and not without sessions."""
     by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
     stateless = make_server(ping_interval_s=30, mode="stateless")
 
@@ -330,7 +330,7 @@ async def test_pings_are_advertised_only_where_they_are_sent(transport: str) -> 
         (7, [True, True]),
     ],
 )
-async def test_a_client_says_with_its_handshake_which_log_messages_it_wants(
+async def test_a_client_can_set_its_log_level_in_the_handshake(
     server: MCPServer, wish: Any, is_heard: list[bool]
 ) -> None:
     client = StreamClient(server, R4)
@@ -348,7 +348,7 @@ async def test_a_client_says_with_its_handshake_which_log_messages_it_wants(
     ]
 
 
-async def test_log_messages_from_outside_of_handlers_are_limited_with_theirs() -> None:
+async def test_log_messages_inside_and_outside_handlers_share_one_limit() -> None:
     server = make_server(log_rate=5)
     client = await connect(server)
     running = client.call_tool("chatter", {"count": 3})
@@ -364,7 +364,7 @@ async def test_log_messages_from_outside_of_handlers_are_limited_with_theirs() -
 
 
 @pytest.mark.parametrize("elicitation_id", ["", None, 7])
-async def test_the_end_of_a_question_without_an_id_is_refused(
+async def test_elicitation_complete_requires_an_elicitation_id(
     server: MCPServer, elicitation_id: Any
 ) -> None:
     with pytest.raises(ValueError, match="elicitation_id is empty"):
@@ -375,7 +375,7 @@ async def test_the_end_of_a_question_without_an_id_is_refused(
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 @pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
-async def test_the_end_of_a_question_is_told_only_where_there_are_such_questions(
+async def test_elicitation_complete_is_sent_only_in_revisions_that_have_it(
     server: MCPServer, revision: Revision
 ) -> None:
     client = StreamClient(server, revision)
@@ -393,7 +393,7 @@ async def test_the_end_of_a_question_is_told_only_where_there_are_such_questions
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
-async def test_the_first_of_all_standing_streams_answers_a_ping_without_a_session(
+async def test_ping_without_a_session_is_answered_by_the_first_standalone_stream(
     server: MCPServer,
 ) -> None:
     silent, awake = await connect(server), await connect(server)
@@ -408,7 +408,7 @@ async def test_the_first_of_all_standing_streams_answers_a_ping_without_a_sessio
         assert await pinging is not None
 
 
-async def test_it_is_known_whether_somebody_subscribed_to_a_resource(server: MCPServer) -> None:
+async def test_a_server_reports_whether_a_resource_has_subscribers(server: MCPServer) -> None:
     client = await connect(server)
     assert not await server.ais_subscribed("stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
@@ -419,7 +419,7 @@ async def test_it_is_known_whether_somebody_subscribed_to_a_resource(server: MCP
     assert not await server.ais_subscribed("stock://mug")
 
 
-async def test_a_listener_counts_as_subscribed_as_long_as_it_listens(server: MCPServer) -> None:
+async def test_a_listener_counts_as_subscribed_while_it_listens(server: MCPServer) -> None:
     stream = StreamClient(server, R5).begin(
         "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["stock://mug"]}}
     )
@@ -438,7 +438,7 @@ class Watching(NoObserver):
         self.heard.append((connection is None, method, params))
 
 
-async def test_notifications_outside_of_a_session_reach_the_observer(server: MCPServer) -> None:
+async def test_notifications_outside_a_session_reach_the_observer(server: MCPServer) -> None:
     server.connection_observer = watching = Watching()
     client = StreamClient(server, R5)
     await client.post(
@@ -451,7 +451,7 @@ async def test_notifications_outside_of_a_session_reach_the_observer(server: MCP
     ]
 
 
-async def test_log_messages_are_limited() -> None:
+async def test_log_messages_are_rate_limited() -> None:
     server = make_server(log_rate=3)
     client = await connect(server)
     running = client.call_tool("chatter", {"count": 50})
@@ -463,7 +463,7 @@ async def test_log_messages_are_limited() -> None:
 
 
 @pytest.mark.http_only("a pipe is one stream, as old as the connection")
-async def test_the_first_stream_of_a_session_can_begin_with_the_lists() -> None:
+async def test_the_first_stream_of_a_session_can_start_with_list_changes() -> None:
     server = make_server(tell_lists_at_start=True)
     client = await connect(server)
     async with client.standing() as stream:
@@ -491,7 +491,7 @@ async def test_old_streams_are_closed(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("a pipe is one stream, as old as the connection")
-async def test_a_stream_and_a_session_can_be_ended_by_the_site(server: MCPServer) -> None:
+async def test_the_site_can_end_a_stream_or_a_session(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
@@ -508,7 +508,7 @@ async def test_a_stream_and_a_session_can_be_ended_by_the_site(server: MCPServer
 
 
 @pytest.mark.http_only("a pipe is one stream, as old as the connection")
-async def test_no_stream_is_opened_while_the_process_ends(server: MCPServer) -> None:
+async def test_no_stream_opens_during_shutdown(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
@@ -525,7 +525,7 @@ def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
     return [queue.get_nowait() for _ in range(queue.qsize())]
 
 
-async def test_a_hub_that_lives_already_learns_of_a_further_server(server: MCPServer) -> None:
+async def test_a_running_hub_accepts_another_server(server: MCPServer) -> None:
     class Neighbour(MCPServer):
         def _make_hub(self) -> Hub:
             return server.hub

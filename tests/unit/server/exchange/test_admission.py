@@ -1,4 +1,4 @@
-"""The ladder: which request is served under which revision, and which rung refuses the rest."""
+"""Admission: which request is served under which revision, and which check rejects the rest."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def served(outcome: ConnectionState | Refusal) -> Any:
     return outcome.revision
 
 
-def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
+def test_a_stateless_request_carries_all_client_details() -> None:
     info = {"name": "c", "version": "1"}
     said: dict[str, Any] = {
         "io.modelcontextprotocol/clientInfo": info,
@@ -89,7 +89,7 @@ def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
         {"_meta": {VERSION: 5, CAPABILITIES: {}}},
     ],
 )
-def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
+def test_required_meta_fields_are_checked_first(params: Any) -> None:
     assert refused(climb(Request(1, "no/such", params), sent(mcp_protocol_version=R5.name))) == (
         400,
         INVALID_PARAMS,
@@ -108,17 +108,17 @@ def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
         ),
     ],
 )
-def test_the_version_header_must_repeat_the_body(headers: Headers) -> None:
+def test_the_version_header_must_match_the_body(headers: Headers) -> None:
     assert refused(climb(stateless(), headers)) == (400, HEADER_MISMATCH)
 
 
-def test_a_header_that_disagrees_wins_over_a_version_that_is_not_spoken() -> None:
+def test_a_header_mismatch_is_reported_before_an_unsupported_version() -> None:
     request = stateless(**{VERSION: "v999.0.0"})
 
     assert refused(climb(request, GOOD)) == (400, HEADER_MISMATCH)
 
 
-def test_a_version_not_spoken_is_told_those_that_are() -> None:
+def test_an_unsupported_version_error_lists_the_supported_ones() -> None:
     outcome = climb(stateless(**{VERSION: "v999.0.0"}), sent(mcp_protocol_version="v999.0.0"))
 
     assert refused(outcome) == (400, UNSUPPORTED_PROTOCOL_VERSION)
@@ -127,7 +127,7 @@ def test_a_version_not_spoken_is_told_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("method", ["TOOLS/LIST", "tools/call", None])
-def test_the_method_header_must_repeat_the_method_to_the_letter(method: str | None) -> None:
+def test_the_method_header_must_match_exactly(method: str | None) -> None:
     extra = {} if method is None else {"mcp_method": method}
 
     outcome = climb(stateless(), sent(mcp_protocol_version=R5.name, **extra))
@@ -140,7 +140,7 @@ def test_the_method_header_must_repeat_the_method_to_the_letter(method: str | No
     [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")],
 )
 @pytest.mark.parametrize("name", ["b", None, "A"])
-def test_the_name_header_must_repeat_the_parameter(
+def test_the_name_header_must_match_the_parameter(
     method: str, param: str, name: str | None
 ) -> None:
     request = stateless(method)
@@ -167,13 +167,13 @@ def test_the_name_header_must_repeat_the_parameter(
         "__class__",
     ],
 )
-def test_methods_that_the_stateless_revision_has_not_are_not_found(method: str) -> None:
+def test_methods_missing_in_the_stateless_revision_are_not_found(method: str) -> None:
     headers = sent(mcp_protocol_version=R5.name, mcp_method=method)
 
     assert refused(climb(stateless(method), headers)) == (404, METHOD_NOT_FOUND)
 
 
-def test_a_method_whose_feature_is_not_offered_is_not_found() -> None:
+def test_a_method_of_an_unavailable_feature_is_not_found() -> None:
     headers = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
 
     assert refused(admit(stateless(), headers, None, ALL, set())) == (404, METHOD_NOT_FOUND)
@@ -188,8 +188,8 @@ def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
     assert outcome.code == INVALID_PARAMS
 
 
-def test_the_first_rung_that_fails_answers() -> None:
-    """Of a request that is wrong in every way, each fault in its turn."""
+def test_the_first_failing_check_determines_the_error() -> None:
+    """A request with every error reports them one after the other."""
     request = stateless("no/such", **{CAPABILITIES: 5, VERSION: "v999"})
     headers = {"mcp_protocol_version": R4.name, "mcp_method": "tools/list"}
     meta = request.params["_meta"]
@@ -205,12 +205,12 @@ def test_the_first_rung_that_fails_answers() -> None:
     assert refused(climb(request, sent(**headers))) == (404, METHOD_NOT_FOUND)
 
 
-def test_headers_are_not_asked_for_where_there_are_none() -> None:
+def test_headers_are_not_required_by_transports_without_them() -> None:
     assert served(climb(stateless())) is R5
 
 
 @pytest.mark.parametrize("header", [None, R1.name, R4.name, R5.name, "v999"])
-def test_a_bare_initialize_is_a_handshake_whatever_the_header_says(header: str | None) -> None:
+def test_a_bare_initialize_is_a_handshake_regardless_of_the_header(header: str | None) -> None:
     headers = sent() if header is None else sent(mcp_protocol_version=header)
 
     outcome = climb(Request(1, "initialize", {"protocolVersion": R3.name}), headers)
@@ -249,8 +249,8 @@ def test_an_unknown_version_header_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("accept", "status"), [("application/json", 406), ("*/*", 404)])
-def test_listening_takes_an_event_stream(accept: str, status: int) -> None:
-    """A client that does not accept one is told so; where there is none, there is no such method."""
+def test_listening_requires_accepting_an_event_stream(accept: str, status: int) -> None:
+    """A client that does not accept one gets an error; without streams, the method is not found."""
     headers = sent(mcp_protocol_version=R5.name, mcp_method="subscriptions/listen", accept=accept)
 
     assert refused(climb(stateless("subscriptions/listen"), headers))[0] == status
@@ -262,13 +262,13 @@ def test_an_extra_meta_key_does_not_make_a_request_stateless() -> None:
     assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
 
 
-def test_meta_naming_an_older_revision_is_served_as_such() -> None:
+def test_meta_with_an_older_revision_is_served_under_it() -> None:
     request = Request(1, "tools/list", {"_meta": {VERSION: R4.name}})
 
     assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
 
 
-def test_a_server_without_handshake_names_its_versions() -> None:
+def test_a_server_without_handshake_lists_its_versions() -> None:
     modern = RevisionSet([R5.name])
     bare = Request(1, "initialize", {"protocolVersion": R4.name})
 
@@ -282,7 +282,7 @@ def test_a_server_without_handshake_names_its_versions() -> None:
     assert over_http.data["supported"] == [R5.name]
 
 
-def test_a_server_with_handshake_only_answers_a_probe_with_no_code_of_the_newest() -> None:
+def test_a_handshake_only_server_rejects_discover_as_invalid_request() -> None:
     legacy = RevisionSet([R3.name, R4.name])
 
     outcome = climb(stateless("server/discover"), GOOD, revisions=legacy)
@@ -290,20 +290,20 @@ def test_a_server_with_handshake_only_answers_a_probe_with_no_code_of_the_newest
     assert refused(outcome) == (400, INVALID_REQUEST)
 
 
-def test_a_connection_must_shake_hands_before_it_asks() -> None:
+def test_a_connection_must_initialize_before_requests() -> None:
     fresh = ConnectionState()
 
     assert served(climb(Request(1, "ping", {}), None, fresh)) is R4
     assert refused(climb(Request(1, "tools/list", {}), None, fresh))[1] == INVALID_PARAMS
 
 
-def test_a_connection_keeps_what_it_negotiated() -> None:
+def test_a_connection_keeps_its_negotiated_revision() -> None:
     settled = ConnectionState(R1)
 
     assert climb(Request(1, "tools/list", {}), None, settled) is settled
 
 
-def test_batches_are_for_the_revision_that_has_them() -> None:
+def test_batches_are_accepted_only_in_their_revision() -> None:
     one = Batch([Request(1, "ping", {})])
 
     def batch(headers: Headers | None, connection: Any = None, members: Any = one) -> Any:
@@ -338,7 +338,7 @@ header_values = st.sampled_from(
     ),
     raw=st.lists(st.tuples(header_names, header_values)) | st.none(),
 )
-def test_every_request_is_served_or_refused(method: str, params: Any, raw: Any) -> None:
+def test_every_request_is_served_or_rejected(method: str, params: Any, raw: Any) -> None:
     headers = None if raw is None else Headers([(k.encode(), v.encode("latin-1")) for k, v in raw])
 
     outcome = climb(Request(1, method, params), headers)

@@ -1,4 +1,4 @@
-"""What a server keeps of clientInfo and the client's capabilities: known fields, within 8 KiB."""
+"""Storage of clientInfo and client capabilities: known fields, up to 8 KiB."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def introduction(revision: Revision, info: Any, capabilities: Any) -> dict[str, 
 async def shake_hands(client: WireClient, info: Any, capabilities: Any) -> None:
     status, _ = await client.send("initialize", introduction(client.revision, info, capabilities))
     assert status == 200
-    # A pipe has no session id, and is initialized all the same.
+    # Over stdio there is no session id, but the connection is initialized.
     client.session_id = client.session_id or "pipe"
     await client.ready()
 
 
-async def test_a_session_keeps_only_the_known_fields_of_a_client(client: WireClient) -> None:
+async def test_a_session_stores_only_known_client_info_fields(client: WireClient) -> None:
     experimental = {"anything": {"at": ["all"]}}
     await shake_hands(
         client,
@@ -60,7 +60,7 @@ async def test_a_session_keeps_only_the_known_fields_of_a_client(client: WireCli
     assert '"title"' in kept
 
 
-async def test_a_session_drops_the_icons_of_a_client_before_it_refuses_it(
+async def test_a_session_drops_client_icons_before_rejecting_the_handshake(
     client: WireClient,
 ) -> None:
     info = {"name": "c", "version": "1", "icons": [ICON]}
@@ -77,7 +77,7 @@ async def test_a_session_drops_the_icons_of_a_client_before_it_refuses_it(
         ({"name": "c", "version": "1"}, {"extensions": {"x/y": {"z": ["y" * 9000]}}}),
     ],
 )
-async def test_a_handshake_with_more_than_8_kib_of_client_details_is_refused(
+async def test_a_handshake_with_over_8_kib_of_client_details_is_rejected(
     client: WireClient, info: Any, capabilities: Any
 ) -> None:
     params = introduction(client.revision, info, capabilities)
@@ -88,14 +88,14 @@ async def test_a_handshake_with_more_than_8_kib_of_client_details_is_refused(
     assert client.session_id is None
 
 
-async def test_a_stateless_call_that_keeps_nothing_may_say_more(server: MCPServer) -> None:
+async def test_a_stateless_call_may_send_over_8_kib_of_client_details(server: MCPServer) -> None:
     client = WireClient(server, R5)
     large = {META + "clientInfo": {"name": "x" * 9000, "version": "1"}}
 
     assert "x" * 9000 in (await client.call("describe", _meta=large))["content"][0]["text"]
 
 
-async def test_a_listening_stream_keeps_no_more_than_8_kib_of_client_details(
+async def test_a_listen_stream_rejects_over_8_kib_of_client_details(
     server: MCPServer,
 ) -> None:
     client = StreamClient(server, R5)
@@ -115,7 +115,7 @@ async def test_a_listening_stream_keeps_no_more_than_8_kib_of_client_details(
     stream.leave()
 
 
-async def test_a_listening_stream_refuses_a_request_id_that_every_message_would_repeat(
+async def test_a_listen_stream_rejects_a_long_request_id(
     server: MCPServer,
 ) -> None:
     client = StreamClient(server, R5)
@@ -127,7 +127,7 @@ async def test_a_listening_stream_refuses_a_request_id_that_every_message_would_
     assert (error["code"], "1024 bytes" in error["message"]) == (-32602, True)
 
 
-async def test_a_task_keeps_no_more_than_8_kib_of_client_details() -> None:
+async def test_a_task_rejects_over_8_kib_of_client_details() -> None:
     server, gate = make_server()
     client = Modern(server)
     info = {"name": "c", "version": "1", "unknown": "x" * 100_000}

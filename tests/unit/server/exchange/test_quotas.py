@@ -7,7 +7,7 @@ ANN, BOB, EVE = (quota_key_of(name, None) for name in ("ann", "bob", "eve"))
 STRANGERS = [quota_key_of(None, f"192.0.2.{number}") for number in range(3)]
 
 
-def test_one_caller_and_all_together_are_limited():
+def test_counts_are_limited_per_caller_and_in_total():
     meter = QuotaMeter(LIMITS)
     assert [meter.take(ANN, 10) for _ in range(3)] == [None, None, QuotaScope.OWN]
     assert [meter.take(BOB, 10) for _ in range(3)] == [None, None, QuotaScope.OWN]
@@ -24,14 +24,14 @@ def test_bytes_are_limited():
     assert meter.take(BOB, 50) is None
 
 
-def test_anonymous_callers_leave_room_for_others():
+def test_anonymous_callers_cannot_use_the_whole_quota():
     meter = QuotaMeter(LIMITS)
     found = [meter.take(each, 1, anonymous_share=0.5) for each in STRANGERS]
     assert found == [None, None, QuotaScope.ALL]
     assert meter.take(ANN, 1, anonymous_share=0.5) is None
 
 
-def test_what_is_counted_no_longer_is_forgotten():
+def test_released_counts_are_dropped():
     meter = QuotaMeter(LIMITS)
     meter.take(STRANGERS[0], 5)
     meter.give_back(STRANGERS[0], 5)

@@ -1,4 +1,4 @@
-"""Blocks that the client cannot interrupt, and what ends them all the same."""
+"""Blocks that the client cannot interrupt, and what still ends them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def calls() -> Calls:
 @pytest.mark.parametrize(
     ("name", "expected"), [("nested", ["inner", "outer True"]), ("failing", ["inner"])]
 )
-async def test_a_cancellation_comes_at_the_end_of_the_outermost_shield(
+async def test_a_cancellation_is_delivered_after_the_outermost_shield(
     calls: Calls, name: str, expected: list[str]
 ):
     task = calls.start(name)
@@ -86,12 +86,12 @@ async def test_a_cancellation_comes_at_the_end_of_the_outermost_shield(
     assert calls.done == expected
 
 
-async def test_a_shield_that_nobody_tests_changes_nothing(calls: Calls):
+async def test_an_uncancelled_shield_changes_nothing(calls: Calls):
     calls.may_go.set()
 
     assert "done" in await calls.start("nested")
     assert calls.done == ["inner", "outer False", "behind"]
 
 
-async def test_the_deadline_holds_inside_a_shield(calls: Calls):
+async def test_the_deadline_applies_inside_a_shield(calls: Calls):
     assert "No result within 0.01 s" in await calls.start("slow")

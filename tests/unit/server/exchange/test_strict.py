@@ -1,4 +1,4 @@
-"""Strict mode: what does not keep to the rules is refused coming in, and found out going out."""
+"""Strict mode: invalid messages are rejected on input, and detected on output."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def server() -> MCPServer:
 )
 @settings(max_examples=25)
 @given(data=st.data())
-async def test_what_is_right_passes(
+async def test_valid_messages_pass(
     server: MCPServer, revision: Any, method: str, returned: Any, data: Any
 ):
     outputs.Given.value = data.draw(returned)
@@ -105,7 +105,7 @@ async def test_every_method_can_be_used(server: MCPServer, revision: Any):
         ),
     ],
 )
-async def test_what_a_client_does_not_keep_to_is_refused(
+async def test_invalid_client_messages_are_rejected(
     server: MCPServer, method: str, params: dict[str, Any], named: str
 ):
     client = WireClient(server, R5)
@@ -116,7 +116,7 @@ async def test_what_a_client_does_not_keep_to_is_refused(
     assert named in error["message"]
 
 
-async def test_a_handshake_says_who_shakes(server: MCPServer):
+async def test_a_handshake_requires_client_info(server: MCPServer):
     opening = {"protocolVersion": R4.name, "capabilities": {}}
 
     _, error = await WireClient(server, R4).error("initialize", opening)
@@ -124,7 +124,7 @@ async def test_a_handshake_says_who_shakes(server: MCPServer):
     assert (error["code"], "/clientInfo" in error["message"]) == (-32602, True)
 
 
-async def test_a_notification_is_held_against_the_rules_too(server: MCPServer):
+async def test_notifications_are_validated_too(server: MCPServer):
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1.5}}
 
     answer = await server.handle_raw(encode(note), connection=ConnectionState(R4))
@@ -132,7 +132,7 @@ async def test_a_notification_is_held_against_the_rules_too(server: MCPServer):
     assert "-32602" in answer
 
 
-async def test_a_question_keeps_to_the_rules(server: MCPServer):
+async def test_a_valid_input_required_result_passes(server: MCPServer):
     meta: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
     client = WireClient(server, R5)
 
@@ -142,14 +142,14 @@ async def test_a_question_keeps_to_the_rules(server: MCPServer):
 
 
 class Crooked(ToolResult):
-    """A result that writes what no revision knows."""
+    """A result with a field unknown to every revision."""
 
     def to_wire(self) -> dict[str, Any]:
         return {"content": [{"type": "hologram"}], "isError": "perhaps"}
 
 
 @pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
-async def test_what_a_site_does_not_keep_to_is_found_out(
+async def test_invalid_server_messages_are_detected(
     server: MCPServer, revision: Any, caplog: pytest.LogCaptureFixture
 ):
     outputs.Given.value = Crooked()
@@ -161,7 +161,7 @@ async def test_what_a_site_does_not_keep_to_is_found_out(
     assert "/isError" in caplog.text
 
 
-async def test_without_it_nothing_is_held_back():
+async def test_without_strict_mode_nothing_is_rejected():
     lax = MCPServer("tests", mode="stateless")
 
     @lax.tool
@@ -173,9 +173,7 @@ async def test_without_it_nothing_is_held_back():
     assert body["result"]["content"] == [{"type": "hologram"}]
 
 
-async def test_a_message_that_breaks_the_rules_is_not_sent(
-    server: MCPServer, caplog: pytest.LogCaptureFixture
-):
+async def test_an_invalid_message_is_not_sent(server: MCPServer, caplog: pytest.LogCaptureFixture):
     client = WireClient(server, R5)
     meta: dict[str, Any] = {"progressToken": "t"}
     await client.result("tools/call", {"name": "tell", "_meta": meta})

@@ -1,4 +1,4 @@
-"""Strict mode, where messages go both ways: questions, what answers them, change notices and tasks."""
+"""Strict mode in both directions: client requests, responses, change notifications and tasks."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ PAIRS = [(revision, kind) for revision in HANDSHAKE for kind in SOUND if kind in
 
 
 @pytest.mark.parametrize(("revision", "kind"), PAIRS, ids=lambda each: getattr(each, "name", each))
-async def test_every_question_and_its_answer_pass_on_a_stream(revision: Revision, kind: str):
+async def test_every_client_request_and_response_passes_on_a_stream(revision: Revision, kind: str):
     asks, answer = SOUND[kind]
     client = StreamClient(make(asks), revision)
     await client.open(ALL)
@@ -113,7 +113,7 @@ async def test_every_question_and_its_answer_pass_on_a_stream(revision: Revision
 
 
 @pytest.mark.parametrize("kind", SOUND)
-async def test_every_question_and_its_answer_pass_as_a_result(kind: str):
+async def test_every_client_request_and_response_passes_by_retry(kind: str):
     asks, answer = SOUND[kind]
     client = WireClient(make(asks), R5)
     meta: dict[str, Any] = {META + "clientCapabilities": ALL}
@@ -125,7 +125,7 @@ async def test_every_question_and_its_answer_pass_as_a_result(kind: str):
 
 
 @pytest.mark.parametrize("pointer", CROOKED)
-async def test_a_question_that_breaks_the_rules_is_not_sent_on_a_stream(
+async def test_an_invalid_client_request_is_not_sent_on_a_stream(
     pointer: str, caplog: pytest.LogCaptureFixture
 ):
     client = StreamClient(make(CROOKED[pointer]), R4)
@@ -138,7 +138,7 @@ async def test_a_question_that_breaks_the_rules_is_not_sent_on_a_stream(
 
 
 @pytest.mark.parametrize("pointer", CROOKED)
-async def test_a_question_that_breaks_the_rules_is_not_sent_as_a_result(
+async def test_an_invalid_client_request_is_not_sent_as_a_result(
     pointer: str, caplog: pytest.LogCaptureFixture
 ):
     meta: dict[str, Any] = {META + "clientCapabilities": ALL}
@@ -161,7 +161,7 @@ async def test_a_question_that_breaks_the_rules_is_not_sent_as_a_result(
         (R4, "roots", [], "(all of it)"),
     ],
 )
-async def test_an_answer_that_breaks_the_rules_is_refused_and_waited_for_no_longer(
+async def test_an_invalid_answer_is_rejected_and_ends_the_wait(
     revision: Revision, kind: str, answer: Any, named: str
 ):
     client = StreamClient(make(SOUND[kind][0]), revision)
@@ -180,7 +180,7 @@ async def test_an_answer_that_breaks_the_rules_is_refused_and_waited_for_no_long
     assert (await call.answer())["result"]["isError"] is True
 
 
-async def test_an_error_that_is_none_is_refused():
+async def test_an_invalid_error_response_is_rejected():
     client = StreamClient(make(ask_roots), R4)
     await client.open(ALL)
     call = client.call_tool("ask")
@@ -193,7 +193,7 @@ async def test_an_error_that_is_none_is_refused():
     assert (await call.answer())["result"]["isError"] is True
 
 
-async def test_answers_by_retry_have_one_of_the_forms_of_answers():
+async def test_retry_answers_must_match_a_known_result_type():
     client = WireClient(make(SOUND["form"][0]), R5)
     params = {"name": "ask", "inputResponses": {"it": {"action": "perhaps"}}}
     _, error = await client.error("tools/call", params)
@@ -202,7 +202,7 @@ async def test_answers_by_retry_have_one_of_the_forms_of_answers():
 
 
 @pytest.mark.parametrize("revision", [R1, R4], ids=lambda revision: revision.name)
-async def test_a_change_notice_that_breaks_the_rules_is_not_sent(
+async def test_an_invalid_change_notification_is_not_sent(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ):
     server = make(ask_roots)
@@ -224,7 +224,7 @@ async def test_a_change_notice_that_breaks_the_rules_is_not_sent(
         assert pointer in caplog.text
 
 
-async def test_a_listening_stream_passes():
+async def test_a_valid_listen_stream_passes():
     server = make(ask_roots)
 
     @server.resource("x://a")
@@ -246,14 +246,14 @@ async def test_a_listening_stream_passes():
     assert (await stream.answer())["result"]["_meta"][META + "subscriptionId"] == 7
 
 
-async def test_a_filter_has_fields_of_the_right_types():
+async def test_listen_filter_fields_are_type_checked():
     params = {"notifications": {"toolsListChanged": "yes"}}
     _, error = await WireClient(make(ask_roots), R5).error("subscriptions/listen", params)
 
     assert "/notifications/toolsListChanged" in error["message"]
 
 
-async def test_a_pipe_is_held_strictly_before_and_after_its_handshake():
+async def test_stdio_is_validated_before_and_after_the_handshake():
     server = make(ask_roots)
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": None}}
     fresh = await server.handle_raw(encode(note), connection=ConnectionState())
@@ -263,7 +263,7 @@ async def test_a_pipe_is_held_strictly_before_and_after_its_handshake():
     assert "/requestId" in shaken
 
 
-async def test_tasks_of_both_kinds_pass():
+async def test_both_kinds_of_tasks_pass():
     server, gate = make_server(strict=True)
     gate.may_go_on.set()
     modern = Modern(server)
@@ -285,7 +285,7 @@ async def test_tasks_of_both_kinds_pass():
     await legacy.until(second, "completed")
 
 
-async def test_what_a_task_asks_is_held_against_the_rules(caplog: pytest.LogCaptureFixture):
+async def test_client_requests_of_tasks_are_validated(caplog: pytest.LogCaptureFixture):
     server = MCPServer("tests", strict=True)
 
     @server.tool(task="allowed")
@@ -317,7 +317,7 @@ async def test_what_a_task_asks_is_held_against_the_rules(caplog: pytest.LogCapt
         (-32042, False),
     ],
 )
-def test_codes_that_a_revision_does_not_have_are_found(code: int, is_sound: bool):
+def test_error_codes_missing_in_a_revision_are_detected(code: int, is_sound: bool):
     validator = compile_schema(find_error_schema(R5), "error", is_input=False)
 
     assert (validator.problems({"code": code, "message": "No"}) == []) is is_sound

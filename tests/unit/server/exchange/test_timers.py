@@ -1,4 +1,4 @@
-"""Timers of a task: the event loop gets those that are not cancelled soon."""
+"""Timers of a task: only those that are not cancelled early reach the event loop."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NEVER_S = 3600.0
 
 
 def scheduled() -> int:
-    """Return how many timers the loop has that are still to fire."""
+    """Return how many timers of the loop are pending."""
     loop: Any = asyncio.get_running_loop()
     return sum(not handle.cancelled() for handle in loop._scheduled)
 
 
-async def test_what_is_cancelled_soon_is_never_scheduled():
+async def test_a_timer_cancelled_early_is_never_scheduled():
     timers = TaskTimers.of_current_task()
     timers.limit(NEVER_S).cancel()
     before = scheduled()
@@ -39,7 +39,7 @@ async def test_what_is_cancelled_soon_is_never_scheduled():
     assert scheduled() == before
 
 
-async def test_what_is_left_is_scheduled_and_called():
+async def test_a_remaining_timer_is_scheduled_and_called():
     timers, called = TaskTimers.of_current_task(), asyncio.Event()
     left = timers.limit(NEVER_S)
     timers.after(NEVER_S, print).cancel()
@@ -53,7 +53,7 @@ async def test_what_is_left_is_scheduled_and_called():
     assert left.handle.cancelled()
 
 
-def test_each_event_loop_of_a_thread_gets_its_own():
+def test_each_event_loop_of_a_thread_has_its_own_timers():
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     called = asyncio.Event()
 
@@ -75,7 +75,7 @@ async def interrupted(timers: TaskTimers) -> str:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
         assert deadline.is_ours()
-        # What is caught is over: it may wait again, more than once.
+        # A caught timeout is over: the coroutine may wait again, more than once.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return "in time"
@@ -84,14 +84,14 @@ async def interrupted(timers: TaskTimers) -> str:
     return "never"
 
 
-async def test_a_limit_interrupts_the_coroutine_which_may_go_on():
+async def test_a_timeout_interrupts_the_coroutine_which_may_continue():
     timers = TaskTimers.of_current_task()
 
     assert await interrupted(timers) == "in time"
     assert await interrupted(timers) == "in time"
 
 
-async def test_a_cancellation_from_outside_is_nobody_elses():
+async def test_an_outer_cancellation_is_not_swallowed():
     begun, seen = asyncio.Event(), list[bool]()
 
     async def work() -> None:
@@ -112,7 +112,7 @@ async def test_a_cancellation_from_outside_is_nobody_elses():
     assert seen == [False]
 
 
-async def test_nothing_is_left_for_the_collector():
+async def test_no_reference_cycles_are_left():
     async def work() -> None:
         timers = TaskTimers.of_current_task()
         timers.after(NEVER_S, print).cancel()
@@ -130,7 +130,7 @@ async def test_nothing_is_left_for_the_collector():
 
 
 @pytest.mark.http_only("a pipe makes the exchanges")
-async def test_an_exchange_that_is_handed_over_again_has_its_deadline_again():
+async def test_a_reused_exchange_gets_a_new_deadline():
     server, exchange = MCPServer("tests"), Exchange()
 
     @server.tool(timeout=SOON_S)
@@ -152,7 +152,7 @@ async def test_an_exchange_that_is_handed_over_again_has_its_deadline_again():
 
 @pytest.mark.http_only("a pipe has one thread")
 def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
-    """As under WSGI, where each request has a loop of its own."""
+    """As under WSGI, where each request has its own loop."""
     server, kept = MCPServer("tests"), ConnectionState(R1)
     begun, cancelled = threading.Event(), threading.Event()
     statuses: dict[str, int | str] = {}
@@ -169,7 +169,7 @@ def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
             exchange = Exchange(body=encode(message), connection=kept, can_stream=True)
             exchange.is_buffered = True
             statuses[message["method"]] = (await server.answer(exchange)).status
-            # A cancellation of the wrong task would come here.
+            # A cancellation of the wrong task would arrive here.
             await asyncio.sleep(0)
 
         asyncio.run(serve())
@@ -187,7 +187,7 @@ def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
 
 
 @pytest.mark.http_only("a pipe has no sessions")
-async def test_a_handshake_that_cannot_be_kept_is_answered(
+async def test_a_handshake_that_cannot_be_stored_gets_an_error(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     server = MCPServer("tests")
@@ -206,7 +206,7 @@ async def test_a_handshake_that_cannot_be_kept_is_answered(
     assert "disk full" in caplog.text
 
 
-def test_what_a_request_holds_is_not_in_its_representation():
+def test_repr_of_a_request_omits_its_content():
     for record in (
         Request(1, "tools/call", {"password": "secret"}),
         Exchange(body=b"secret"),

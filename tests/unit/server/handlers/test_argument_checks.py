@@ -1,4 +1,4 @@
-"""Costly arguments: they hold up nobody else, and the call's deadline holds for them."""
+"""Expensive arguments: they do not block other calls, and the call's deadline applies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 @pytest.mark.http_only("a pipe has one client, whose lines are read in order")
-async def test_other_calls_are_answered_while_large_arguments_are_checked(
+async def test_other_calls_are_served_while_large_arguments_are_validated(
     newest: WireClient,
 ) -> None:
     order = []
@@ -88,7 +88,7 @@ async def test_other_calls_are_answered_while_large_arguments_are_checked(
     assert order == [("quick", False), ("add", True)]
 
 
-async def test_large_arguments_of_several_calls_are_checked_one_after_the_other(
+async def test_large_arguments_of_several_calls_are_validated_in_sequence(
     server: MCPServer, newest: WireClient
 ) -> None:
     running = most = 0
@@ -116,7 +116,7 @@ async def test_large_arguments_reach_the_handler(newest: WireClient) -> None:
     assert text(await newest.call("grow", {"tree": {"kids": [{}] * 300}})) == "300"
 
 
-async def test_the_deadline_of_a_call_holds_while_its_arguments_are_checked(
+async def test_the_call_deadline_covers_argument_validation(
     newest: WireClient,
 ) -> None:
     result = await newest.call("add_soon", {"rows": rows(3000, id="x")})
@@ -125,7 +125,7 @@ async def test_the_deadline_of_a_call_holds_while_its_arguments_are_checked(
     assert text(result) == "No result within 0.001 s"
 
 
-async def test_many_wrong_values_of_a_recursive_type_are_refused_early(newest: WireClient) -> None:
+async def test_many_wrong_values_of_a_recursive_type_are_rejected_early(newest: WireClient) -> None:
     wrong = [{"kids": 1}] * 10_000
     result = await newest.call("grow", {"tree": {"kids": wrong}})
 
@@ -133,7 +133,7 @@ async def test_many_wrong_values_of_a_recursive_type_are_refused_early(newest: W
     assert len(text(result).splitlines()) <= 52
 
 
-async def test_a_message_of_too_many_values_is_refused(server: MCPServer) -> None:
+async def test_a_message_with_too_many_values_is_rejected(server: MCPServer) -> None:
     arguments = {"a": [1] * 200_000}
     request = message("tools/call", {"name": "quick", "arguments": arguments}, revision=R5)
 
@@ -143,7 +143,7 @@ async def test_a_message_of_too_many_values_is_refused(server: MCPServer) -> Non
 
 
 @pytest.mark.http_only("the status is of HTTP")
-async def test_a_body_of_too_many_values_is_413(newest: WireClient) -> None:
+async def test_a_body_with_too_many_values_gets_413(newest: WireClient) -> None:
     request = message(
         "tools/call", {"name": "quick", "arguments": {"a": [1] * 200_000}}, revision=R5
     )
@@ -159,7 +159,7 @@ async def test_text_that_is_json_is_counted_before_it_is_decoded(newest: WireCli
     assert "more than 20000 values" in refusal["message"]
 
 
-async def test_unknown_arguments_of_a_prompt_are_not_all_told(newest: WireClient) -> None:
+async def test_the_list_of_unknown_prompt_arguments_is_truncated(newest: WireClient) -> None:
     unknown = {f"a{number}": "x" for number in range(10_000)}
     _, refusal = await newest.error("prompts/get", {"name": "pick", "arguments": unknown})
 

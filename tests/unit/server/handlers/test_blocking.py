@@ -31,12 +31,14 @@ async def block(seconds: float) -> str:
     return "done"
 
 
-async def test_waiting_is_not_logged(caplog: pytest.LogCaptureFixture):
+async def test_awaiting_is_not_logged_as_blocking(caplog: pytest.LogCaptureFixture):
     assert await watch_steps(wait_well(), LIMIT_S, "tool wait") == "done"
     assert caplog.messages == []
 
 
-async def test_blocking_is_logged_with_the_name_and_the_remedy(caplog: pytest.LogCaptureFixture):
+async def test_blocking_is_logged_with_the_handler_name_and_a_hint(
+    caplog: pytest.LogCaptureFixture,
+):
     assert await watch_steps(block(2 * LIMIT_S), LIMIT_S, "tool block") == "done"
 
     (message,) = caplog.messages
@@ -45,7 +47,7 @@ async def test_blocking_is_logged_with_the_name_and_the_remedy(caplog: pytest.Lo
     assert "write the handler with def" in message
 
 
-async def test_exceptions_go_in_and_out():
+async def test_exceptions_propagate_through_watched_steps():
     async def fail() -> str:
         try:
             await asyncio.wait_for(asyncio.Event().wait(), 0.001)
@@ -78,7 +80,7 @@ async def test_cancellation_reaches_the_handler():
 
 
 @pytest.mark.parametrize("is_debug", [True, False])
-async def test_a_site_watches_in_debug(caplog: pytest.LogCaptureFixture, is_debug: bool):
+async def test_blocking_detection_is_on_in_debug(caplog: pytest.LogCaptureFixture, is_debug: bool):
     server: Any = MCPServer("watched", public=True)
 
     @server.tool
@@ -93,8 +95,8 @@ async def test_a_site_watches_in_debug(caplog: pytest.LogCaptureFixture, is_debu
 
 
 @pytest.mark.parametrize("debug", [True, False])
-async def test_what_a_cancelled_handler_holds_is_freed_at_once(debug: bool):
-    """An open cursor, for example, which would lock the database of others."""
+async def test_resources_of_a_cancelled_handler_are_released_immediately(debug: bool):
+    """An open cursor, for example, which would lock the database for others."""
     server = MCPServer("cancelled", public=True)
     held: list[weakref.ref[Held]] = []
     started = asyncio.Event()

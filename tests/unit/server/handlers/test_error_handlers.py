@@ -60,7 +60,7 @@ def fail_to_judge(ctx: Context[Any]) -> bool:
     raise ZeroDivisionError
 
 
-async def test_functions_of_both_kinds_are_told_the_error_the_context_and_the_reference(
+async def test_sync_and_async_error_handlers_get_error_context_and_reference(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
     heard: list[tuple[str, BaseException, Any, str | None, bool]] = []
@@ -98,7 +98,7 @@ async def test_functions_of_both_kinds_are_told_the_error_the_context_and_the_re
         ("tools/call", {"name": "checked"}),
     ],
 )
-async def test_it_is_told_wherever_a_handler_fails(
+async def test_the_error_handler_runs_for_every_kind_of_handler(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
     heard: list[BaseException] = []
@@ -110,7 +110,7 @@ async def test_it_is_told_wherever_a_handler_fails(
 
 
 @pytest.mark.parametrize("name", ["told", "refused", "small"])
-async def test_what_was_foreseen_is_not_told(server: MCPServer, name: str):
+async def test_expected_errors_do_not_reach_the_error_handler(server: MCPServer, name: str):
     heard: list[BaseException] = []
     server.on_error(lambda error, ctx, reference: heard.append(error))
 
@@ -119,7 +119,7 @@ async def test_what_was_foreseen_is_not_told(server: MCPServer, name: str):
     assert heard == []
 
 
-async def test_an_error_of_the_dispatch_is_told_without_a_reference(
+async def test_a_dispatch_error_reaches_the_error_handler_without_a_reference(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ):
     heard: list[tuple[BaseException, str | None]] = []
@@ -135,7 +135,7 @@ async def test_an_error_of_the_dispatch_is_told_without_a_reference(
     assert [(type(each), reference) for each, reference in heard] == [(ZeroDivisionError, None)]
 
 
-async def test_a_function_that_fails_or_hangs_changes_nothing(
+async def test_a_failing_or_hanging_error_handler_changes_nothing(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(watching, "TIMEOUT_S", 0.05)

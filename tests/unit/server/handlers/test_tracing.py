@@ -48,7 +48,7 @@ async def call(server: MCPServer, name: str, meta: dict[str, Any], revision: Any
 
 @pytest.mark.parametrize("revision", [R4, R5], ids=lambda revision: revision.name)
 @pytest.mark.parametrize("name", ["inline", "threaded"])
-async def test_a_handler_runs_in_the_clients_trace(server: MCPServer, name: str, revision: Any):
+async def test_a_handler_runs_within_the_clients_trace(server: MCPServer, name: str, revision: Any):
     text = await call(server, name, META, revision)
 
     assert text.startswith("0af7651916cd43dd8448eb211c80319c b7ad6b7169203331 5")
@@ -75,5 +75,5 @@ async def test_the_trace_ends_with_the_call(server: MCPServer):
         {"baggage": "%%%;;=,=" * 50},
     ],
 )
-async def test_what_is_no_trace_does_no_harm(server: MCPServer, meta: dict[str, Any]):
+async def test_an_invalid_traceparent_is_ignored(server: MCPServer, meta: dict[str, Any]):
     assert await call(server, "threaded", meta) == seen()

@@ -17,7 +17,7 @@ by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: re
 
 
 @by_name
-async def test_initialize_answers_with_the_three_things(
+async def test_initialize_returns_version_capabilities_and_server_info(
     server: MCPServer, revision: Revision
 ) -> None:
     result = await WireClient(server, revision).result(
@@ -37,7 +37,7 @@ async def test_initialize_answers_with_the_three_things(
 
 
 @pytest.mark.parametrize("asked", ["1900-01-01", R5.name, ""])
-async def test_an_unknown_version_is_answered_with_the_newest_that_shakes_hands(
+async def test_an_unknown_version_gets_the_newest_handshake_revision(
     server: MCPServer, asked: str
 ) -> None:
     result = await WireClient(server, R4).result(
@@ -52,7 +52,7 @@ async def test_an_unknown_version_is_answered_with_the_newest_that_shakes_hands(
     assert result["protocolVersion"] == R4.name
 
 
-async def test_the_server_names_itself_as_the_reader_knows_it(server: MCPServer) -> None:
+async def test_server_info_has_only_fields_the_revision_knows(server: MCPServer) -> None:
     keys = {}
     for revision in HANDSHAKE:
         params = {"protocolVersion": revision.name, "capabilities": {}}
@@ -64,7 +64,7 @@ async def test_the_server_names_itself_as_the_reader_knows_it(server: MCPServer)
     assert keys[R4.name] == {"name", "version", "title", "description"}
 
 
-async def test_discover_tells_versions_capabilities_and_identity(newest: WireClient) -> None:
+async def test_discover_returns_versions_capabilities_and_server_info(newest: WireClient) -> None:
     result = await newest.result("server/discover")
 
     assert result["supportedVersions"] == [R5.name]
@@ -79,13 +79,13 @@ async def test_discover_tells_versions_capabilities_and_identity(newest: WireCli
     }
 
 
-async def test_the_identity_can_be_kept_out_of_results() -> None:
+async def test_server_info_can_be_left_out_of_results() -> None:
     quiet = MCPServer("tests", has_server_info=False)
 
     assert "_meta" not in await WireClient(quiet, R5).result("server/discover")
 
 
-async def test_capabilities_follow_what_is_registered(
+async def test_capabilities_follow_the_registered_entries(
     server: MCPServer, client: WireClient
 ) -> None:
     assert (await client.error("tools/list"))[1]["code"] == -32601
@@ -100,7 +100,7 @@ async def test_capabilities_follow_what_is_registered(
 
 
 @pytest.mark.http_only("a pipe can")
-async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -> None:
+async def test_a_transport_without_streaming_has_no_logging_capability(server: MCPServer) -> None:
     silent = WireClient(server, R5, streams=False)
 
     assert (await silent.result("server/discover"))["capabilities"] == {}
@@ -110,11 +110,11 @@ async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -
 
 
 @by_name
-async def test_ping_is_answered_with_nothing(server: MCPServer, revision: Revision) -> None:
+async def test_ping_returns_an_empty_result(server: MCPServer, revision: Revision) -> None:
     assert await WireClient(server, revision).result("ping") == {}
 
 
-async def test_a_kept_connection_goes_through_its_life(server: MCPServer) -> None:
+async def test_a_persistent_connection_goes_through_its_lifecycle(server: MCPServer) -> None:
     connection = ConnectionState()
 
     async def say(method: str, params: dict | None = None) -> dict:
@@ -136,7 +136,7 @@ async def test_a_kept_connection_goes_through_its_life(server: MCPServer) -> Non
     assert connection.is_initialized
 
 
-async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None:
+async def test_two_stateless_requests_on_stdio_share_no_state(server: MCPServer) -> None:
     connection = ConnectionState()
     text = encode(message("server/discover", revision=R5)).decode()
 
@@ -147,7 +147,7 @@ async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None
 
 
 @pytest.mark.http_only("it is told by headers")
-async def test_a_server_may_speak_some_revisions_only() -> None:
+async def test_a_server_may_support_only_some_revisions() -> None:
     modern = MCPServer("tests", revisions=[R5.name])
     legacy = MCPServer("tests", revisions=[R3.name, R4.name])
 
@@ -158,7 +158,7 @@ async def test_a_server_may_speak_some_revisions_only() -> None:
     assert (status, error["code"]) == (400, -32600)
 
 
-async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPServer) -> None:
+async def test_streams_and_sessions_are_rejected_in_stateless_mode(server: MCPServer) -> None:
     for reply in (await server.open_stream(Exchange()), await server.end_session(Exchange())):
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
@@ -184,7 +184,7 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
         (R4.name, False, b"GET, POST, DELETE, OPTIONS"),
     ],
 )
-async def test_allow_names_only_the_verbs_that_are_served_there(
+async def test_allow_lists_only_supported_methods(
     version: str, is_buffered: bool, allowed: bytes
 ) -> None:
     headers = Headers([(b"mcp-protocol-version", version.encode())])
@@ -196,14 +196,14 @@ async def test_allow_names_only_the_verbs_that_are_served_there(
     assert dict(reply.headers)[b"allow"] == allowed
 
 
-async def test_notifications_are_taken_in_silence(client: WireClient) -> None:
+async def test_notifications_get_no_response(client: WireClient) -> None:
     for method in ("notifications/cancelled", "notifications/unknown", "tools/list"):
         body = encode({"jsonrpc": "2.0", "method": method, "params": {}})
         reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
         assert (reply.status, reply.body) == (202, None)
 
 
-async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
+async def test_a_stray_response_is_dropped_or_rejected(client: WireClient) -> None:
     body = encode({"jsonrpc": "2.0", "id": 9, "result": {}})
 
     reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
@@ -222,7 +222,9 @@ async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
         b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
     ],
 )
-async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, body: bytes) -> None:
+async def test_an_invalid_message_is_rejected_without_an_id(
+    client: WireClient, body: bytes
+) -> None:
     reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
 
     assert reply.status == 400
@@ -233,7 +235,7 @@ async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, b
 
 
 @pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
-async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None:
+async def test_batches_are_answered_in_revisions_that_have_them(server: MCPServer) -> None:
     batch = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -257,7 +259,7 @@ async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None
 
 
 @pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
-async def test_members_of_a_batch_run_together_and_are_cancelled_one_by_one() -> None:
+async def test_batch_members_run_concurrently_and_are_cancelled_separately() -> None:
     server = MCPServer("tests")
     meeting = asyncio.Barrier(2)
 
@@ -296,7 +298,7 @@ async def test_members_of_a_batch_run_together_and_are_cancelled_one_by_one() ->
     assert answers[3]["error"]["code"] == -32600
 
 
-async def test_handle_takes_a_parsed_message(server: MCPServer) -> None:
+async def test_handle_accepts_a_parsed_message(server: MCPServer) -> None:
     assert await server.handle(message("ping", revision=R4, id="x")) == {
         "jsonrpc": "2.0",
         "id": "x",

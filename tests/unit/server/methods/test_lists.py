@@ -35,7 +35,7 @@ def fill(server: MCPServer, count: int = 5) -> MCPServer:
 
 
 @every_list
-async def test_a_list_is_whole_and_in_the_order_of_registration(
+async def test_a_list_is_complete_and_in_registration_order(
     server: MCPServer, client: WireClient, method: str, key: str
 ) -> None:
     fill(server)
@@ -48,7 +48,7 @@ async def test_a_list_is_whole_and_in_the_order_of_registration(
 
 
 @every_list
-async def test_pages_are_walked_by_cursor(method: str, key: str) -> None:
+async def test_pages_follow_by_cursor(method: str, key: str) -> None:
     server = fill(MCPServer("paged", page_size=2))
     names: list[str] = []
     params: dict[str, Any] = {}
@@ -63,7 +63,7 @@ async def test_pages_are_walked_by_cursor(method: str, key: str) -> None:
 
 
 @every_list
-async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> None:
+async def test_a_forged_cursor_is_rejected(method: str, key: str) -> None:
     server = fill(MCPServer("paged", page_size=2))
     client = WireClient(server, R5)
     good = (await client.result(method))["nextCursor"]
@@ -77,7 +77,7 @@ async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> No
         assert (status, error["code"]) == (200, -32602), cursor
 
 
-async def test_a_cursor_whose_entry_is_gone_starts_over() -> None:
+async def test_a_cursor_of_a_removed_entry_starts_over() -> None:
     server = fill(MCPServer("paged", page_size=2))
     client = WireClient(server, R5)
     cursor = (await client.result("tools/list"))["nextCursor"]
@@ -87,7 +87,9 @@ async def test_a_cursor_whose_entry_is_gone_starts_over() -> None:
     assert (await client.error("tools/list", {"cursor": cursor}))[1]["code"] == -32602
 
 
-async def test_a_list_follows_registration_at_once(server: MCPServer, newest: WireClient) -> None:
+async def test_a_list_reflects_registration_immediately(
+    server: MCPServer, newest: WireClient
+) -> None:
     fill(server, 1)
     assert len((await newest.result("tools/list"))["tools"]) == 1
 
@@ -100,7 +102,7 @@ async def test_a_list_follows_registration_at_once(server: MCPServer, newest: Wi
 
 
 @every_list
-async def test_freshness_is_told_where_the_revision_has_it(
+async def test_caching_hints_are_sent_in_revisions_that_have_them(
     server: MCPServer, client: WireClient, method: str, key: str
 ) -> None:
     fill(server)
@@ -111,7 +113,7 @@ async def test_freshness_is_told_where_the_revision_has_it(
     assert hints == ({"ttlMs": 0, "cacheScope": "private"} if client.revision is R5 else {})
 
 
-async def test_hints_can_be_set_and_are_the_same_on_all_pages() -> None:
+async def test_caching_hints_can_be_set_and_are_equal_on_all_pages() -> None:
     server = fill(MCPServer("paged", page_size=2))
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5000, scope="public"))
     client = WireClient(server, R5)
@@ -132,7 +134,7 @@ class Partial(OpenAccess):
         return VisibleEntries(requirements, frozenset(exchange.principal))
 
 
-async def test_what_is_not_visible_does_not_exist(server: MCPServer) -> None:
+async def test_invisible_entries_are_treated_as_missing(server: MCPServer) -> None:
     fill(server)
     server.access = Partial()
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))

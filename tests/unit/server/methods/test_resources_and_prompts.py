@@ -93,7 +93,7 @@ async def test_a_template_is_read_by_its_variables(client: WireClient) -> None:
     )
 
 
-async def test_one_reading_may_hold_several(client: WireClient) -> None:
+async def test_one_read_may_return_several_contents(client: WireClient) -> None:
     result = await client.result("resources/read", {"uri": "dir://all"})
 
     assert [each["uri"] for each in result["contents"]] == ["dir://a", "dir://b"]
@@ -102,7 +102,7 @@ async def test_one_reading_may_hold_several(client: WireClient) -> None:
 @pytest.mark.parametrize(
     "uri", ["shop://nope", "order://abc", "order://", "order://a/b", "dir://none", "", "not a uri"]
 )
-async def test_what_is_not_there_is_missing(client: WireClient, uri: str) -> None:
+async def test_an_unknown_resource_is_not_found(client: WireClient, uri: str) -> None:
     status, error = await client.error("resources/read", {"uri": uri})
 
     assert status == 200
@@ -113,11 +113,11 @@ async def test_what_is_not_there_is_missing(client: WireClient, uri: str) -> Non
 @pytest.mark.parametrize(
     "uri", ["order://..%2F1", "order://%2e%2e", "order://1%00", "order://1%5C2", "order://%252e"]
 )
-async def test_paths_are_not_climbed(client: WireClient, uri: str) -> None:
+async def test_path_traversal_is_rejected(client: WireClient, uri: str) -> None:
     assert (await client.error("resources/read", {"uri": uri}))[1]["data"] == {"uri": uri}
 
 
-async def test_failures_of_a_reader_are_told_apart(server: MCPServer, client: WireClient) -> None:
+async def test_read_failures_have_distinct_errors(server: MCPServer, client: WireClient) -> None:
     class Mapper(NoKnownExceptions):
         def map(self, error: Exception) -> Failure | None:
             if type(error) is LookupError:
@@ -138,12 +138,12 @@ async def test_failures_of_a_reader_are_told_apart(server: MCPServer, client: Wi
     assert codes[3]["message"].startswith("Internal error (reference ")
 
 
-async def test_the_uri_must_be_text(client: WireClient) -> None:
+async def test_the_uri_must_be_a_string(client: WireClient) -> None:
     for params in ({}, {"uri": 5}, {"uri": None}):
         assert (await client.error("resources/read", params))[1]["code"] == -32602
 
 
-async def test_a_reading_tells_how_long_it_is_good(server: MCPServer, newest: WireClient) -> None:
+async def test_a_read_result_has_a_ttl(server: MCPServer, newest: WireClient) -> None:
     result = await newest.result("resources/read", {"uri": "order://1"})
     other = await newest.result("resources/read", {"uri": "shop://motd"})
 
@@ -151,7 +151,7 @@ async def test_a_reading_tells_how_long_it_is_good(server: MCPServer, newest: Wi
     assert (other["ttlMs"], other["cacheScope"]) == (0, "private")
 
 
-async def test_a_prompt_is_filled_in(client: WireClient) -> None:
+async def test_a_prompt_is_rendered(client: WireClient) -> None:
     result = await client.result("prompts/get", {"name": "greet", "arguments": {"name": "Ada"}})
     rich = await client.result("prompts/get", {"name": "picture"})
 
@@ -176,9 +176,7 @@ async def test_a_prompt_is_filled_in(client: WireClient) -> None:
         {"name": "greet", "arguments": {"name": "a", "extra": "x"}},
     ],
 )
-async def test_a_prompt_that_cannot_be_filled_in_is_refused(
-    client: WireClient, params: Any
-) -> None:
+async def test_a_prompt_with_invalid_arguments_is_rejected(client: WireClient, params: Any) -> None:
     status, error = await client.error("prompts/get", params)
 
     assert (status, error["code"]) == (200, -32602)
@@ -192,7 +190,7 @@ def ref(argument: str, value: str = "", **more: Any) -> dict[str, Any]:
     }
 
 
-async def test_values_are_proposed_a_hundred_at_most(client: WireClient) -> None:
+async def test_at_most_100_completions_are_returned(client: WireClient) -> None:
     many = (await client.result("completion/complete", ref("name", "A")))["completion"]
     one = (
         await client.result(
@@ -205,13 +203,13 @@ async def test_values_are_proposed_a_hundred_at_most(client: WireClient) -> None
     assert one["values"] == ["A0"]
 
 
-async def test_choices_complete_by_themselves(client: WireClient) -> None:
+async def test_choices_complete_automatically(client: WireClient) -> None:
     found = await client.result("completion/complete", ref("tone", "w"))
 
     assert found["completion"]["values"] == ["warm"]
 
 
-async def test_a_completer_that_wants_to_exit_has_failed(client: WireClient) -> None:
+async def test_a_completer_that_raises_system_exit_has_failed(client: WireClient) -> None:
     _, error = await client.error("completion/complete", ref("name", "exit"))
 
     assert error["code"] == -32603
@@ -247,13 +245,13 @@ async def test_variables_of_a_template_are_completed(client: WireClient) -> None
         ref("name", context={"arguments": {"tone": 5}}),
     ],
 )
-async def test_what_cannot_be_completed_is_refused(client: WireClient, params: Any) -> None:
+async def test_completing_an_unknown_reference_is_rejected(client: WireClient, params: Any) -> None:
     status, error = await client.error("completion/complete", params)
 
     assert (status, error["code"]) == (200, -32602)
 
 
-async def test_a_text_is_read_in_parts(server: MCPServer, client: WireClient) -> None:
+async def test_a_text_is_read_in_ranges(server: MCPServer, client: WireClient) -> None:
     server.register_resource("x://text", lambda: "aäb", name="text")
 
     async def read(**part: int) -> str:
@@ -271,19 +269,19 @@ async def test_a_text_is_read_in_parts(server: MCPServer, client: WireClient) ->
 
 
 @pytest.mark.parametrize("params", [{"offset": -1}, {"length": 0}, {"offset": "1"}])
-async def test_a_part_that_cannot_be_is_refused(client: WireClient, params: Any) -> None:
+async def test_an_invalid_range_is_rejected(client: WireClient, params: Any) -> None:
     _, error = await client.error("resources/read", {"uri": "shop://motd", **params})
 
     assert error["code"] == -32602
 
 
-async def test_bytes_are_not_read_in_parts(client: WireClient) -> None:
+async def test_binary_resources_do_not_support_ranges(client: WireClient) -> None:
     _, error = await client.error("resources/read", {"uri": "shop://logo", "offset": 0})
 
     assert (error["code"], error["message"]) == (-32602, "Only a text can be read in parts")
 
 
-async def test_reading_in_parts_is_told_of_where_there_are_resources() -> None:
+async def test_range_support_is_advertised_with_resources() -> None:
     server = MCPServer("tests")
     without = server.capabilities()
     server.register_resource("x://text", lambda: "x", name="text")
@@ -294,7 +292,7 @@ async def test_reading_in_parts_is_told_of_where_there_are_resources() -> None:
         assert told == {"resourceReadChunking": {"enabled": True}}
 
 
-async def test_a_limit_on_parts_is_told_and_kept() -> None:
+async def test_the_range_limit_is_advertised_and_enforced() -> None:
     server = MCPServer("tests", read_chunk_bytes=4)
     server.register_resource("x://text", lambda: "x" * 10, name="text")
     newest = WireClient(server, R5)

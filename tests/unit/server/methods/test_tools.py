@@ -68,7 +68,7 @@ async def test_a_tool_is_called_with_converted_arguments(client: WireClient) -> 
     assert result.get("isError", False) is False
 
 
-async def test_structured_content_is_there_for_who_knows_it(client: WireClient) -> None:
+async def test_structured_content_is_sent_to_revisions_that_have_it(client: WireClient) -> None:
     whole = await client.call("aadd", {"a": 1})
     scalar = await client.call("add", {"a": 1})
 
@@ -94,7 +94,7 @@ async def test_a_malformed_call_is_a_protocol_error(client: WireClient, params: 
     assert (status, error["code"]) == (200, -32602)
 
 
-async def test_wrong_arguments_are_all_told_at_once_in_band(client: WireClient) -> None:
+async def test_all_invalid_arguments_are_reported_at_once_in_band(client: WireClient) -> None:
     result = await client.call("narrow", {"count": 9, "word": "long", "extra": 1})
 
     assert result["isError"] is True
@@ -102,14 +102,14 @@ async def test_wrong_arguments_are_all_told_at_once_in_band(client: WireClient) 
         assert pointer in text(result)
 
 
-async def test_missing_arguments_are_told_in_band(client: WireClient) -> None:
+async def test_missing_arguments_are_reported_in_band(client: WireClient) -> None:
     result = await client.result("tools/call", {"name": "add"})
 
     assert result["isError"] is True
     assert "'a'" in text(result) or "/a" in text(result)
 
 
-async def test_the_check_can_be_left_to_the_handler() -> None:
+async def test_argument_validation_can_be_left_to_the_handler() -> None:
     def show(arguments: dict[str, Any]) -> str:
         return str(arguments)
 
@@ -130,7 +130,7 @@ async def test_a_tool_error_reaches_the_model(client: WireClient) -> None:
     assert text(result) == "Out of stock"
 
 
-async def test_a_protocol_error_of_the_tool_is_sent_as_one(client: WireClient) -> None:
+async def test_a_protocol_error_raised_by_a_tool_is_sent_as_one(client: WireClient) -> None:
     status, error = await client.error(
         "tools/call", {"name": "fail", "arguments": {"how": "protocol"}}
     )
@@ -142,7 +142,7 @@ async def test_a_protocol_error_of_the_tool_is_sent_as_one(client: WireClient) -
 
 @pytest.mark.parametrize("tool", ["fail", "afail"])
 @pytest.mark.parametrize("how", ["bug", "exit"])
-async def test_a_fault_is_logged_and_told_by_reference_only(
+async def test_an_exception_is_logged_and_the_client_gets_only_a_reference(
     client: WireClient, caplog: pytest.LogCaptureFixture, tool: str, how: str
 ) -> None:
     result = await client.call(tool, {"how": how})
@@ -155,7 +155,7 @@ async def test_a_fault_is_logged_and_told_by_reference_only(
     assert record.exc_info is not None
 
 
-async def test_mistakes_of_a_client_are_not_logged_as_errors(
+async def test_client_mistakes_are_not_logged_as_errors(
     client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.call("add", {"a": "x"})
@@ -164,7 +164,7 @@ async def test_mistakes_of_a_client_are_not_logged_as_errors(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_a_call_past_its_deadline_ends_in_a_clear_error(
+async def test_a_call_past_its_deadline_gets_a_clear_error(
     server: MCPServer, newest: WireClient
 ) -> None:
     release = threading.Event()
@@ -191,7 +191,7 @@ async def test_a_call_past_its_deadline_ends_in_a_clear_error(
     release.set()
 
 
-async def test_a_server_may_leave_out_the_deadline() -> None:
+async def test_a_server_may_disable_the_deadline() -> None:
     patient = MCPServer("patient", call_timeout_s=None)
 
     @patient.tool
@@ -202,7 +202,7 @@ async def test_a_server_may_leave_out_the_deadline() -> None:
     assert text(await WireClient(patient, R5).call("answer")) == "ok"
 
 
-async def test_a_result_too_large_ends_in_a_clear_error() -> None:
+async def test_an_oversized_result_gets_a_clear_error() -> None:
     small = MCPServer("small", max_result_bytes=1000)
 
     @small.tool
@@ -217,7 +217,7 @@ async def test_a_result_too_large_ends_in_a_clear_error() -> None:
     assert "too large" in text(result)
 
 
-async def test_newer_blocks_are_written_for_older_readers(
+async def test_newer_content_blocks_are_downgraded_for_older_clients(
     server: MCPServer, client: WireClient
 ) -> None:
     @server.tool
@@ -235,7 +235,7 @@ async def test_newer_blocks_are_written_for_older_readers(
         assert kinds == ["text", "image", "audio", "resource_link"]
 
 
-async def test_output_is_checked_when_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+async def test_output_is_validated_on_request(caplog: pytest.LogCaptureFixture) -> None:
     strict = MCPServer("strict", validate_output=True)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -259,7 +259,7 @@ async def test_output_is_checked_when_asked_for(caplog: pytest.LogCaptureFixture
     assert (await client.call("wrong", {"kind": "right"}))["structuredContent"] == {"n": 1}
 
 
-async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -> None:
+async def test_capabilities_required_by_a_tool_are_enforced(server: MCPServer) -> None:
     @server.tool(required_client_capabilities={"sampling": {}})
     def needs() -> str:
         """Need."""
@@ -278,7 +278,7 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
 
 
 @pytest.mark.http_only("a pipe has no headers")
-async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
+async def test_mirrored_parameters_must_match(server: MCPServer) -> None:
     calls = []
 
     @server.tool
@@ -307,7 +307,7 @@ async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
     )[0] == 200
 
 
-async def test_progress_goes_only_up_and_only_to_who_asked(
+async def test_progress_only_increases_and_requires_a_progress_token(
     server: MCPServer, client: WireClient
 ) -> None:
     @server.tool
@@ -330,7 +330,9 @@ async def test_progress_goes_only_up_and_only_to_who_asked(
         client.sink.messages.clear()
 
 
-async def test_progress_that_json_cannot_write_is_not_sent(server: MCPServer, client: WireClient):
+async def test_progress_that_is_not_json_serializable_is_not_sent(
+    server: MCPServer, client: WireClient
+):
     @server.tool
     async def work(ctx: Context) -> str:
         for done in (math.nan, math.inf, -math.inf, 1):
@@ -344,7 +346,7 @@ async def test_progress_that_json_cannot_write_is_not_sent(server: MCPServer, cl
 
 
 @pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
-async def test_a_flood_of_progress_is_thinned_out_to_its_end(revision: Revision) -> None:
+async def test_a_flood_of_progress_is_throttled_and_the_last_value_sent(revision: Revision) -> None:
     """What is left out is made up for by the next; the last is always sent."""
     server = MCPServer("tests", progress_rate=10)
     client = WireClient(server, revision)
@@ -365,7 +367,7 @@ async def test_a_flood_of_progress_is_thinned_out_to_its_end(revision: Revision)
     assert len(told) <= allowed
 
 
-async def test_nothing_is_sent_after_the_answer(server: MCPServer, newest: WireClient) -> None:
+async def test_nothing_is_sent_after_the_response(server: MCPServer, newest: WireClient) -> None:
     kept: list[Context[Any]] = []
 
     @server.tool
@@ -380,7 +382,7 @@ async def test_nothing_is_sent_after_the_answer(server: MCPServer, newest: WireC
     assert newest.sink.messages == []
 
 
-async def test_a_thread_reports_progress_and_logs(server: MCPServer, newest: WireClient) -> None:
+async def test_a_thread_can_report_progress_and_log(server: MCPServer, newest: WireClient) -> None:
     @server.tool
     def work(ctx: Context) -> str:
         """Work."""
@@ -406,7 +408,7 @@ PLAIN_FORMS: dict[str, Callable[[Context], None]] = {
 
 @pytest.mark.parametrize("twin", PLAIN_FORMS)
 @pytest.mark.parametrize("meta", [{}, {"progressToken": 1}])
-async def test_the_plain_form_on_the_event_loop_says_what_to_write(
+async def test_a_sync_method_on_the_event_loop_names_the_async_one(
     server: MCPServer, newest: WireClient, twin: str, meta: dict[str, Any]
 ) -> None:
     """Whether or not this client would be told anything."""
@@ -427,7 +429,7 @@ async def test_the_plain_form_on_the_event_loop_says_what_to_write(
     ]
 
 
-async def test_logs_follow_the_level_of_request_or_server(
+async def test_log_messages_follow_the_level_of_the_request_or_server(
     server: MCPServer, client: WireClient
 ) -> None:
     @server.tool
@@ -488,7 +490,7 @@ async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: Wir
     assert sent == once * 2
 
 
-async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCPServer) -> None:
+async def test_a_request_on_a_persistent_connection_is_cancelled_by_id(server: MCPServer) -> None:
     from django_mcp.server.exchange.connection import ConnectionState
 
     started, ended = asyncio.Event(), asyncio.Event()

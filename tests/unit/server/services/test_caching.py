@@ -1,4 +1,4 @@
-"""Who may be given an answer that was made for somebody: caching hints and their safe defaults."""
+"""Caching hints for results, and their safe defaults."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def server() -> MCPServer:
         ("x://check", "private"),
     ],
 )
-async def test_a_reading_is_shared_only_when_it_is_the_same_for_all(
+async def test_a_resource_is_publicly_cacheable_only_if_equal_for_all_users(
     server: MCPServer, uri: str, scope: str
 ):
     assert await scope_of(server, uri) == (5, scope)
 
 
-async def test_nothing_is_shared_by_a_server_that_not_everybody_may_call():
+async def test_a_server_with_restricted_access_marks_nothing_as_public():
     class Closed(MCPServer):
         is_public = False
 
@@ -83,7 +83,7 @@ async def test_nothing_is_shared_by_a_server_that_not_everybody_may_call():
         assert (await client.result(method))["cacheScope"] == "private"
 
 
-async def test_what_was_answered_by_the_user_is_not_kept(server: MCPServer):
+async def test_a_result_that_depends_on_user_input_is_not_cacheable(server: MCPServer):
     @server.resource("x://asks")
     def asks(ctx: Context[Any]) -> ReadResult:
         answer = ctx.elicit("?", {"type": "object"})
@@ -106,7 +106,7 @@ async def test_what_was_answered_by_the_user_is_not_kept(server: MCPServer):
     assert (last["ttlMs"], last["cacheScope"]) == (0, "private")
 
 
-async def test_lists_with_translated_texts_are_not_shared(server: MCPServer):
+async def test_lists_with_translated_texts_are_not_publicly_cacheable(server: MCPServer):
     """They are in the language of who asks."""
     for method in (*LIST_METHODS, "server/discover"):
         server.set_list_cache_hint(method, SHARED)
@@ -122,7 +122,7 @@ async def test_lists_with_translated_texts_are_not_shared(server: MCPServer):
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
-async def test_older_clients_are_told_nothing_of_caching(server: MCPServer, revision: Any):
+async def test_older_clients_get_no_caching_hints(server: MCPServer, revision: Any):
     client = WireClient(server, revision)
 
     read = await client.result("resources/read", {"uri": "x://plain"})

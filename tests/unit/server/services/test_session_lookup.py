@@ -1,4 +1,4 @@
-"""Sessions of the handshake revisions: how they open, who finds them, how they end."""
+"""Sessions of the handshake revisions: opening, lookup, and end."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_handshake_opens_a_session(client: WireClient) -> None:
 
 
 @pytest.mark.http_only("a pipe has no session ids")
-async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
+async def test_a_rejected_handshake_opens_no_session(server: MCPServer) -> None:
     """Minted with a successful result only."""
     request = message("initialize", {"protocolVersion": 7}, revision=R4)
     reply = await WireClient(server, R4).post(encode(request), headers_for(request, R4))
@@ -87,7 +87,7 @@ async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("a pipe has no session ids")
-async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
+async def test_a_session_requires_its_id(client: WireClient) -> None:
     status, error = await client.error("tools/list", drop="mcp-session-id")
 
     assert status == 400
@@ -96,7 +96,7 @@ async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
 
 @pytest.mark.parametrize("token", ["x" * 43, "", "é", "y" * 5000, "../..", "0"])
 @pytest.mark.http_only("a pipe has no session ids")
-async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None:
+async def test_a_made_up_session_id_is_unknown(client: WireClient, token: str) -> None:
     await client.open()
     status, _ = await client.error("tools/list", mcp_session_id=token)
 
@@ -104,8 +104,8 @@ async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None
 
 
 @pytest.mark.http_only("a pipe has no session ids")
-async def test_what_is_foreign_is_unknown(server: MCPServer) -> None:
-    """The same answer to all who did not open it, whoever they are."""
+async def test_another_principals_session_is_unknown(server: MCPServer) -> None:
+    """The same error for everybody who did not open it."""
     owner = WireClient(server, R4, principal=Person("ann"))
     await owner.open()
     replies = []
@@ -169,7 +169,7 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
 
 @pytest.mark.http_only("it is told by headers")
 async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
-    """Refused with a live id; with one that is over, a new session opens."""
+    """Rejected with a live id; with an ended one, a new session opens."""
     await client.open()
     params = {
         "protocolVersion": client.revision.name,
@@ -198,8 +198,8 @@ async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("it is told by headers")
-async def test_the_stateless_revision_has_none(server: MCPServer) -> None:
-    """Its messages are served beside sessions, whatever id they name."""
+async def test_the_stateless_revision_has_no_sessions(server: MCPServer) -> None:
+    """Its messages are served without a session, whatever id they name."""
     newest = WireClient(server, R5)
     result = await newest.call("forget")
     status, _ = await newest.send("tools/list", mcp_session_id="anything")
@@ -245,7 +245,7 @@ class InitializedElsewhere(MemorySessions):
 
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
-async def test_the_store_is_asked_whether_a_cached_session_is_initialized() -> None:
+async def test_the_store_is_checked_for_a_cached_session_that_is_not_initialized() -> None:
     server = MCPServer("tests", require_initialized=True)
     server.sessions = InitializedElsewhere(server.hub, lambda: server.options)
 
@@ -261,7 +261,7 @@ async def test_the_store_is_asked_whether_a_cached_session_is_initialized() -> N
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_sessions_are_bounded() -> None:
-    """The one that was idle for longest makes room."""
+    """The longest idle one is evicted."""
     server = MCPServer("small", max_sessions=3, max_sessions_per_principal=2)
     clients = [WireClient(server, R4, principal=Person(name)) for name in "aaabb"]
     for client in clients:
@@ -271,7 +271,7 @@ async def test_sessions_are_bounded() -> None:
     assert statuses == [404, 404, 200, 200, 200]
 
 
-async def test_a_server_may_insist_on_initialized() -> None:
+async def test_a_server_may_require_the_initialized_notification() -> None:
     """Requests before `notifications/initialized` are refused, pings are not."""
     server = MCPServer("strict", require_initialized=True)
     server.tool(name="t")(lambda: "x")
@@ -285,7 +285,7 @@ async def test_a_server_may_insist_on_initialized() -> None:
     assert (await client.result("tools/list"))["tools"]
 
 
-async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
+async def test_a_stateful_server_requires_the_handshake_from_dual_era_clients(
     request: pytest.FixtureRequest,
 ) -> None:
     """Refused with 400 and -32600, which no client takes for a modern answer; on a pipe with -32601."""
@@ -298,7 +298,7 @@ async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
 
 
 @pytest.mark.http_only("a pipe has no header to name a revision in")
-async def test_a_stateful_server_refuses_notifications_of_a_stateless_revision_likewise() -> None:
+async def test_a_stateful_server_rejects_stateless_notifications() -> None:
     client = WireClient(MCPServer("stateful", mode="stateful"), R4)
     await client.open()
     body = encode({"jsonrpc": "2.0", "method": "notifications/cancelled"})
@@ -308,7 +308,7 @@ async def test_a_stateful_server_refuses_notifications_of_a_stateless_revision_l
     assert (reply.status, decode(reply.body or b"")["error"]["code"]) == (400, -32600)
 
 
-async def test_levels_are_of_the_session(server: MCPServer) -> None:
+async def test_log_levels_belong_to_the_session(server: MCPServer) -> None:
     @server.tool
     async def speak(ctx: Context[Any]) -> None:
         await ctx.ainfo("quiet")
@@ -325,8 +325,10 @@ async def test_levels_are_of_the_session(server: MCPServer) -> None:
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 @pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
-async def test_cancelling_reaches_own_calls_only(server: MCPServer, revision: Revision) -> None:
-    """Ids are of one session; another's are out of reach."""
+async def test_a_cancellation_only_affects_calls_of_the_same_session(
+    server: MCPServer, revision: Revision
+) -> None:
+    """Ids belong to one session; those of others cannot be cancelled."""
     begun = asyncio.Event()
     done = asyncio.Event()
 

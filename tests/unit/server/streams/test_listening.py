@@ -1,4 +1,4 @@
-"""Streams of changes without a session: what is acknowledged, what may be on them, and when."""
+"""Listen streams without a session: acknowledgement, allowed messages, and order."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def listen(client: StreamClient, wanted: dict[str, Any], id: str = "listen
     return stream, (await stream.sink.message())["params"]["notifications"]
 
 
-async def test_only_what_there_is_is_acknowledged(server: MCPServer):
-    """Of kinds that a server does not have, nothing changes."""
+async def test_only_available_notification_types_are_acknowledged(server: MCPServer):
+    """Kinds that a server does not have never change."""
     client = StreamClient(server, R5)
     stream, honoured = await listen(client, EVERYTHING)
     assert honoured == {"toolsListChanged": True}
@@ -58,8 +58,8 @@ async def test_only_what_there_is_is_acknowledged(server: MCPServer):
     stream.leave()
 
 
-async def test_what_belongs_to_a_call_is_not_on_a_stream_of_changes(server: MCPServer):
-    """And what belongs to the stream is not on a call's."""
+async def test_call_messages_are_not_sent_on_a_listen_stream(server: MCPServer):
+    """And messages of the listen stream are not sent on a call's."""
     client = StreamClient(server, R5)
     stream, _ = await listen(client, EVERYTHING)
     meta = {"progressToken": "p", META + "logLevel": "debug"}

@@ -1,4 +1,4 @@
-"""What the log says of a failure that repeats."""
+"""Logging of a repeated failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fail_for(log: OutageLog, clock: Clock, seconds: float, every_s: float = 0.5)
         log.failed(OSError("away"))
 
 
-def test_an_outage_takes_one_line_at_its_begin_one_a_minute_and_one_at_its_end(
+def test_an_outage_logs_its_start_its_end_and_one_line_a_minute(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ):
     log = OutageLog("No post", clock)

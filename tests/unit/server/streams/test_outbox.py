@@ -1,4 +1,4 @@
-"""What waits to be told to other processes: merged, in batches, bounded."""
+"""The queue of messages to other processes: merged, batched, bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django_mcp.server.streams.messenger import (
 
 
 class Wire:
-    """Takes batches; holds them up until it is let go, and fails as often as it is told to."""
+    """Accepts batches; blocks until it is released, and fails a given number of times."""
 
     def __init__(self) -> None:
         self.batches: list[list[dict[str, Any]]] = []
@@ -77,7 +77,7 @@ async def test_changes_go_out_in_batches_several_at_a_time_each_once():
     assert max(map(len, wire.batches)) == BATCH
 
 
-async def test_a_change_that_comes_after_its_notice_went_out_is_told_again():
+async def test_a_change_after_its_notification_is_sent_again():
     wire = Wire()
     outbox = Outbox(wire.send)
     for count in (1, 2):
@@ -98,7 +98,7 @@ async def test_other_messages_keep_their_order():
     assert wire.most_at_once == 1
 
 
-async def test_changes_are_told_when_the_bus_is_back_and_other_messages_are_lost():
+async def test_changes_are_sent_after_a_bus_outage_and_other_messages_dropped():
     wire = Wire()
     wire.failures = 5
     outbox = Outbox(wire.send)
@@ -111,7 +111,7 @@ async def test_changes_are_told_when_the_bus_is_back_and_other_messages_are_lost
     assert sorted(map(repr, wire.sent)) == sorted(repr(changed(number)) for number in range(10))
 
 
-async def test_more_changes_than_can_wait_are_told_as_a_change_of_anything():
+async def test_too_many_queued_changes_become_one_change_of_everything():
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(2 * MAX_NOTICES):
@@ -128,7 +128,7 @@ async def test_more_changes_than_can_wait_are_told_as_a_change_of_anything():
     }
 
 
-async def test_other_messages_are_bounded_and_the_log_says_what_was_dropped(
+async def test_other_messages_are_bounded_and_drops_are_logged(
     caplog: pytest.LogCaptureFixture,
 ):
     wire = Wire()

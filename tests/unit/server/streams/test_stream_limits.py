@@ -1,4 +1,4 @@
-"""How many streams may be open: of one caller, of anonymous callers together, and in all."""
+"""Limits of open streams: per caller, for anonymous callers together, and in total."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_server(**options: Any) -> MCPServer:
     return server
 
 
-async def test_one_anonymous_address_has_a_bounded_number_of_streams(listeners: Listeners):
+async def test_streams_of_one_anonymous_address_are_limited(listeners: Listeners):
     server = make_server(max_streams_per_principal=2)
     own, other = AddressedClient(server, "192.0.2.1"), AddressedClient(server, "192.0.2.2")
 
@@ -93,7 +93,7 @@ async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: 
     assert await listeners.status(client) == 200
 
 
-async def test_the_uris_of_listening_streams_are_bounded(
+async def test_the_uris_of_listen_streams_are_limited(
     listeners: Listeners, monkeypatch: pytest.MonkeyPatch
 ):
     limits = Limits(own_count=3, own_bytes=1000, count=4, bytes=1000)
@@ -103,7 +103,7 @@ async def test_the_uris_of_listening_streams_are_bounded(
     own, other = AddressedClient(server, "192.0.2.1"), AddressedClient(server, "192.0.2.2")
     two = ["stock://a", "stock://b"]
 
-    # The one that is refused gets an error: no stream is open for it.
+    # A rejected one gets an error: no stream is open for it.
     for client in (own, own, other, other):
         await listeners.status(client, two)
     assert [each.exchange.address for each in listeners.opened] == ["192.0.2.1", "192.0.2.2"]

@@ -1,4 +1,4 @@
-"""Standing streams, listen streams and the resumption of calls, with one process."""
+"""Standalone streams, listen streams and the resumption of calls, in one process."""
 
 from __future__ import annotations
 
@@ -74,11 +74,13 @@ def tools_changed(server: MCPServer) -> Change:
     return Change(server=server.name, list="tools")
 
 
-# -- standing streams
+# -- standalone streams
 
 
 @RESUMABLE
-async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision: Revision) -> None:
+async def test_a_change_reaches_the_standalone_stream(
+    server: MCPServer, revision: Revision
+) -> None:
     client = await connect(server, revision)
     async with client.standing() as stream:
         reached = server.hub.announce(tools_changed(server))
@@ -90,7 +92,7 @@ async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision:
 
 @pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
-    """The newest; when it ends, the one before."""
+    """The newest one; when it ends, the previous one."""
     client = await connect(server, R4)
     async with client.standing() as older:
         async with client.standing() as newer:
@@ -101,7 +103,7 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
         await older.sink.message()
 
 
-async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
+async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
     client, other = await connect(server, R4), await connect(server, R4)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
@@ -117,7 +119,7 @@ async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
 
 
 @pytest.mark.parametrize("uri", ["other://x", 7, None])
-async def test_what_is_not_there_is_not_subscribed_to(server: MCPServer, uri: Any) -> None:
+async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri: Any) -> None:
     client = await connect(server, R4)
     status, error = await client.error("resources/subscribe", {"uri": uri})
 
@@ -125,7 +127,7 @@ async def test_what_is_not_there_is_not_subscribed_to(server: MCPServer, uri: An
     assert error["code"] in (-32002, -32602)
 
 
-async def test_what_is_registered_elsewhere_is_not_heard_of(server: MCPServer) -> None:
+async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
     client = await connect(server, R4)
     async with client.standing():
         assert server.hub.announce(Change(server="another", list="tools")) == 0
@@ -145,7 +147,7 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("a pipe that is closed is not come back to")
-async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPServer) -> None:
+async def test_a_stream_closed_by_the_server_sends_a_retry_delay(server: MCPServer) -> None:
     client = await connect(server, R4)
     stream = client.listen()
     primed = await stream.sink.next()
@@ -157,8 +159,8 @@ async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPS
 
 
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
-async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
-    """It costs nobody else."""
+async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
+    """Other clients are not affected."""
     client, other = await connect(server, R4), await connect(server, R4)
     stuck = asyncio.Event()
     async with other.standing() as healthy:
@@ -180,10 +182,10 @@ async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
 
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
 @pytest.mark.parametrize("is_paused", [False, True])
-async def test_a_burst_of_changes_closes_no_stream_and_none_is_lost(
+async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
     server: MCPServer, is_paused: bool
 ) -> None:
-    """However many there are at once: beyond the queue only the names of what changed wait."""
+    """However many there are at once: beyond the queue only the names of changed lists are stored."""
     uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
     client = StreamClient(server, R5)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
@@ -213,8 +215,8 @@ async def test_a_burst_of_changes_closes_no_stream_and_none_is_lost(
     assert told == Counter([*uris[:1000], "notifications/tools/list_changed"])
 
 
-async def test_equal_notifications_of_the_sites_own_are_each_sent(server: MCPServer) -> None:
-    """Only change notices say "read again", so that one may stand for several."""
+async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> None:
+    """Only change notifications can be merged."""
     client = await connect(server, R4)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
     async with client.standing() as stream:
@@ -230,8 +232,8 @@ async def test_equal_notifications_of_the_sites_own_are_each_sent(server: MCPSer
     ]
 
 
-async def test_streams_are_told_to_read_again_when_changes_were_lost(server: MCPServer) -> None:
-    """Each what it hears of, and no other stream; lists only when the loss may be of any server's."""
+async def test_streams_get_list_changes_after_lost_messages(server: MCPServer) -> None:
+    """Each stream gets its own subscriptions; lists only if the lost messages may be of any server."""
     heard_of = ["stock://mug", "stock://cup"]
     stream, _ = await listen(StreamClient(server, R5), {"resourceSubscriptions": heard_of})
     lists, _ = await listen(
@@ -258,7 +260,7 @@ async def test_streams_are_told_to_read_again_when_changes_were_lost(server: MCP
 
 
 @pytest.mark.http_only("a pipe is one stream, as old as the connection")
-async def test_a_stream_hears_again_when_word_of_a_newer_ones_end_was_lost(
+async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
     server: MCPServer,
 ) -> None:
     client = await connect(server, R4)
@@ -270,17 +272,17 @@ async def test_a_stream_hears_again_when_word_of_a_newer_ones_end_was_lost(
         assert server.hub.announce(tools_changed(server)) == 0
         server.hub.receive({"kind": "missed"})
         assert server.hub.announce(tools_changed(server)) == 1
-        # An older one elsewhere, of which word came late, takes nothing away.
+        # An older one elsewhere, announced late, changes nothing.
         server.hub.receive({**claim, "at": opened_at - 10})
         assert server.hub.announce(tools_changed(server)) == 1
         await stream.sink.message()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
-async def test_made_up_messages_between_processes_do_no_harm(
+async def test_forged_messages_between_processes_are_harmless(
     server: MCPServer, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever can write to Redis can send them; no stream ends, and the log is not flooded."""
+    """Anybody with access to Redis can send them; no stream ends, and the log is not flooded."""
     client = await connect(server, R4)
     odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
     names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
@@ -299,7 +301,7 @@ async def test_made_up_messages_between_processes_do_no_harm(
     assert len([each for each in caplog.records if each.levelname != "DEBUG"]) <= 2
 
 
-async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:
+async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
     client = await connect(server, R4)
     async with client.standing() as stream:
         for _ in range(1000):
@@ -311,7 +313,7 @@ async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:
 
 
 @pytest.mark.http_only("a pipe is one stream, and no other is opened")
-async def test_streams_are_bounded() -> None:
+async def test_the_number_of_streams_is_limited() -> None:
     server = MCPServer("small", max_streams=1)
     client = await connect(server, R4)
     async with client.standing():
@@ -330,8 +332,8 @@ async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any
 
 
 @pytest.mark.parametrize("id", ["listen-1", 7])
-async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) -> None:
-    """Of what there is not, nothing is ever heard."""
+async def test_a_listener_receives_what_it_requested(server: MCPServer, id: Any) -> None:
+    """Missing resources send no updates."""
     client = StreamClient(server, R5)
     wanted = {
         "toolsListChanged": True,
@@ -365,12 +367,12 @@ async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) ->
     assert updated["params"] == {"uri": "stock://mug", "_meta": marked}
     assert body["result"]["resultType"] == "complete"
     assert body["result"]["_meta"].items() >= marked.items()
-    # The result is all there is to its end.
+    # The result is the only sign of its end.
     assert stream.sink.items.empty()
 
 
-async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCPServer) -> None:
-    """Whatever happens once the client knows that it is listening."""
+async def test_a_change_right_after_the_acknowledgement_is_received(server: MCPServer) -> None:
+    """Every change after the acknowledgement is received."""
     client = StreamClient(server, R5)
     stream = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     send = stream.sink.send
@@ -393,7 +395,7 @@ async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCP
 async def test_progress_stays_on_the_stream_of_its_request(
     server: MCPServer, go: asyncio.Event
 ) -> None:
-    """A listener hears of nothing that concerns a call."""
+    """A listener receives no messages of calls."""
     client = StreamClient(server, R5)
     listening, _ = await listen(client, {"toolsListChanged": True})
     meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
@@ -411,7 +413,7 @@ async def test_progress_stays_on_the_stream_of_its_request(
 
 @pytest.mark.http_only("a pipe is one stream")
 @RESUMABLE
-async def test_calls_at_the_same_time_keep_their_progress_apart(
+async def test_progress_of_concurrent_calls_does_not_mix(
     server: MCPServer, go: asyncio.Event, revision: Revision
 ) -> None:
     client = await connect(server, revision)
@@ -436,9 +438,7 @@ async def test_calls_at_the_same_time_keep_their_progress_apart(
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_an_events_id_says_which_stream_it_is_of(
-    server: MCPServer, go: asyncio.Event
-) -> None:
+async def test_an_event_id_identifies_its_stream(server: MCPServer, go: asyncio.Event) -> None:
     """By 122 random bits, so that no two in a session are alike."""
     client = await connect(server, R4)
     calls = [
@@ -456,8 +456,8 @@ async def test_an_events_id_says_which_stream_it_is_of(
     assert len({*ids, *last}) == 6
 
 
-async def test_where_nothing_can_be_heard_of_a_listener_is_told_so() -> None:
-    """The method is there all the same."""
+async def test_listening_without_any_notifications_is_rejected() -> None:
+    """The method exists nevertheless."""
     server = MCPServer("bare")
     wanted = {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]}
     stream, acknowledged = await listen(StreamClient(server, R5), wanted)
@@ -501,7 +501,7 @@ async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> 
 
 @RESUMABLE
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_a_call_goes_on_without_its_client_and_is_resumed(
+async def test_a_call_continues_after_disconnect_and_is_resumed(
     server: MCPServer, go: asyncio.Event, revision: Revision
 ) -> None:
     client = await connect(server, revision)
@@ -522,13 +522,13 @@ async def test_a_call_goes_on_without_its_client_and_is_resumed(
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Event) -> None:
+async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Event) -> None:
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     call.leave()
     resumed = client.listen(event_id)
-    # It runs as far as it can, which is to wait for more.
+    # It runs until it waits for more.
     for _ in range(10):
         await asyncio.sleep(0)
     assert server.hub.followers.count == 1
@@ -541,8 +541,8 @@ async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Even
 
 
 @pytest.mark.http_only("a pipe has no session that ends before it")
-async def test_a_call_whose_client_has_gone_ends_with_its_session(server: MCPServer) -> None:
-    """As an answer that nobody reads, and not as a fault of the transport."""
+async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> None:
+    """As an unread response, and not as an error of the transport."""
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()
@@ -567,8 +567,8 @@ async def test_a_handler_closes_its_stream_and_the_client_polls(
     assert (await resumed.answer())["result"]["content"][0]["text"] == "worked"
 
 
-async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.Event) -> None:
-    """It is not closed before the answer."""
+async def test_older_clients_wait_on_the_stream(server: MCPServer, go: asyncio.Event) -> None:
+    """It is not closed before the response."""
     client = await connect(server, R3)
     call = client.call_tool("polled")
     go.set()
@@ -578,7 +578,7 @@ async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.E
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_a_quiet_call_opens_its_stream(
+async def test_a_silent_call_opens_its_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_mcp.server.dispatch.PRIME_AFTER_S", 0.0)
@@ -594,10 +594,10 @@ async def test_a_quiet_call_opens_its_stream(
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_a_stream_is_resumed_by_its_owner_only(
+async def test_only_the_owner_can_resume_a_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another session gets no events, whatever it knows."""
+    """Another session gets no events, whatever ids it sends."""
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client, thief = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -620,10 +620,10 @@ async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_behind_the_answer_of_a_call_there_is_nothing(
+async def test_no_events_follow_the_response_of_a_call(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An event that never was is unknown, and no answered call is called lost."""
+    """A made-up event is unknown, and no answered call is reported as lost."""
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client = await connect(server, R4)
     go.set()
@@ -638,14 +638,14 @@ async def test_behind_the_answer_of_a_call_there_is_nothing(
 
 
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_a_call_whose_process_died_ends_as_failed(
+async def test_a_call_of_a_dead_process_fails(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
-    # What it had recorded was nothing, and it is gone.
+    # It had recorded nothing, and it is gone.
     server.events = MemoryEvents()
     reply = await client.listen(event_id).reply()
     go.set()

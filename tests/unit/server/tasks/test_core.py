@@ -1,4 +1,4 @@
-"""Tasks that clients of the revision 2025-11-25 ask for themselves."""
+"""Core tasks of the revision 2025-11-25, which clients request."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def initialize(client: Legacy) -> dict[str, Any]:
     return (await client.result("initialize", params))["capabilities"]
 
 
-async def test_what_is_there_is_declared_and_a_list_only_to_who_is_somebody(server: MCPServer):
+async def test_the_capability_offers_task_lists_only_to_authenticated_clients(server: MCPServer):
     capabilities = await initialize(Legacy(server))
     assert capabilities["tasks"] == {"cancel": {}, "requests": {"tools": {"call": {}}}}
     assert "extensions" not in capabilities
@@ -52,7 +52,7 @@ async def test_what_is_there_is_declared_and_a_list_only_to_who_is_somebody(serv
     assert capabilities["tasks"]["list"] == {}
 
 
-async def test_tools_say_whether_they_can_be_tasks(server: MCPServer, client: Legacy):
+async def test_tools_list_their_task_support(server: MCPServer, client: Legacy):
     tools = {tool["name"]: tool for tool in (await client.result("tools/list"))["tools"]}
 
     assert "execution" not in tools["quick"]
@@ -63,7 +63,7 @@ async def test_tools_say_whether_they_can_be_tasks(server: MCPServer, client: Le
         assert all("execution" not in tool for tool in (await other.result("tools/list"))["tools"])
 
 
-async def test_a_task_is_made_and_its_result_waited_for(client: Legacy, gate: Gate):
+async def test_a_task_is_created_and_its_result_awaited(client: Legacy, gate: Gate):
     task_id = await client.create("wait", ttl=60_000)
     task = await client.result("tasks/get", {"taskId": task_id})
     assert (task["status"], task["ttl"]) == ("working", 60_000)
@@ -88,13 +88,13 @@ async def test_a_lifetime_is_bounded(client: Legacy, wished: Any, given: int):
 
 
 @pytest.mark.parametrize("task", [None, 5, [], {"ttl": "x"}, {"ttl": -1}, {"ttl": True}])
-async def test_a_wish_that_is_none_is_refused(client: Legacy, task: Any):
+async def test_an_invalid_task_parameter_is_rejected(client: Legacy, task: Any):
     _, error = await client.error("tools/call", {"name": "wait", "arguments": {}, "task": task})
 
     assert error["code"] == -32602
 
 
-async def test_each_tool_is_called_in_the_way_it_can_be(client: Legacy, gate: Gate):
+async def test_task_support_decides_whether_a_tool_runs_as_a_task(client: Legacy, gate: Gate):
     gate.may_go_on.set()
     _, error = await client.error("tools/call", {"name": "fail", "arguments": {}})
     assert error["code"] == -32601
@@ -103,7 +103,7 @@ async def test_each_tool_is_called_in_the_way_it_can_be(client: Legacy, gate: Ga
     assert (await client.call("wait"))["content"][0]["text"] == "done"
 
 
-async def test_where_there_are_no_tasks_the_wish_is_ignored():
+async def test_a_server_without_tasks_ignores_the_task_parameter():
     server = MCPServer("tests")
     server.register_tool(lambda: "x", name="plain")
     client = Legacy(server)
@@ -123,7 +123,7 @@ async def test_older_clients_have_no_tasks(server: MCPServer, gate: Gate, revisi
     assert error["code"] == -32601
 
 
-async def test_a_tools_error_fails_the_task_and_is_its_result(client: Legacy):
+async def test_a_tool_error_fails_the_task_and_is_its_result(client: Legacy):
     task_id = await client.create("fail")
     await client.until(task_id, "failed")
 
@@ -135,7 +135,7 @@ async def test_a_tools_error_fails_the_task_and_is_its_result(client: Legacy):
     assert error == {"code": 7, "message": "Cannot be done", "data": {"why": "x"}}
 
 
-async def test_cancelling_is_done_when_it_is_answered_and_done_once(client: Legacy, gate: Gate):
+async def test_a_cancelled_task_has_stopped_when_the_response_arrives(client: Legacy, gate: Gate):
     task_id = await client.create("wait")
     await gate.has_begun.wait()
 
@@ -159,7 +159,7 @@ async def test_a_cancelled_notification_does_not_touch_the_task(client: Legacy, 
     await client.until(task_id, "completed")
 
 
-async def test_a_question_comes_on_the_stream_of_the_result(client: Legacy):
+async def test_a_question_is_sent_on_the_stream_of_tasks_result(client: Legacy):
     task_id = await client.create("confirm", item="a.txt")
     assert (await client.until(task_id, "input_required"))["status"] == "input_required"
 
@@ -173,7 +173,7 @@ async def test_a_question_comes_on_the_stream_of_the_result(client: Legacy):
     assert result["content"][0]["text"] == "7: a.txt, True"
 
 
-async def test_a_client_that_refuses_to_answer_fails_the_tool(client: Legacy):
+async def test_a_client_error_to_a_question_fails_the_tool(client: Legacy):
     task_id = await client.create("confirm", item="a.txt")
     waiting = client.begin("tasks/result", {"taskId": task_id})
     question = await waiting.sink.message()
@@ -208,7 +208,7 @@ async def test_progress_keeps_its_token_and_names_the_task(client: Legacy, gate:
         assert "_meta" not in status["params"]
 
 
-async def test_who_is_somebody_lists_their_own_page_by_page():
+async def test_authenticated_clients_list_their_own_tasks_in_pages():
     server, gate = make_server(page_size=2)
     own, other = Legacy(server, principal=Person("a")), Legacy(server, principal=Person("b"))
     made = [await own.create("wait") for _ in range(5)]
@@ -232,7 +232,7 @@ async def test_who_is_somebody_lists_their_own_page_by_page():
 @pytest.mark.http_only(
     "on a pipe, as without sessions, its id is what opens the task of nobody in particular"
 )
-async def test_nobody_in_particular_has_no_list_and_only_the_tasks_of_the_session(
+async def test_anonymous_clients_see_only_their_sessions_tasks_and_cannot_list(
     server: MCPServer, client: Legacy
 ):
     task_id = await client.create("fail")
@@ -244,7 +244,7 @@ async def test_nobody_in_particular_has_no_list_and_only_the_tasks_of_the_sessio
         assert (error["code"], error["message"]) == (-32602, "Unknown task")
 
 
-async def test_without_sessions_the_id_is_what_opens_a_task():
+async def test_without_sessions_the_task_id_grants_access():
     server, gate = make_server(mode="stateless")
     client = Legacy(server)
     made = await client.result("tools/call", {"name": "wait", "arguments": {}, "task": {}})

@@ -36,14 +36,14 @@ def client(server: MCPServer) -> Modern:
     return Modern(server)
 
 
-async def test_the_extension_is_advertised_and_no_capability(client: Modern):
+async def test_the_tasks_extension_is_advertised_without_a_capability(client: Modern):
     capabilities = (await client.result("server/discover"))["capabilities"]
 
     assert capabilities["extensions"] == {EXTENSION: {}}
     assert "tasks" not in capabilities
 
 
-async def test_a_server_without_such_tools_has_no_tasks():
+async def test_a_server_without_task_tools_has_no_tasks():
     server = MCPServer("tests")
     server.register_tool(lambda: "x", name="plain")
     client = Modern(server)
@@ -53,7 +53,7 @@ async def test_a_server_without_such_tools_has_no_tasks():
     assert (status, error["code"]) == (404, -32601)
 
 
-async def test_a_task_is_made_at_once_and_brings_its_result_in_the_end(client: Modern, gate: Gate):
+async def test_a_task_is_created_immediately_and_ends_with_its_result(client: Modern, gate: Gate):
     made = await client.raw("tools/call", {"name": "wait"})
 
     assert set(made) == {"resultType", "_meta", *FLAT}
@@ -68,7 +68,7 @@ async def test_a_task_is_made_at_once_and_brings_its_result_in_the_end(client: M
     assert "error" not in task
 
 
-async def test_how_far_it_is_stands_in_its_status(client: Modern, gate: Gate):
+async def test_progress_is_part_of_the_task_status(client: Modern, gate: Gate):
     task_id = await client.create("wait")
 
     async def is_told() -> bool:
@@ -79,12 +79,12 @@ async def test_how_far_it_is_stands_in_its_status(client: Modern, gate: Gate):
     await client.until(task_id, "completed")
 
 
-async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, gate: Gate):
+async def test_a_client_without_the_extension_gets_no_task(server: MCPServer, gate: Gate):
     client = Modern(server, declares=False)
     gate.may_go_on.set()
 
     assert (await client.call("wait"))["content"][0]["text"] == "done"
-    # What legacy clients send is ignored.
+    # The parameter of legacy clients is ignored.
     assert (await client.call("quick", task={"ttl": 5}))["content"][0]["text"] == "at once"
 
 
@@ -98,7 +98,7 @@ async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, 
         ("subscriptions/listen", {"notifications": {"taskIds": []}}),
     ],
 )
-async def test_without_the_declaration_tasks_are_refused(
+async def test_without_the_extension_task_methods_are_rejected(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
     client = Modern(server, declares=False)
@@ -111,7 +111,7 @@ async def test_without_the_declaration_tasks_are_refused(
 
 
 @pytest.mark.http_only("it is told by headers")
-async def test_the_header_must_name_the_task(client: Modern):
+async def test_the_mcp_name_header_must_match_the_task_id(client: Modern):
     task_id = await client.create("fail")
 
     for headers in ({"mcp_name": "other"}, {"drop": "mcp-name"}):
@@ -120,13 +120,13 @@ async def test_the_header_must_name_the_task(client: Modern):
 
 
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
-async def test_what_is_not_in_the_extension_is_unknown(client: Modern, method: str):
+async def test_methods_outside_the_extension_are_unknown(client: Modern, method: str):
     status, error = await client.error(method, {"taskId": "x"})
 
     assert (status, error["code"]) == (404, -32601)
 
 
-async def test_a_tools_error_completes_and_a_protocols_fails(client: Modern):
+async def test_a_tool_error_completes_a_task_and_a_protocol_error_fails_it(client: Modern):
     told = await client.until(await client.create("fail"), "completed", "failed")
     assert told["status"] == "completed"
     assert told["result"]["isError"] is True
@@ -137,7 +137,7 @@ async def test_a_tools_error_completes_and_a_protocols_fails(client: Modern):
     assert "result" not in failed
 
 
-async def test_a_question_waits_in_the_task_and_the_answer_goes_on(client: Modern, gate: Gate):
+async def test_a_task_waits_for_input_and_continues_with_the_answer(client: Modern, gate: Gate):
     task_id = await client.create("confirm", item="a.txt")
     task = await client.until(task_id, "input_required")
 
@@ -148,7 +148,7 @@ async def test_a_question_waits_in_the_task_and_the_answer_goes_on(client: Moder
     ack = await client.raw("tasks/update", {"taskId": task_id, "inputResponses": {key: ACCEPTED}})
     assert set(ack) == {"resultType", "_meta"}
     task = await client.until(task_id, "completed")
-    # What was done once was kept over both rounds.
+    # The `once` value was kept over both rounds.
     assert task["result"]["content"][0]["text"] == "7: a.txt, True"
     assert "inputRequests" not in task
 
@@ -167,7 +167,7 @@ async def test_keys_are_never_used_twice(client: Modern):
     assert not first & second
 
 
-async def test_some_of_the_answers_may_come_and_others_are_ignored(client: Modern):
+async def test_partial_answers_are_accepted_and_unknown_ones_ignored(client: Modern):
     task_id = await client.create("both")
     await client.until(task_id, "input_required")
 
@@ -182,7 +182,7 @@ async def test_some_of_the_answers_may_come_and_others_are_ignored(client: Moder
     assert task["result"]["content"][0]["text"] == "True True"
 
 
-async def test_what_takes_long_becomes_a_task_after_its_questions(client: Modern, gate: Gate):
+async def test_a_slow_call_becomes_a_task_after_its_questions(client: Modern, gate: Gate):
     asked = await client.raw("tools/call", {"name": "auto", "arguments": {}})
     assert asked["resultType"] == "input_required"
     assert "taskId" not in asked
@@ -203,7 +203,7 @@ async def test_what_takes_long_becomes_a_task_after_its_questions(client: Modern
 
 
 @pytest.mark.parametrize("meta", [{}, {"progressToken": "p"}])
-async def test_a_call_that_became_a_task_says_how_far_it_is(
+async def test_a_call_that_became_a_task_reports_progress(
     client: Modern, gate: Gate, meta: dict[str, Any]
 ):
     """From the start of the call, with or without a progress token."""
@@ -219,7 +219,7 @@ async def test_a_call_that_became_a_task_says_how_far_it_is(
     await client.raw("tasks/cancel", {"taskId": task_id})
 
 
-async def test_what_does_not_take_long_stays_a_call(client: Modern):
+async def test_a_fast_call_does_not_become_a_task(client: Modern):
     assert (await client.call("swift"))["content"][0]["text"] == "no task"
 
 
@@ -235,7 +235,7 @@ async def test_cancelling_stops_the_handler_and_is_acknowledged_again(client: Mo
     assert (await client.get(task_id))["status"] == "cancelled"
 
 
-async def test_a_foreign_task_is_as_unknown_as_a_forged_one(server: MCPServer):
+async def test_another_principals_task_is_as_unknown_as_a_forged_id(server: MCPServer):
     own, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     task_id = await own.create("fail")
     legacy = Legacy(server, principal=Person("a"))
@@ -254,14 +254,14 @@ async def test_a_foreign_task_is_as_unknown_as_a_forged_one(server: MCPServer):
 
 
 @pytest.mark.parametrize("task_id", [None, 5, ["x"], {}])
-async def test_an_id_is_a_text(client: Modern, task_id: Any):
+async def test_a_task_id_must_be_a_string(client: Modern, task_id: Any):
     _, error = await client.error("tasks/get", {"taskId": task_id}, mcp_name="x")
 
     assert error["code"] == -32602
 
 
 @pytest.mark.parametrize("responses", [None, [], "x"])
-async def test_answers_are_an_object(client: Modern, responses: Any):
+async def test_task_answers_must_be_an_object(client: Modern, responses: Any):
     task_id = await client.create("confirm", item="x")
     params = {"taskId": task_id, "inputResponses": responses}
     _, error = await client.error("tasks/update", params)
@@ -279,7 +279,7 @@ async def test_a_task_expires(server: MCPServer, client: Modern):
     assert error["code"] == -32602
 
 
-async def test_one_principal_has_so_many_tasks_and_no_more():
+async def test_the_number_of_tasks_is_limited_per_principal():
     server, gate = make_server(max_tasks_per_principal=2)
     client, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     for _ in range(2):
@@ -291,7 +291,9 @@ async def test_one_principal_has_so_many_tasks_and_no_more():
     gate.may_go_on.set()
 
 
-async def test_listeners_hear_of_their_own_tasks_and_of_no_progress(server: MCPServer, gate: Gate):
+async def test_listeners_receive_status_of_their_own_tasks_without_progress(
+    server: MCPServer, gate: Gate
+):
     client, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     own, foreign = await client.create("wait"), await other.create("wait")
 
@@ -314,22 +316,20 @@ async def test_listeners_hear_of_their_own_tasks_and_of_no_progress(server: MCPS
 
 
 @pytest.mark.parametrize("task_ids", ["x", [5], ["x"] * 101, {}])
-async def test_a_filter_that_is_none_is_refused(client: Modern, task_ids: Any):
+async def test_an_invalid_task_filter_is_rejected(client: Modern, task_ids: Any):
     _, error = await client.error("subscriptions/listen", {"notifications": {"taskIds": task_ids}})
 
     assert error["code"] == -32602
 
 
 async def leave(server: MCPServer, task_id: str) -> None:
-    """Leave a task as a process leaves it that is killed."""
+    """Leave a task as a killed process does."""
     task = (await server.tasks.find([task_id]))[task_id]
     left = replace(task, run="gone", lease_s=0.0, version=task.version + 1)
     assert await server.tasks.replace(left)
 
 
-async def test_a_task_that_nobody_works_on_any_more_fails(
-    server: MCPServer, client: Modern, gate: Gate
-):
+async def test_a_task_whose_lease_expired_fails(server: MCPServer, client: Modern, gate: Gate):
     task_id = await client.create("wait")
     await gate.has_begun.wait()
     await leave(server, task_id)
@@ -338,13 +338,13 @@ async def test_a_task_that_nobody_works_on_any_more_fails(
     assert task["status"] == "failed"
     assert task["error"]["code"] == -32603
 
-    # The late end of the run changes nothing.
+    # The late end of its run changes nothing.
     gate.may_go_on.set()
     await asyncio.sleep(0)
     assert (await client.get(task_id))["status"] == "failed"
 
 
-async def test_one_that_may_run_twice_is_begun_again(server: MCPServer, client: Modern, gate: Gate):
+async def test_an_idempotent_task_is_restarted(server: MCPServer, client: Modern, gate: Gate):
     runs = []
 
     @server.tool(task="allowed", idempotent=True)

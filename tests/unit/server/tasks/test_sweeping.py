@@ -1,4 +1,4 @@
-"""Tasks of workers that have gone: they are settled without a client, and lock nobody out."""
+"""Tasks of dead workers: they end without a client, and free their limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def gate(made: tuple[MCPServer, Gate]) -> Gate:
 
 
 async def leave_task(server: MCPServer, tool: str) -> str:
-    """Leave a task as a worker does that is killed; return its id."""
+    """Leave a task as a killed worker does; return its id."""
     now_s = server.clock()
     call: dict[str, Any] = {
         "arguments": {},
@@ -82,7 +82,7 @@ async def test_a_task_of_a_dead_worker_does_not_count_as_running(server: MCPServ
     gate.may_go_on.set()
 
 
-async def test_a_task_of_a_dead_worker_ends_although_no_client_looks(server: MCPServer):
+async def test_a_dead_workers_task_ends_without_a_client_polling(server: MCPServer):
     task_id = await leave_task(server, "wait")
 
     assert await sweep_tasks(server) == 1
@@ -95,7 +95,7 @@ async def test_a_task_of_a_dead_worker_ends_although_no_client_looks(server: MCP
     assert await sweep_tasks(server) == 0
 
 
-async def test_a_task_that_may_run_again_is_begun_again_although_no_client_looks(
+async def test_a_dead_workers_idempotent_task_restarts_without_polling(
     server: MCPServer, gate: Gate
 ):
     task_id = await leave_task(server, "again")
@@ -108,7 +108,7 @@ async def test_a_task_that_may_run_again_is_begun_again_although_no_client_looks
     assert task["result"]["content"][0]["text"] == "run 1"
 
 
-async def test_tasks_are_left_where_nothing_can_run_them(server: MCPServer):
+async def test_tasks_are_not_taken_over_without_a_runner(server: MCPServer):
     again, once = await leave_task(server, "again"), await leave_task(server, "wait")
 
     assert await sweep_tasks(server, may_begin=False) == 1
@@ -117,7 +117,7 @@ async def test_tasks_are_left_where_nothing_can_run_them(server: MCPServer):
     assert (found[again].status, found[once].status) == ("working", "failed")
 
 
-async def test_a_process_that_stops_ends_its_tasks_at_once(server: MCPServer, gate: Gate):
+async def test_shutdown_ends_running_tasks_immediately(server: MCPServer, gate: Gate):
     client = Modern(server)
     task_id = await client.create("wait")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
@@ -132,9 +132,7 @@ async def test_a_process_that_stops_ends_its_tasks_at_once(server: MCPServer, ga
     )
 
 
-async def test_a_process_that_stops_hands_back_tasks_that_may_run_again(
-    server: MCPServer, gate: Gate
-):
+async def test_shutdown_releases_idempotent_tasks(server: MCPServer, gate: Gate):
     client = Modern(server)
     task_id = await client.create("again")
     await asyncio.wait_for(gate.has_begun.wait(), 10)

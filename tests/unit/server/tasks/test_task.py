@@ -1,4 +1,4 @@
-"""The steps of a task: whatever is tried in whatever order, it only moves forward."""
+"""State transitions of a task: in any order, it only moves forward."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def take(task: Task, name: str, run: Any, now_s: float) -> Task | None:
 
 
 @given(st.lists(st.tuples(steps, st.sampled_from([0.0, 1.0, LEASE_S + 1])), max_size=30))
-def test_a_task_moves_forward_and_what_has_ended_stays(
+def test_a_task_only_moves_forward_and_terminal_states_are_final(
     taken: list[tuple[tuple[str, Any], float]],
 ):
-    """From working and input_required to an end, and from there nowhere."""
+    """From working and input_required to a terminal state, which is final."""
     now_s = 1000.0
     task = Task(
         id="x",

@@ -1,4 +1,4 @@
-"""Tasks where something is away: the queue, the store, a reader, or a form in JSON."""
+"""Tasks with failures: of the queue, the store, a reader, or JSON serialization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE = "x" * (MAX_QUEUED_BYTES + 1)
 
 
 class Runner(LoopRunner):
-    """Has tasks run while there is a queue."""
+    """Runs tasks while the queue is available."""
 
     def __init__(self, is_here: bool) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Runner(LoopRunner):
 
 
 class Tasks(MemoryTasks):
-    """Keeps tasks while there is a database."""
+    """Stores tasks while the database is available."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(now)
@@ -108,9 +108,7 @@ def client(server: Server) -> Modern:
     return Modern(server)
 
 
-async def test_a_task_that_cannot_be_started_is_refused_with_503_and_blocks_nobody(
-    server: Server, client: Modern
-):
+async def test_a_task_that_cannot_start_gets_503_and_frees_its_slot(server: Server, client: Modern):
     server.given.is_away = True
     for _ in range(3):
         status, error = await client.error("tools/call", {"name": "confirm"})
@@ -124,7 +122,7 @@ async def test_a_task_that_cannot_be_started_is_refused_with_503_and_blocks_nobo
     await client.until(await client.create("confirm"), "input_required")
 
 
-async def test_answers_for_which_there_is_no_run_can_be_given_again(server: Server, client: Modern):
+async def test_answers_that_could_not_be_queued_can_be_sent_again(server: Server, client: Modern):
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
@@ -138,8 +136,8 @@ async def test_answers_for_which_there_is_no_run_can_be_given_again(server: Serv
     await client.until(task_id, "completed")
 
 
-async def test_a_large_result_reaches_who_listens(client: Modern):
-    """Whatever its size, it tells nothing of how fast it is read."""
+async def test_a_large_result_reaches_listeners(client: Modern):
+    """Its size says nothing about the speed of its reader."""
     task_id = await client.create("shout")
     stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
     await stream.sink.message()
@@ -164,7 +162,7 @@ async def test_a_large_filter_is_acknowledged_first():
     stream.leave()
 
 
-async def test_a_listener_hears_on_when_the_store_is_back(
+async def test_a_listener_resumes_when_the_store_recovers(
     server: Server, client: Modern, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("django_mcp.server.methods.subscriptions.POLL_S", 0.01)
@@ -187,7 +185,7 @@ async def test_a_listener_hears_on_when_the_store_is_back(
 
 
 @pytest.mark.parametrize("task_id", ["a\0b", "é", "a b", "", "x" * 65])
-async def test_what_cannot_be_an_id_is_unknown(client: Modern, task_id: str):
+async def test_a_malformed_task_id_is_unknown(client: Modern, task_id: str):
     for method in ("tasks/get", "tasks/cancel", "tasks/update"):
         params = {"taskId": task_id, "inputResponses": {}}
         _, error = await client.error(method, params, mcp_name=f"=?base64?{_base64(task_id)}?=")
@@ -198,7 +196,7 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-async def test_a_crash_is_an_error_and_no_result(client: Modern):
+async def test_a_crash_gives_an_error_instead_of_a_result(client: Modern):
     task = await client.until(await client.create("crash"), "failed", "completed")
 
     assert task["status"] == "failed"
@@ -207,8 +205,8 @@ async def test_a_crash_is_an_error_and_no_result(client: Modern):
 
 
 @pytest.mark.parametrize("name", ["synchronous", "asynchronous"])
-async def test_what_ran_once_is_the_same_in_each_round(server: Server, name: str):
-    """And is kept before anything else can happen to the process."""
+async def test_once_returns_the_same_value_in_each_round(server: Server, name: str):
+    """And is stored before anything else can happen to the process."""
     client = Modern(server)
     task_id = await client.create(name)
     await client.until(task_id, "input_required")
@@ -221,14 +219,14 @@ async def test_what_ran_once_is_the_same_in_each_round(server: Server, name: str
     assert task["result"]["content"][0]["text"] == f"{kept['price']} accept"
 
 
-async def test_what_has_no_form_in_json_cannot_run_once(
+async def test_once_requires_a_json_serializable_value(
     client: Modern, caplog: pytest.LogCaptureFixture
 ):
     assert "Internal error" in (await client.call("shapeless"))["content"][0]["text"]
     assert "'it' returned what has no form in JSON" in caplog.text
 
 
-async def test_too_large_an_answer_is_refused_and_the_task_asks_on(client: Modern):
+async def test_an_oversized_answer_is_rejected_and_the_task_keeps_waiting(client: Modern):
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     large = {"action": "accept", "content": {"sure": "x" * MAX_KNOWN_BYTES}}
@@ -242,7 +240,7 @@ async def test_too_large_an_answer_is_refused_and_the_task_asks_on(client: Moder
 
 
 @pytest.mark.parametrize("answer", [None, [], "a", 5])
-async def test_what_is_no_answer_to_a_task_is_refused(client: Modern, answer: Any):
+async def test_an_invalid_answer_to_a_task_is_rejected(client: Modern, answer: Any):
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     params = {"taskId": task_id, "inputResponses": {"question-1": answer, "other": answer}}

@@ -18,7 +18,7 @@ LIMIT = 100
 async def read(
     *messages: dict[str, Any], limit: int = LIMIT, timeout_s: float = 30
 ) -> bytes | Reply | None:
-    """Read a body from messages after which nothing ever comes."""
+    """Read a body from messages, after which receive() blocks."""
     incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     for message in messages:
         incoming.put_nowait(message)
@@ -31,11 +31,11 @@ def status(found: bytes | Reply | None) -> int:
     return found.status
 
 
-async def test_a_body_in_one_message_is_read():
+async def test_a_body_in_one_chunk_is_read():
     assert await read(part(b"x" * LIMIT)) == b"x" * LIMIT
 
 
-async def test_parts_and_empty_parts_are_joined():
+async def test_chunks_and_empty_chunks_are_joined():
     messages = [part(b"ab", more=True), part(more=True), part(b"c", more=True), part()]
 
     assert await read(*messages) == b"abc"
@@ -56,7 +56,7 @@ async def test_a_body_is_refused_as_soon_as_it_is_over_the_cap():
     assert status(await read(part(b"x" * 60, more=True), part(b"x" * 60, more=True))) == 413
 
 
-async def test_a_body_that_stalls_is_refused_at_its_deadline():
+async def test_a_stalled_body_is_rejected_at_the_deadline():
     refused = await read(part(b"x", more=True), timeout_s=0.01)
 
     assert status(refused) == 408
@@ -64,11 +64,11 @@ async def test_a_body_that_stalls_is_refused_at_its_deadline():
     assert (b"connection", b"close") in refused.headers
 
 
-async def test_a_body_that_never_begins_is_refused_at_its_deadline():
+async def test_a_body_that_never_starts_is_rejected_at_the_deadline():
     assert status(await read(timeout_s=0.01)) == 408
 
 
-async def test_a_body_that_trickles_is_refused_at_its_deadline():
+async def test_a_trickled_body_is_rejected_at_the_deadline():
     async def trickle() -> dict[str, Any]:
         await asyncio.sleep(0.001)
         return part(b"x", more=True)
@@ -79,7 +79,7 @@ async def test_a_body_that_trickles_is_refused_at_its_deadline():
     assert status(refused) == 408
 
 
-async def test_a_deadline_leaves_the_task_as_it_was():
+async def test_a_deadline_does_not_leave_the_task_cancelled():
     await read(timeout_s=0.01)
 
     task = asyncio.current_task()
@@ -88,15 +88,15 @@ async def test_a_deadline_leaves_the_task_as_it_was():
 
 
 @pytest.mark.parametrize("before", [[], [part(b"ab", more=True)], [part(more=True)]])
-async def test_a_client_that_leaves_is_not_answered(before: list[dict[str, Any]]):
+async def test_a_disconnected_client_gets_no_response(before: list[dict[str, Any]]):
     assert await read(*before, GONE) is None
 
 
-async def test_a_message_that_cannot_be_there_ends_the_request():
+async def test_an_unexpected_asgi_message_ends_the_request():
     assert await read(part(b"ab", more=True), {"type": "websocket.receive"}) is None
 
 
-async def test_a_cancellation_from_outside_goes_through():
+async def test_an_outer_cancellation_propagates():
     task = asyncio.create_task(read())
     await asyncio.sleep(0)
     task.cancel()
@@ -109,7 +109,7 @@ async def test_a_cancellation_from_outside_goes_through():
     parts=st.lists(st.tuples(st.binary(max_size=60), st.booleans()), max_size=10),
     ends=st.booleans(),
 )
-def test_any_order_of_messages_ends_in_a_body_a_refusal_or_nothing(
+def test_any_message_order_gives_a_body_a_rejection_or_nothing(
     parts: list[tuple[bytes, bool]], ends: bool
 ):
     messages = [part(body, more=more) for body, more in parts] + ([GONE] if ends else [])
@@ -129,7 +129,7 @@ def test_any_order_of_messages_ends_in_a_body_a_refusal_or_nothing(
     assert (found.status if isinstance(found, Reply) else found) == expected
 
 
-async def test_a_million_tiny_parts_take_no_more_memory_than_the_cap():
+async def test_a_million_tiny_chunks_stay_within_the_memory_cap():
     limit, count = 100_000, 0
 
     async def receive() -> dict[str, Any]:

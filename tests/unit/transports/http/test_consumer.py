@@ -32,7 +32,7 @@ async def post(*steps: Any, headers: dict[str, str] | None = None, **scope: Any)
 
 
 @EVERY_SERVER
-async def test_an_answer_alone_is_json(asgi: dict[str, str] | None):
+async def test_a_single_response_is_json(asgi: dict[str, str] | None):
     talked = await post(["reply", 200, {"x": 1}], asgi=asgi)
 
     assert talked.status == 200
@@ -46,8 +46,8 @@ async def test_an_answer_alone_is_json(asgi: dict[str, str] | None):
 
 
 @EVERY_SERVER
-async def test_messages_ahead_of_the_answer_make_it_a_stream(asgi: dict[str, str] | None):
-    """The answer is its last event."""
+async def test_messages_before_the_response_open_a_stream(asgi: dict[str, str] | None):
+    """The response is its last event."""
     talked = await post(["send", 1], ["send", 2], ["reply", 200, "answer"], asgi=asgi)
 
     assert talked.status == 200
@@ -57,7 +57,7 @@ async def test_messages_ahead_of_the_answer_make_it_a_stream(asgi: dict[str, str
 
 
 @pytest.mark.parametrize("status", [400, 404])
-async def test_a_status_is_free_until_something_is_streamed(status: int):
+async def test_the_status_can_be_set_until_streaming_starts(status: int):
     talked = await post(["reply", status, "no"])
 
     assert talked.status == status
@@ -72,14 +72,14 @@ async def test_an_accepted_notification_has_no_body():
     assert talked.body == b""
 
 
-async def test_a_client_that_takes_only_json_gets_only_json():
+async def test_a_client_that_accepts_only_json_gets_only_json():
     talked = await post(["send", 1], ["tell", "can_stream"], headers={"accept": "application/json"})
 
     assert talked.headers["content-type"] == "application/json"
     assert json.loads(talked.body) == [False, False]
 
 
-async def test_a_client_that_takes_only_events_gets_its_answer_as_one():
+async def test_a_client_that_accepts_only_sse_gets_an_event():
     headers = {"accept": "text/event-stream"}
     result = await post(["reply", 200, "x"], headers=headers)
     refusal = await post(["reply", 400, "x"], headers=headers)
@@ -90,7 +90,7 @@ async def test_a_client_that_takes_only_events_gets_its_answer_as_one():
     assert (nothing.status, nothing.body) == (202, b"")
 
 
-async def test_each_response_to_a_page_says_that_it_may_read_it():
+async def test_each_response_to_an_origin_has_cors_headers():
     headers = {"origin": "http://localhost:6274"}
     plain = await post(["reply", 200, 1], headers=headers)
     stream = await post(["send", 1], headers=headers)
@@ -101,7 +101,7 @@ async def test_each_response_to_a_page_says_that_it_may_read_it():
         assert talked.headers["vary"] == "Origin"
 
 
-async def test_a_request_that_the_guard_refuses_is_not_read():
+async def test_a_request_rejected_by_the_guard_is_not_read():
     app = consumer()
     talked = await talk(app, http_scope(headers={"host": "evil.example"}))
 
@@ -118,7 +118,7 @@ async def test_get_and_delete_go_to_the_server_without_a_body(method: str):
     assert talked.headers["allow"] == "POST, OPTIONS"
 
 
-async def test_the_exchange_holds_what_the_request_says():
+async def test_the_exchange_contains_the_request_data():
     server = ScriptedServer()
     scope = http_scope(
         headers={"mcp-session-id": "s1", "x-test": "x"},
@@ -135,13 +135,13 @@ async def test_the_exchange_holds_what_the_request_says():
     assert exchange.headers.get("x-test") == "x"
 
 
-async def test_a_request_is_built_when_asked_for():
+async def test_the_request_is_built_lazily():
     talked = await post(["tell", "request"], headers={"x-test": "yes"})
 
     assert json.loads(talked.body) == ["POST", "/mcp", "yes", len(script(["tell", "request"]))]
 
 
-async def test_an_open_listening_stream_does_not_hold_the_body_that_opened_it():
+async def test_an_open_listen_stream_releases_its_request_body():
     server, size, count = MCPServer("held", public=True), 1_000_000, 5
     server.register_resource("x://a", lambda: "a", name="a")
     app = MCPConsumer.as_asgi(server=server)
@@ -209,7 +209,7 @@ class GuardedServer(ScriptedServer):
         return None
 
 
-async def test_a_client_that_is_not_authenticated_is_not_listened_to():
+async def test_an_unauthenticated_body_is_not_read():
     """On each request, and before its body is read."""
     talked = await talk(consumer(GuardedServer()), http_scope())
 
@@ -224,11 +224,11 @@ async def test_an_authenticated_client_is_served():
     assert json.loads(talked.body) == "somebody"
 
 
-# -- faults
+# -- exceptions
 
 
 @EVERY_SERVER
-async def test_a_fault_is_logged_and_told_without_detail(
+async def test_an_exception_is_logged_and_sent_without_details(
     asgi: dict[str, str] | None, caplog: pytest.LogCaptureFixture
 ):
     talked = await post(["fail", "the secret"], asgi=asgi)
@@ -239,7 +239,7 @@ async def test_a_fault_is_logged_and_told_without_detail(
     assert caplog.records[0].exc_info is not None
 
 
-async def test_a_fault_after_the_beginning_of_a_stream_ends_it(caplog: pytest.LogCaptureFixture):
+async def test_an_exception_while_streaming_ends_the_stream(caplog: pytest.LogCaptureFixture):
     talked = await post(["send", 1], ["fail", "late"])
 
     assert [event.data for event in talked.events] == ["1"]
@@ -247,7 +247,7 @@ async def test_a_fault_after_the_beginning_of_a_stream_ends_it(caplog: pytest.Lo
     assert "late" in caplog.text
 
 
-async def test_a_reply_that_cannot_be_sent_is_a_fault(caplog: pytest.LogCaptureFixture):
+async def test_a_response_that_cannot_be_sent_is_an_error(caplog: pytest.LogCaptureFixture):
     class Broken(ScriptedServer):
         async def answer(self, exchange: Exchange) -> Reply:
             return Reply(200, b"{}", cast("Any", ((b"x",),)))
@@ -266,7 +266,7 @@ async def test_a_reply_that_cannot_be_sent_is_a_fault(caplog: pytest.LogCaptureF
 
 
 @EVERY_SERVER
-async def test_a_server_that_says_the_client_has_gone_is_no_fault(
+async def test_a_send_error_after_a_disconnect_is_not_an_error(
     asgi: dict[str, str] | None, caplog: pytest.LogCaptureFixture
 ):
     async def send(message: Any) -> None:
@@ -280,12 +280,12 @@ async def test_a_server_that_says_the_client_has_gone_is_no_fault(
     assert caplog.records == []
 
 
-# -- the client leaves
+# -- disconnects
 
 
 @EVERY_SERVER
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
-async def test_a_client_that_leaves_cancels_its_call(asgi: dict[str, str] | None, begun: list[Any]):
+async def test_a_disconnect_cancels_the_call(asgi: dict[str, str] | None, begun: list[Any]):
     """At once, and nothing more is sent."""
     server = ScriptedServer()
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
@@ -303,10 +303,10 @@ async def test_a_client_that_leaves_cancels_its_call(asgi: dict[str, str] | None
 
 
 @EVERY_SERVER
-async def test_a_call_that_is_to_outlive_its_client_does(
+async def test_a_call_can_outlive_a_disconnect(
     asgi: dict[str, str] | None, caplog: pytest.LogCaptureFixture
 ):
-    """Its answer goes nowhere."""
+    """Its response is dropped."""
     server = ScriptedServer()
     steps = script(["set", "running"], ["wait", "later"], ["send", 1], ["reply", 200, 1])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))
@@ -331,7 +331,7 @@ async def test_a_call_that_is_to_outlive_its_client_does(
 
 
 @EVERY_SERVER
-async def test_a_server_that_shuts_down_cancels_any_call(asgi: dict[str, str] | None):
+async def test_server_shutdown_cancels_every_call(asgi: dict[str, str] | None):
     server = ScriptedServer()
     steps = script(["set", "running"], ["wait", "never"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))
@@ -365,7 +365,7 @@ async def test_a_handler_that_swallows_its_cancellation_is_not_answered():
         [{"type": "http.request", "more_body": True}, GONE],
     ],
 )
-async def test_a_client_that_leaves_before_its_body_is_complete_costs_nothing(
+async def test_a_disconnect_before_the_body_is_complete_starts_no_exchange(
     messages: list[dict[str, Any]],
 ):
     server = ScriptedServer()
@@ -375,7 +375,7 @@ async def test_a_client_that_leaves_before_its_body_is_complete_costs_nothing(
     assert server.exchanges == []
 
 
-async def test_messages_that_cannot_follow_a_body_are_passed_over():
+async def test_unexpected_asgi_messages_after_the_body_are_ignored():
     server = ScriptedServer()
     steps = script(["cancels", True], ["set", "running"], ["wait", "never"])
     strays = [part(b"x"), part(b"y", more=True), {"type": "http.request"}]
@@ -386,18 +386,18 @@ async def test_messages_that_cannot_follow_a_body_are_passed_over():
     assert talk.sent == []
 
 
-async def test_a_disconnect_that_comes_with_the_body_does_not_stop_a_call_that_does_not_wait():
+async def test_a_disconnect_right_after_the_body_does_not_stop_a_fast_call():
     talked = await talk(consumer(), http_scope(), part(script(["reply", 200, 1])), GONE)
 
     assert talked.status == 200
 
 
-# -- silence
+# -- keep-alive
 
 
 @EVERY_SERVER
 async def test_a_silent_call_is_kept_alive(asgi: dict[str, str] | None):
-    """Comments open the stream, and come again."""
+    """Comments open the stream, and repeat."""
     server = ScriptedServer(keepalive_s=0.01)
     steps = script(["wait", "later"], ["reply", 200, "answer"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))
@@ -438,14 +438,14 @@ async def test_a_busy_stream_needs_no_comments():
     assert b":\n\n" not in talked.body
 
 
-# -- what is left behind
+# -- cleanup
 
 
 @EVERY_SERVER
-async def test_an_exchange_leaves_nothing_for_the_collector(asgi: dict[str, str] | None):
-    """Bodies are large: what held one is freed at once, not when the collector comes by."""
+async def test_an_exchange_leaves_no_reference_cycles(asgi: dict[str, str] | None):
+    """Bodies are large: they are freed immediately, not by the garbage collector."""
     gc.collect()
-    # Something may still hold those of the tests before.
+    # Those of earlier tests may still be referenced.
     earlier = find_objects_of_exchanges()
     gc.disable()
     try:
@@ -464,7 +464,7 @@ def find_objects_of_exchanges() -> dict[int, object]:
     return {id(each): each for each in gc.get_objects() if isinstance(each, kinds)}
 
 
-async def test_no_task_is_left_behind():
+async def test_no_asyncio_task_is_left_behind():
     before = asyncio.all_tasks()
     for asgi in (None, DAPHNE):
         await post(["send", 1], ["reply", 200, 1], asgi=asgi)

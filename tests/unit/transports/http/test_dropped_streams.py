@@ -63,7 +63,7 @@ async def test_dropped_streams_leave_nothing_behind(server: MCPServer) -> None:
         assert not server.hub.streams
 
 
-async def test_a_change_is_told_to_those_who_stayed(server: MCPServer) -> None:
+async def test_a_change_reaches_the_remaining_streams(server: MCPServer) -> None:
     app = MCPConsumer.as_asgi(server=server)
     talks = [listen(app, number) for number in range(STREAMS)]
     await asyncio.gather(*(talk.until_sent(2) for talk in talks))

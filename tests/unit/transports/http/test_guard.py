@@ -50,7 +50,7 @@ def error_of(clearance: Clearance) -> dict[str, Any]:
     return answer["error"]
 
 
-def test_a_plain_post_passes_and_may_be_streamed_to():
+def test_a_plain_post_passes_and_may_be_streamed():
     assert examine() == Clearance(may_stream=True)
 
 
@@ -58,7 +58,7 @@ def test_a_plain_post_passes_and_may_be_streamed_to():
     "host",
     ["LOCALHOST", "localhost:8000", "localhost.", "shop.example:443", "[::1]:8000", "[::1]"],
 )
-def test_hosts_of_the_site_pass_in_any_writing(host: str):
+def test_allowed_hosts_pass_in_any_spelling(host: str):
     assert status(examine(headers={"host": host})) is None
 
 
@@ -74,7 +74,7 @@ def test_hosts_of_the_site_pass_in_any_writing(host: str):
         "shop.example.evil",
     ],
 )
-def test_a_foreign_host_is_refused(host: str):
+def test_a_disallowed_host_is_rejected(host: str):
     """A rebound name does not reach the server."""
     refused = examine(headers={"host": host})
 
@@ -97,7 +97,7 @@ def test_a_second_host_is_a_bad_request():
 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
-def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
+def test_a_disallowed_origin_is_rejected_for_every_method(method: str):
     """403, with an error that has no id."""
     refused = examine(method, {"origin": "http://evil.example"})
 
@@ -115,7 +115,7 @@ def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
         ({"origin": "http://evil.example"}, "ALLOWED_ORIGINS"),
     ],
 )
-def test_settings_are_named_in_the_log_and_with_debug_but_not_to_strangers(
+def test_settings_are_named_in_the_log_and_in_debug_responses_only(
     headers: dict[str, str], setting: str, settings: Any
 ):
     # The second result is from the cache.
@@ -128,7 +128,7 @@ def test_settings_are_named_in_the_log_and_with_debug_but_not_to_strangers(
     refused = examine(headers=headers)
     assert setting in error_of(refused)["message"]
     assert refused.reply is not None
-    # The message names it already.
+    # The message already names it.
     assert refused.reply.note == ""
 
 
@@ -140,7 +140,7 @@ def test_a_second_origin_is_refused():
 
 
 @pytest.mark.parametrize("origin", ["https://pages.example", "http://localhost:6274"])
-def test_a_trusted_origin_is_named_in_each_response(origin: str):
+def test_every_response_allows_the_trusted_origin(origin: str):
     headers = dict(examine(headers={"origin": origin}).headers)
 
     assert headers == {
@@ -150,14 +150,14 @@ def test_a_trusted_origin_is_named_in_each_response(origin: str):
     }
 
 
-def test_a_refusal_for_another_reason_can_be_read_by_a_trusted_page():
+def test_rejections_have_cors_headers_for_a_trusted_origin():
     refused = examine(headers={"origin": "https://pages.example", "content-type": "text/plain"})
 
     assert status(refused) == 415
     assert headers_of(refused)[b"access-control-allow-origin"] == b"https://pages.example"
 
 
-def test_cookies_are_allowed_to_listed_origins_only_and_only_when_that_is_set():
+def test_credentials_are_allowed_only_for_listed_origins_if_enabled():
     rules = SiteRules(hosts=["localhost"], origins=RULES.origins, allows_credentials=True)
 
     listed = dict(examine(headers={"origin": "https://pages.example"}, rules=rules).headers)
@@ -167,7 +167,7 @@ def test_cookies_are_allowed_to_listed_origins_only_and_only_when_that_is_set():
     assert b"access-control-allow-credentials" not in local
 
 
-def test_a_preflight_of_a_trusted_page_is_granted():
+def test_a_preflight_of_a_trusted_origin_is_allowed():
     asked = "authorization,content-type,mcp-method,mcp-param-region, Mcp-Param-X!, x-else"
     answer = examine(
         "OPTIONS",
@@ -191,7 +191,7 @@ def test_a_preflight_of_a_trusted_page_is_granted():
     assert "x-else" not in granted
 
 
-def test_a_preflight_grants_no_endless_list():
+def test_a_preflight_limits_the_allowed_headers():
     asked = ",".join(f"mcp-param-{number}" for number in range(2000))
     answer = examine(
         "OPTIONS", {"origin": "http://localhost", "access-control-request-headers": asked}
@@ -200,7 +200,7 @@ def test_a_preflight_grants_no_endless_list():
     assert headers_of(answer)[b"access-control-allow-headers"].count(b"mcp-param-") == 64
 
 
-def test_options_of_no_page_tells_the_verbs():
+def test_options_without_an_origin_lists_the_methods():
     answer = examine("OPTIONS")
 
     assert status(answer) == 204
@@ -208,21 +208,21 @@ def test_options_of_no_page_tells_the_verbs():
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "TRACE", "post", "BREW", ""])
-def test_other_verbs_are_not_allowed(method: str):
+def test_other_methods_are_not_allowed(method: str):
     refused = examine(method)
 
     assert status(refused) == 405
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_what_get_and_delete_mean_is_left_to_the_server(method: str):
+def test_get_and_delete_are_passed_to_the_server(method: str):
     assert status(examine(method, {"content-type": ""})) is None
 
 
 @pytest.mark.parametrize(
     "content_type", ["application/json", "Application/JSON; charset=utf-8", "application/json;x=y"]
 )
-def test_json_is_read(content_type: str):
+def test_json_is_accepted(content_type: str):
     assert status(examine(headers={"content-type": content_type})) is None
 
 
@@ -239,19 +239,19 @@ def test_json_is_read(content_type: str):
         "application/json, application/json",
     ],
 )
-def test_what_a_page_could_post_without_asking_is_not_read(content_type: str):
+def test_cors_safelisted_content_types_are_rejected(content_type: str):
     assert status(examine(headers={"content-type": content_type})) == 415
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "identity, gzip", "x"])
-def test_a_compressed_body_is_not_read(encoding: str):
+def test_a_compressed_body_is_rejected(encoding: str):
     refused = examine(headers={"content-encoding": encoding})
 
     assert status(refused) == 415
     assert headers_of(refused)[b"accept-encoding"] == b"identity"
 
 
-def test_a_body_that_says_it_is_not_compressed_is_read():
+def test_identity_content_encoding_is_accepted():
     assert status(examine(headers={"content-encoding": "identity"})) is None
 
 
@@ -266,25 +266,25 @@ def test_a_body_that_says_it_is_not_compressed_is_read():
         ("", True, False),
     ],
 )
-def test_accept_decides_which_answers_there_are(accept: str, may_stream: bool, must_stream: bool):
+def test_accept_determines_the_response_types(accept: str, may_stream: bool, must_stream: bool):
     assert examine(headers={"accept": accept}) == Clearance(
         may_stream=may_stream, must_stream=must_stream
     )
 
 
-def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
-    """What it gets is event-stream or no success at all."""
+def test_a_get_always_asks_for_an_event_stream():
+    """Its response is an event stream or an error."""
     found = examine("GET", headers={"accept": "application/json, text/event-stream"})
 
     assert found.must_stream
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0"])
-def test_a_client_that_takes_no_answer_of_ours_is_told_so(accept: str):
+def test_a_client_that_accepts_no_response_type_gets_406(accept: str):
     assert status(examine(headers={"accept": accept})) == 406
 
 
-def test_several_accept_lines_are_one_list():
+def test_several_accept_headers_are_combined():
     headers = [
         ("host", "localhost"),
         ("content-type", "application/json"),
@@ -328,7 +328,7 @@ def test_headers_too_long_or_too_many_are_refused(more: dict[str, str]):
     assert status(examine(headers=more)) == 431
 
 
-def test_verdicts_are_remembered_but_not_without_end():
+def test_guard_results_are_cached_within_bounds():
     guard = Guard(RULES)
 
     for number in range(3 * MAX_KNOWN):
@@ -342,7 +342,7 @@ def test_verdicts_are_remembered_but_not_without_end():
     assert max(len(str(key)) for key in known) < 2000
 
 
-def test_a_remembered_verdict_does_not_cover_another_length():
+def test_a_cached_guard_result_does_not_cover_another_length():
     guard = Guard(RULES)
     small, large = (http_scope(headers={"content-length": n})["headers"] for n in ("1", "9999"))
 
@@ -352,7 +352,7 @@ def test_a_remembered_verdict_does_not_cover_another_length():
 
 
 @override_settings(ALLOWED_HOSTS=["one.example"])
-def test_a_changed_setting_changes_the_verdict():
+def test_a_changed_setting_changes_the_guard_result():
     headers = Headers(http_scope(headers={"host": "two.example"})["headers"])
     before = current_guard().examine("POST", "http", headers, LIMIT)
 
@@ -367,7 +367,7 @@ def test_a_changed_setting_changes_the_verdict():
     USE_X_FORWARDED_HOST=True,
     SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https"),
 )
-def test_a_proxy_is_believed_when_the_site_says_so():
+def test_proxy_headers_are_trusted_if_configured():
     proxied = {"host": "internal", "x-forwarded-host": "shop.example", "x-forwarded-proto": "https"}
 
     plain_page = examine(
@@ -400,7 +400,7 @@ def test_a_proxy_is_believed_when_the_site_says_so():
         max_size=12,
     ),
 )
-def test_any_bytes_get_a_verdict(method: str, headers: list[tuple[bytes, bytes]]):
+def test_any_header_bytes_are_accepted_or_rejected(method: str, headers: list[tuple[bytes, bytes]]):
     headers = [(b"host", b"localhost"), *headers]
     clearance = Guard(RULES).examine(method, "http", Headers(headers), LIMIT)
 

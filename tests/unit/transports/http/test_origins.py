@@ -30,7 +30,7 @@ ANYBODY = SiteRules(hosts=["*"], origins=frozenset({"*"}), allows_credentials=Tr
         ("app://desktop", "shop.example"),
     ],
 )
-def test_a_page_of_the_site_of_this_machine_or_of_the_list_may_call(origin: str, host: str):
+def test_same_site_localhost_and_listed_origins_are_allowed(origin: str, host: str):
     assert RULES.is_origin(origin, host, "http")
 
 
@@ -62,22 +62,22 @@ def test_a_page_of_the_site_of_this_machine_or_of_the_list_may_call(origin: str,
         "chrome-extension://abc",
     ],
 )
-def test_any_other_page_may_not_call(origin: str, host: str):
-    """An invalid origin is refused."""
+def test_other_origins_are_rejected(origin: str, host: str):
+    """An invalid origin is rejected."""
     assert not RULES.is_origin(origin, host, "http")
 
 
 @pytest.mark.parametrize("origin", ["http://localhost", "http://127.0.0.1:3000", "http://[::1]"])
-def test_a_page_of_the_users_machine_may_not_call_a_site_elsewhere(origin: str):
+def test_a_localhost_origin_cannot_call_a_remote_site(origin: str):
     assert not RULES.is_origin(origin, "shop.example", "http")
 
 
-def test_a_page_that_came_without_tls_may_not_call_a_site_that_has_it():
+def test_an_http_origin_cannot_call_an_https_site():
     assert not RULES.is_origin("http://shop.example", "shop.example", "https")
     assert RULES.is_origin("https://shop.example", "shop.example", "https")
 
 
-def test_a_star_lets_every_page_call_but_none_send_cookies():
+def test_a_wildcard_origin_allows_calls_without_cookies():
     assert ANYBODY.is_origin("https://whoever.example", "shop.example", "https")
     assert ANYBODY.is_origin("chrome-extension://abc", "shop.example", "https")
     assert not ANYBODY.is_origin("null", "shop.example", "https")
@@ -96,12 +96,12 @@ def test_a_star_lets_every_page_call_but_none_send_cookies():
         ("[::ffff:127.0.0.1]", False),
     ],
 )
-def test_hosts_are_those_django_would_answer_to(host: str, expected: bool):
+def test_hosts_follow_allowed_hosts(host: str, expected: bool):
     assert RULES.is_host(host) is expected
 
 
 @pytest.mark.parametrize("domain", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "[::1]"])
-def test_loopback_names_are_known(domain: str):
+def test_loopback_names_are_recognized(domain: str):
     assert is_loopback(domain)
 
 
@@ -113,7 +113,7 @@ def test_names_that_only_look_like_loopback_are_not(domain: str):
 
 
 @override_settings(DEBUG=True, ALLOWED_HOSTS=[])
-def test_a_site_under_development_answers_to_this_machine_as_django_does():
+def test_debug_allows_localhost_like_django():
     rules = read_rules()
 
     assert all(rules.is_host(host) for host in ("localhost", "a.localhost", "127.0.0.1", "[::1]"))
@@ -121,7 +121,7 @@ def test_a_site_under_development_answers_to_this_machine_as_django_does():
 
 
 @override_settings(DEBUG=False, ALLOWED_HOSTS=[])
-def test_a_site_that_lists_no_host_answers_to_none():
+def test_empty_allowed_hosts_rejects_every_host():
     assert not read_rules().is_host("localhost")
 
 

@@ -1,4 +1,4 @@
-"""Each refused request is one line in the log, which no client can forge or fill."""
+"""Each rejected request is one line in the log, which no client can forge or flood."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def modern(method: str, version: str = "2026-07-28", **more: str) -> dict[str, s
         (MCPServer("refusing-all"), "POST", {}, b"{}", "403: This server is closed"),
     ],
 )  # fmt: skip
-async def test_each_refusal_is_one_line_with_its_reason(
+async def test_each_rejection_is_logged_as_one_line_with_its_reason(
     server: MCPServer,
     method: str,
     headers: dict[str, str],
@@ -102,7 +102,7 @@ async def test_each_refusal_is_one_line_with_its_reason(
     assert "canary" not in caplog.text
 
 
-async def test_what_every_client_tries_is_logged_below_warnings(caplog: pytest.LogCaptureFixture):
+async def test_routine_client_probes_are_logged_below_warning(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         await talk(consumer(OPEN), http_scope("GET", modern("")), GONE)
 
@@ -111,7 +111,7 @@ async def test_what_every_client_tries_is_logged_below_warnings(caplog: pytest.L
     assert "with 405: Method not allowed: use POST" in line.getMessage()
 
 
-async def test_what_is_served_is_not_logged(caplog: pytest.LogCaptureFixture):
+async def test_successful_requests_are_not_logged(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         talked = await talk(
             consumer(OPEN), http_scope("POST", modern("tools/list")), part(call("tools/list"))
@@ -121,7 +121,7 @@ async def test_what_is_served_is_not_logged(caplog: pytest.LogCaptureFixture):
     assert [each for each in caplog.records if "200" in each.getMessage()] == []
 
 
-async def test_no_client_can_forge_a_line(caplog: pytest.LogCaptureFixture):
+async def test_log_lines_cannot_be_forged(caplog: pytest.LogCaptureFixture):
     forged = "\x1b[2J\u0085ERROR all is lost"
     headers = {"origin": f"http://evil.example{forged}"}
     scope = http_scope(headers=headers, path=f"/mcp\n{forged}\u202e\ud800", query_string=b"canary")
@@ -145,7 +145,7 @@ def consumer(server: MCPServer) -> Any:
     return MCPConsumer.as_asgi(server=server)
 
 
-# -- the log by itself
+# -- the log alone
 
 
 class Clock:
@@ -203,7 +203,7 @@ def test_one_client_leaves_lines_for_the_others(caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_lines_that_are_not_shown_do_not_count(caplog: pytest.LogCaptureFixture):
+def test_filtered_log_lines_do_not_count(caplog: pytest.LogCaptureFixture):
     log = RefusalLog(Clock())
 
     with caplog.at_level(logging.WARNING):
@@ -235,7 +235,7 @@ def test_reasons_are_short_and_without_arguments(
     assert line.getMessage().endswith(f": {told}")
 
 
-def test_what_the_log_has_the_cause_of_is_below_warnings(caplog: pytest.LogCaptureFixture):
+def test_rejections_with_a_logged_cause_are_below_warning(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         write(
             RefusalLog(Clock()),
@@ -250,7 +250,9 @@ def test_what_the_log_has_the_cause_of_is_below_warnings(caplog: pytest.LogCaptu
 @pytest.mark.parametrize(
     "reply", [Reply(200), Reply(202), Reply(500), Reply(404, is_dispensable=True)]
 )
-def test_what_is_no_refusal_is_not_logged(reply: Reply, caplog: pytest.LogCaptureFixture):
+def test_responses_that_are_no_rejection_are_not_logged(
+    reply: Reply, caplog: pytest.LogCaptureFixture
+):
     with caplog.at_level(logging.DEBUG):
         write(RefusalLog(Clock()), reply)
 

@@ -100,7 +100,7 @@ async def test_messages_of_many_tasks_arrive_whole_in_order_and_before_the_last(
     assert wire.data == [*map(str, range(20)), "last"]
 
 
-async def test_a_beginning_that_was_cancelled_is_made_up_for():
+async def test_a_cancelled_response_start_is_sent_again():
     wire = Wire()
     wire.is_open.clear()
     sink = StreamSink(wire.send, ())
@@ -117,7 +117,7 @@ async def test_a_beginning_that_was_cancelled_is_made_up_for():
     ]
 
 
-async def test_a_server_that_says_the_client_has_gone_is_believed():
+async def test_a_send_error_of_the_server_means_disconnect():
     sent = 0
 
     async def send(message: Any) -> None:

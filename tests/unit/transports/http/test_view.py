@@ -53,7 +53,7 @@ def site(server: ScriptedServer, middleware: list[str] | None = None) -> Iterato
 
 @async_only_middleware
 def throw_away(get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> Any:
-    """Be a middleware that answers with a response of its own, whatever the view's is."""
+    """Middleware that replaces the response of the view."""
 
     async def answer(request: HttpRequest) -> HttpResponse:
         await get_response(request)
@@ -64,7 +64,7 @@ def throw_away(get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]
 
 @async_only_middleware
 def stall(get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> Any:
-    """Be a middleware that is never through with a response."""
+    """Middleware that never finishes a response."""
 
     async def answer(request: HttpRequest) -> HttpResponseBase:
         response = await get_response(request)
@@ -106,7 +106,7 @@ def ask_wsgi(*steps: Any, method: str = "POST", **headers: str) -> Any:
     return client.generic(method, "/mcp", script(*steps), content_type="application/json")
 
 
-async def test_an_answer_alone_is_json(server: ScriptedServer):
+async def test_a_single_response_is_json(server: ScriptedServer):
     talked = await ask(["reply", 200, {"x": 1}])
 
     assert talked.status == 200
@@ -115,7 +115,7 @@ async def test_an_answer_alone_is_json(server: ScriptedServer):
     assert talked.body == b'{"x":1}'
 
 
-async def test_messages_ahead_of_the_answer_make_it_a_stream(server: ScriptedServer):
+async def test_messages_before_the_response_open_a_stream(server: ScriptedServer):
     talked = await ask(["send", 1], ["send", 2], ["reply", 200, "answer"])
 
     assert talked.headers["Content-Type"] == "text/event-stream"
@@ -136,7 +136,7 @@ async def test_the_first_message_does_not_wait_for_the_second(server: ScriptedSe
 
 
 @pytest.mark.parametrize("status", [400, 404])
-async def test_a_status_is_free_until_something_is_streamed(server: ScriptedServer, status: int):
+async def test_the_status_can_be_set_until_streaming_starts(server: ScriptedServer, status: int):
     assert (await ask(["reply", status, "no"])).status == status
 
 
@@ -148,26 +148,26 @@ async def test_an_accepted_notification_has_no_body(server: ScriptedServer):
     assert "Content-Type" not in talked.headers
 
 
-async def test_a_client_that_takes_only_json_gets_only_json(server: ScriptedServer):
+async def test_a_client_that_accepts_only_json_gets_only_json(server: ScriptedServer):
     talked = await ask(["send", 1], ["tell", "can_stream"], accept="application/json")
 
     assert json.loads(talked.body) == [False, False]
 
 
-async def test_a_client_that_takes_only_events_gets_its_answer_as_one(server: ScriptedServer):
+async def test_a_client_that_accepts_only_sse_gets_an_event(server: ScriptedServer):
     talked = await ask(["reply", 200, "x"], accept="text/event-stream")
 
     assert [event.data for event in talked.events] == ['"x"']
 
 
-async def test_the_handlers_request_is_the_views(server: ScriptedServer):
+async def test_the_handlers_request_is_the_view_request(server: ScriptedServer):
     """With its body, though the view did not read it the usual way."""
     talked = await ask(["tell", "request"], x_test="yes")
 
     assert json.loads(talked.body) == ["POST", "/mcp", "yes", len(script(["tell", "request"]))]
 
 
-async def test_the_exchange_holds_what_the_request_says(server: ScriptedServer):
+async def test_the_exchange_contains_the_request_data(server: ScriptedServer):
     await ask(["reply", 200, 1], path="/at/home/mcp", mcp_session_id="s1")
 
     (exchange,) = server.exchanges
@@ -191,7 +191,7 @@ async def test_a_silent_call_is_kept_alive():
 
 
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
-async def test_a_client_that_leaves_cancels_its_call(server: ScriptedServer, begun: list[Any]):
+async def test_a_disconnect_cancels_the_call(server: ScriptedServer, begun: list[Any]):
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
     talk = Conversation(ASGIHandler(), http_scope(), part(steps))
     async with asyncio.timeout(LIMIT_S):
@@ -204,10 +204,10 @@ async def test_a_client_that_leaves_cancels_its_call(server: ScriptedServer, beg
     assert server.exchanges[0].is_disconnected
 
 
-async def test_a_client_that_leaves_before_its_stream_is_read_cancels_its_call(
+async def test_a_disconnect_before_streaming_cancels_the_call(
     server: ScriptedServer,
 ):
-    """Django gives up at the headers, and then nothing has asked for the first event."""
+    """Django cancels at the headers, before the first event is requested."""
     heads = asyncio.Event()
 
     async def send(message: Any) -> None:
@@ -227,7 +227,7 @@ async def test_a_client_that_leaves_before_its_stream_is_read_cancels_its_call(
     assert server.exchanges[0].is_disconnected
 
 
-async def test_a_client_that_leaves_while_middleware_is_busy_cancels_its_call(
+async def test_a_disconnect_during_middleware_cancels_the_call(
     server: ScriptedServer,
 ):
     with site(server, ["tests.unit.transports.http.test_view.stall"]):
@@ -245,7 +245,7 @@ async def test_a_client_that_leaves_while_middleware_is_busy_cancels_its_call(
     assert (stalled.pop(), talk.sent) == (True, [])
 
 
-async def test_a_stream_that_middleware_throws_away_cancels_its_call(server: ScriptedServer):
+async def test_a_stream_discarded_by_middleware_cancels_the_call(server: ScriptedServer):
     with site(server, ["tests.unit.transports.http.test_view.throw_away"]):
         talked = await ask(["cancels", True], ["send", 1], ["wait", "never"])
         async with asyncio.timeout(LIMIT_S):
@@ -256,7 +256,7 @@ async def test_a_stream_that_middleware_throws_away_cancels_its_call(server: Scr
 
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
 @pytest.mark.parametrize("accept", ["*/*", "application/json"])
-async def test_a_call_that_is_to_outlive_its_client_does(
+async def test_a_call_can_outlive_a_disconnect(
     server: ScriptedServer, begun: list[Any], accept: str
 ):
     ahead = [["send", number] for number in range(50)]
@@ -273,7 +273,7 @@ async def test_a_call_that_is_to_outlive_its_client_does(
     assert not server.events["call:cancelled"].is_set()
 
 
-async def test_a_fault_is_logged_and_told_without_detail(
+async def test_an_exception_is_logged_and_sent_without_details(
     server: ScriptedServer, caplog: pytest.LogCaptureFixture
 ):
     talked = await ask(["fail", "the secret"])
@@ -283,7 +283,7 @@ async def test_a_fault_is_logged_and_told_without_detail(
     assert "the secret" in caplog.text
 
 
-async def test_a_fault_after_the_beginning_of_a_stream_is_its_last_event(
+async def test_an_exception_while_streaming_is_the_last_event(
     server: ScriptedServer, caplog: pytest.LogCaptureFixture
 ):
     talked = await ask(["send", 1], ["fail", "late"])
@@ -292,7 +292,7 @@ async def test_a_fault_after_the_beginning_of_a_stream_is_its_last_event(
     assert "late" in caplog.text
 
 
-async def test_no_task_is_left_behind(server: ScriptedServer):
+async def test_no_asyncio_task_is_left_behind(server: ScriptedServer):
     before = asyncio.all_tasks()
     await ask(["send", 1], ["reply", 200, 1])
     await ask(["reply", 200, 1])
@@ -304,7 +304,7 @@ async def test_no_task_is_left_behind(server: ScriptedServer):
 # -- under WSGI
 
 
-def test_under_wsgi_an_answer_alone_is_json(server: ScriptedServer):
+def test_under_wsgi_a_single_response_is_json(server: ScriptedServer):
     response = ask_wsgi(["tell", "is_buffered"])
 
     assert response.status_code == 200
@@ -312,7 +312,7 @@ def test_under_wsgi_an_answer_alone_is_json(server: ScriptedServer):
     assert response.json() is True
 
 
-def test_under_wsgi_messages_arrive_with_the_answer(server: ScriptedServer):
+def test_under_wsgi_messages_arrive_with_the_response(server: ScriptedServer):
     """The same events, in one body."""
     response = ask_wsgi(["send", 1], ["send", 2], ["tell", "can_stream"])
 
@@ -321,24 +321,24 @@ def test_under_wsgi_messages_arrive_with_the_answer(server: ScriptedServer):
     assert events_of(response) == ["1", "2", "[true,true]"]
 
 
-def test_under_wsgi_a_client_that_takes_only_json_gets_only_json(server: ScriptedServer):
+def test_under_wsgi_a_client_that_accepts_only_json_gets_only_json(server: ScriptedServer):
     response = ask_wsgi(["send", 1], ["tell", "can_stream"], accept="application/json")
 
     assert response.json() == [False, False]
 
 
-def test_under_wsgi_a_client_that_takes_only_events_gets_its_answer_as_one(server: ScriptedServer):
+def test_under_wsgi_a_client_that_accepts_only_sse_gets_an_event(server: ScriptedServer):
     assert events_of(ask_wsgi(["reply", 200, "x"], accept="text/event-stream")) == ['"x"']
 
 
 @pytest.mark.parametrize("status", [400, 404])
-def test_under_wsgi_a_status_stays_free(server: ScriptedServer, status: int):
+def test_under_wsgi_the_status_can_still_be_set(server: ScriptedServer, status: int):
     response = ask_wsgi(["send", 1], ["reply", status, "no"])
 
     assert (response.status_code, response.json()) == (status, "no")
 
 
-def test_under_wsgi_no_more_is_kept_than_is_bearable(
+def test_under_wsgi_buffered_messages_are_limited(
     server: ScriptedServer, caplog: pytest.LogCaptureFixture
 ):
     many = ask_wsgi(*([["send", 1]] * (MAX_MESSAGES + 5)), ["reply", 200, "many"])
@@ -357,7 +357,7 @@ def events_of(response: Any) -> list[str]:
     return [event.data for event in Parser().feed(response.content)]
 
 
-def test_under_wsgi_the_guard_is_the_same(server: ScriptedServer):
+def test_under_wsgi_the_guard_applies(server: ScriptedServer):
     refused = [
         ask_wsgi(host="evil.example"),
         ask_wsgi(origin="http://evil.example"),
@@ -396,7 +396,7 @@ def wsgi_request(body: bytes, declared: int) -> WSGIRequest:
 
 
 @override_settings(ALLOWED_HOSTS=["localhost"])
-async def test_a_body_longer_than_the_cap_is_refused_whatever_it_declares():
+async def test_a_body_over_the_cap_is_rejected_whatever_its_content_length():
     view = MCPView(cast("Any", ScriptedServer(max_body_bytes=100)))
     scope = http_scope(headers={"content-length": "10"})
     request = AsyncRequestFactory().post("/mcp", b"x" * 101, content_type="application/json")
@@ -408,7 +408,7 @@ async def test_a_body_longer_than_the_cap_is_refused_whatever_it_declares():
 
 
 @override_settings(ALLOWED_HOSTS=["localhost"], DATA_UPLOAD_MAX_MEMORY_SIZE=10)
-async def test_djangos_own_limit_on_forms_is_not_the_bodys():
+async def test_data_upload_max_memory_size_does_not_limit_the_body():
     view = MCPView(cast("Any", ScriptedServer()))
     body = script(["tell", "size"])
 
@@ -418,7 +418,7 @@ async def test_djangos_own_limit_on_forms_is_not_the_bodys():
 
 
 @override_settings(ALLOWED_HOSTS=["localhost"])
-async def test_a_body_that_middleware_has_read_is_still_there():
+async def test_a_body_read_by_middleware_is_still_available():
     view = MCPView(cast("Any", ScriptedServer()))
     body = script(["tell", "size"])
     request = wsgi_request(body, len(body))
@@ -430,7 +430,7 @@ async def test_a_body_that_middleware_has_read_is_still_there():
 
 
 @override_settings(ALLOWED_HOSTS=["localhost"])
-async def test_a_client_that_breaks_off_its_body_is_no_fault(caplog: pytest.LogCaptureFixture):
+async def test_an_aborted_body_is_not_an_error(caplog: pytest.LogCaptureFixture):
     class BrokenOff(BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             raise OSError("connection reset")
@@ -444,10 +444,10 @@ async def test_a_client_that_breaks_off_its_body_is_no_fault(caplog: pytest.LogC
     assert caplog.records == []
 
 
-# -- what a site does to its views
+# -- site middleware and view decorators
 
 
-def test_the_view_is_marked_for_what_a_site_may_do_to_it():
+def test_the_view_is_exempt_from_csrf_login_and_transactions():
     view = MCPView(cast("Any", ScriptedServer()))
 
     assert iscoroutinefunction(view)
@@ -458,7 +458,7 @@ def test_the_view_is_marked_for_what_a_site_may_do_to_it():
 
 
 @pytest.mark.parametrize("steps", [[], [["send", 1]]], ids=["json", "stream"])
-async def test_hostile_middleware_does_not_come_between(steps: list[Any]):
+async def test_site_middleware_does_not_interfere(steps: list[Any]):
     """No login page, no CSRF page, no compressed stream."""
     with site(ScriptedServer(), HOSTILE_MIDDLEWARE):
         talked = await ask(
@@ -471,7 +471,7 @@ async def test_hostile_middleware_does_not_come_between(steps: list[Any]):
         assert [event.data for event in talked.events] == ["1", '"' + "x" * 500 + '"']
 
 
-def test_no_csrf_token_is_asked_for():
+def test_no_csrf_token_is_required():
     with site(ScriptedServer(), ["django.middleware.csrf.CsrfViewMiddleware"]):
         client = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
         response = client.post("/mcp", script(["reply", 200, 1]), content_type="application/json")
@@ -479,7 +479,7 @@ def test_no_csrf_token_is_asked_for():
     assert response.status_code == 200
 
 
-async def test_a_transaction_per_request_is_not_for_this_view(server: ScriptedServer):
+async def test_atomic_requests_does_not_apply_to_the_view(server: ScriptedServer):
     from django.db import connections
 
     before = connections.settings["default"]["ATOMIC_REQUESTS"]
@@ -492,7 +492,7 @@ async def test_a_transaction_per_request_is_not_for_this_view(server: ScriptedSe
     assert talked.status == 200
 
 
-async def test_a_client_that_is_not_authenticated_is_not_listened_to():
+async def test_an_unauthenticated_body_is_not_read():
     class Guarded(ScriptedServer):
         async def authenticate(self, exchange: Exchange) -> Reply | None:
             assert exchange.build_request is not None
@@ -507,8 +507,8 @@ async def test_a_client_that_is_not_authenticated_is_not_listened_to():
     assert talked.headers["Www-Authenticate"] == "Bearer, Basic"
 
 
-async def test_a_response_that_nobody_takes_stops_no_handler():
-    """As when some middleware puts another in its place."""
+async def test_an_unconsumed_response_does_not_stop_the_handler():
+    """As when middleware replaces it."""
     server = ScriptedServer()
     with override_settings(ALLOWED_HOSTS=["localhost"]):
         request = AsyncRequestFactory().post(

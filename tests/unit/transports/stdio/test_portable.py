@@ -1,4 +1,4 @@
-"""Stdio where nothing can watch pipes, as on Windows: threads read and write them."""
+"""Stdio without pipe support in the event loop, as on Windows: threads read and write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIGNALS = {"SIGINT", "SIGTERM", "signal"}
 
 
 def guarded(tree: ast.Module) -> set[int]:
-    """Return the ids of the nodes that run only where `hasattr` has found what they use."""
+    """Return the ids of the nodes guarded by `hasattr`."""
     return {
         id(inner)
         for node in ast.walk(tree)
@@ -49,7 +49,7 @@ def guarded(tree: ast.Module) -> set[int]:
 
 
 def faults(tree: ast.Module) -> list[str]:
-    """Return what of a module is not everywhere."""
+    """Return the platform-specific names of a module."""
     found = []
     safe = guarded(tree)
     for node in ast.walk(tree):
@@ -69,7 +69,7 @@ def faults(tree: ast.Module) -> list[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=shown)
-def test_nothing_is_used_that_only_some_systems_have(path: Path) -> None:
+def test_no_platform_specific_api_is_used(path: Path) -> None:
     assert faults(tree_of(path)) == []
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_used_that_only_some_systems_have(path: Path) -> None:
         "select.select([0], [], [])",
     ],
 )
-def test_what_only_some_systems_have_would_be_found(line: str) -> None:
+def test_platform_specific_apis_are_detected(line: str) -> None:
     assert faults(ast.parse(line))
 
 
@@ -98,7 +98,7 @@ class BlindLoop(asyncio.SelectorEventLoop):
         return super().__getattribute__(name)
 
 
-def test_a_client_is_served_on_such_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_is_served_on_a_loop_without_pipe_support(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(select, "poll", raising=False)
     reading, theirs = os.pipe()
     mine, writing = os.pipe()
