@@ -244,9 +244,10 @@ def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
     return found
 
 
-def remove_subscription(key: str, uri: str) -> None:
-    """Unsubscribe a session from a URI, if it is subscribed."""
+def remove_subscription(key: str, uri: str) -> set[str]:
+    """Unsubscribe a session from a URI, if it is subscribed; return its other URIs."""
     Subscription.objects.filter(session_id=UUID(key), uri_digest=_digest(uri)).delete()
+    return read_uris(key).get(key, set())
 
 
 def is_any_subscribed(server: str, uri: str) -> bool:

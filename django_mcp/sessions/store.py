@@ -239,6 +239,7 @@ class DatabaseSessions:
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         if "\0" in uri:
             return _BAD_URI
+        now_s = self._clock()
         try:
             found = await ask_database(lambda: add_subscription(session, uri))
         except IntegrityError:
@@ -246,17 +247,19 @@ class DatabaseSessions:
             return _ENDED
         if isinstance(found, Refusal):
             return found
-        self._server.hub.set_subscriptions(session, found)
+        self._server.hub.set_subscriptions(session, found, as_of_s=now_s)
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
-        await ask_database(lambda: remove_subscription(session.key, uri))
-        if session.subscriptions is not None:
-            self._server.hub.set_subscriptions(session, session.subscriptions - {uri})
+        now_s = self._clock()
+        found = await ask_database(lambda: remove_subscription(session.key, uri))
+        self._server.hub.set_subscriptions(session, found, as_of_s=now_s)
 
     async def read_subscriptions(self, session: Session) -> set[str]:
+        now_s = self._clock()
         found = await ask_database(lambda: read_uris(session.key))
-        self._server.hub.set_subscriptions(session, found.get(session.key, set()))
+        uris = found.get(session.key, set())
+        self._server.hub.set_subscriptions(session, uris, as_of_s=now_s)
         return session.subscriptions if session.subscriptions is not None else set()
 
     def data(self, session: Session, call: Call) -> SessionData:
@@ -303,6 +306,7 @@ class DatabaseSessions:
     async def _read_again(
         self, hub: ServerHub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]
     ) -> None:
+        now_s = self._clock()
         try:
             found = await ask_database(lambda: read_uris(*sessions))
         except StoreUnavailable:
@@ -311,7 +315,7 @@ class DatabaseSessions:
             session.state.mark = marks[key]
             uris = found.get(key, set())
             if uris != session.subscriptions:
-                hub.set_subscriptions(session, uris)
+                hub.set_subscriptions(session, uris, as_of_s=now_s)
 
     def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):

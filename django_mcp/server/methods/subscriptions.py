@@ -79,7 +79,13 @@ def _set_subscriptions(ctx: Context, uris: set[str]) -> None:
 
 def _tell(ctx: Context, session: Session) -> None:
     uris = sorted(session.subscriptions or ())
-    ctx.server.hub.broadcast("session", key=session.key, event="subscriptions", uris=uris)
+    ctx.server.hub.broadcast(
+        "session",
+        key=session.key,
+        event="subscriptions",
+        uris=uris,
+        as_of=session.subscribed_as_of_s,
+    )
 
 
 async def listen(ctx: Context) -> bytes | Refusal:

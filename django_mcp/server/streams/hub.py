@@ -198,8 +198,19 @@ class Hub(Messenger, Generic[ServerT]):
         streams = self._by_session.get(session_key)
         return streams[-1] if streams and streams[-1].is_active else None
 
-    def set_subscriptions(self, session: Session, uris: Iterable[str]) -> None:
-        """Subscribe a session's streams to these resources, and to no others."""
+    def set_subscriptions(
+        self, session: Session, uris: Iterable[str], *, as_of_s: float | None = None
+    ) -> None:
+        """Subscribe a session's streams to these resources, and to no others.
+
+        Args:
+            as_of_s: the wall clock's time from which they are. If those that are known are newer, as when
+                another process is told late, nothing changes. None: they are the newest.
+        """
+        if as_of_s is not None:
+            if as_of_s < session.subscribed_as_of_s:
+                return
+            session.subscribed_as_of_s = as_of_s
         streams = self.streams_of(session.key)
         active = [each for each in streams if each.is_active]
         for stream in active:
@@ -333,7 +344,7 @@ class Hub(Messenger, Generic[ServerT]):
                 self.index.add(stream)
                 self._claim(key, stream)
         elif event == "subscriptions" and session is not None:
-            self.set_subscriptions(session, message["uris"])
+            self.set_subscriptions(session, message["uris"], as_of_s=message["as_of"])
         elif event == "cancel" and session is not None:
             call = self.calls.find(session, message["id"])
             if call is not None:

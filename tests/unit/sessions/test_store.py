@@ -135,6 +135,39 @@ async def test_a_subscription_made_elsewhere_arrives_without_a_message(clock: Ti
     assert session.subscriptions == {"stock://1"}
 
 
+async def test_a_late_message_does_not_bring_a_subscription_back(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    found = await there.store.find(token)
+    assert found is not None
+    await there.store.subscribe(found, "stock://1")
+    late = {
+        "key": session.key,
+        "event": "subscriptions",
+        "uris": sorted(found.subscriptions or ()),
+        "as_of": found.subscribed_as_of_s,
+    }
+    clock.now_s += 1
+    await here.store.unsubscribe(session, "stock://1")
+
+    here.hub._take_session(late)
+
+    assert session.subscriptions == set()
+
+
+async def test_unsubscribing_keeps_what_another_process_subscribed_to(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    found = await there.store.find(token)
+    assert found is not None
+    await here.store.subscribe(session, "stock://1")
+    await there.store.subscribe(found, "stock://2")
+
+    await here.store.unsubscribe(session, "stock://1")
+
+    assert session.subscriptions == {"stock://2"}
+
+
 async def test_one_of_many_concurrent_deletes_sends_the_signal(clock: Time):
     here = site("database", clock)
     keys = [(await here.open())[1].key for _ in range(10)]
