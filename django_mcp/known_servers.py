@@ -51,7 +51,7 @@ def find_unknown_tools(names: Collection[str]) -> list[str]:
 def _import_urlconf() -> None:
     """Import the site's URLconf, which may create servers."""
     if getattr(settings, "ROOT_URLCONF", None):
-        # Loads the machinery of databases, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django.urls import get_resolver
 
         _ = get_resolver().url_patterns

@@ -169,7 +169,7 @@ class MCPServer(InProcess, SiteClientMethods):
         """Return the reply to one POST, or one line, inside of `DJANGO_MCP["MIDDLEWARE"]`."""
         get_reply = self._get_reply
         if get_reply is None:
-            # Loads the machinery of databases, which importing a server must not.
+            # Loads `django.db`, which importing a server must not.
             from django_mcp.serving import find_serving_app
 
             app = find_serving_app()
@@ -226,7 +226,7 @@ class MCPServer(InProcess, SiteClientMethods):
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
         """The URLs for `path()`, as of an admin site: `mcp` and `mcp/health` below its prefix."""
-        # Loads the machinery of databases, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django_mcp.serving import UninstalledPattern, find_serving_app
 
         app = find_serving_app()
@@ -273,7 +273,7 @@ def find_server(name: object) -> MCPServer | None:
 
 
 def _receive_changes(hub: ServerHub) -> None:
-    # Loads models, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django_mcp.push.access import join
 
     join(hub)

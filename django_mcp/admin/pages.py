@@ -1,4 +1,4 @@
-"""The common parts of the pages: URLs, tabs, links, permissions, servers by name, and the history."""
+"""The common parts of the package's admin pages: URLs, tabs, links, permissions, servers by name, and the history."""
 
 from __future__ import annotations
 

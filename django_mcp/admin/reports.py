@@ -35,7 +35,7 @@ MAX_NAMES = 200
 """Rows of the table; the names with the fewest calls are left out."""
 
 HEIGHT = 20
-"""Of the sparkline of an entry's calls; each of its points is 1 wide."""
+"""Height of the sparkline of an entry's calls; neighbouring points are 1 apart."""
 
 _Outcome = CallRecord.Outcome
 ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT})

@@ -1,4 +1,4 @@
-"""Make texts of others safe to show: short, and with invisible characters escaped."""
+"""Make texts and JSON that clients or users wrote safe to show: short, and with invisible characters escaped."""
 
 from __future__ import annotations
 

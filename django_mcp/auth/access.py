@@ -122,7 +122,7 @@ class DjangoAccess:
             return ANONYMOUS
         user = None
         if described["user"] is not None:
-            # Loads models, which importing a server must not.
+            # Loads `django.db`, which importing a server must not.
             from django_mcp.auth.users import find_users
 
             found = await run_in_pool(partial(find_users, [described["user"]]))

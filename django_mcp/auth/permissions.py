@@ -145,7 +145,7 @@ def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, 
 
 def known_permissions() -> set[str]:
     """Return the permissions of the installed apps' models, as `app.codename`."""
-    # The machinery of models, which importing this must not load.
+    # Loads `django.db`, which importing a server must not.
     from django.apps import apps
     from django.contrib.auth import get_permission_codename
 

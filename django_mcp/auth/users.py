@@ -1,4 +1,4 @@
-"""Find active users by their keys."""
+"""Which users are active: one user, a filter for queries, users by primary key, and principals without one."""
 
 from __future__ import annotations
 

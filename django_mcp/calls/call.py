@@ -1,4 +1,4 @@
-"""RecordedCall: the compact record of one call, as it is queued."""
+"""RecordedCall: the compact record of one call, as it is queued, and the scale of durations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RecordedCall:
     """One tool call, resource read or prompt request.
 
     Attributes:
-        server: the name of the server.
+        server: the server that was called.
         started_at: seconds since the epoch.
         duration_s: until the response was ready.
         method: such as `"tools/call"`.

@@ -58,7 +58,7 @@ class _Writer(BackgroundWriter[list[_Item]]):
         calls = [call for call, is_recorded, _ in batch if is_recorded]
         try:
             if calls:
-                # Loads models, which servers that record calls must not.
+                # Loads `django.db`, which importing a server must not.
                 from django_mcp.calls.rows import insert
 
                 insert(calls)

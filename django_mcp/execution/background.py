@@ -1,4 +1,4 @@
-"""Write the queues of calls and sessions from one thread each, and send signals."""
+"""The base class of the writers of calls and sessions, each a queue with a thread; and sending signals."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class BackgroundWriter(Generic[B]):
 
 def send_signal(signal: Signal, sender: object, **values: Any) -> None:
     """Send a signal in this thread; exceptions of its receivers are logged."""
-    # Loads the machinery of databases, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django_mcp.execution.db_connections import run_with_connections
 
     def send() -> None:

@@ -157,7 +157,7 @@ class _Turn(Work):
                 self._is_open = False
 
     def run(self) -> None:
-        # Loads the models' machinery, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django_mcp.execution.db_connections import usable_connections
 
         exchange = self._exchange

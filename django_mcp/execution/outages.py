@@ -39,7 +39,7 @@ class Unmigrated(StoreUnavailable):
 
 def is_unmigrated(error: object) -> bool:
     """Return whether an error of the database means that migrations have to be applied."""
-    # Loads the machinery of databases, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django.db import DatabaseError
 
     if not isinstance(error, DatabaseError):
@@ -79,7 +79,7 @@ class Warner:
 
 def is_outage(error: object) -> bool:
     """Return whether an error means that a database is down, or that migrations have to be applied."""
-    # Loads the machinery of databases, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django.db import InterfaceError, OperationalError
 
     return isinstance(error, InterfaceError | OperationalError) or is_unmigrated(error)

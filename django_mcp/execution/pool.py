@@ -104,7 +104,8 @@ os.register_at_fork(after_in_child=_pools.clear)
 class LoopPool(Executor):
     """Runs work in at most `max_threads` threads; see `loop.run_in_executor`.
 
-    So many `replacements` may be added for threads with abandoned work. The log names the `setting`.
+    Up to `replacements` more threads may run in place of threads whose work was abandoned. The log
+    names the `setting`.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class Usage:
         return used
 
     def _count(self, key: tuple[str, ...]) -> list[int]:
-        # Loads the machinery of databases, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django.db.models import Count, Sum
 
         rows = self._rows().order_by()
@@ -131,7 +131,7 @@ def moment(time_s: float) -> datetime:
 
 def delete_some(rows: QuerySet[Any]) -> int:
     """Delete up to `AT_ONCE` of some rows, with the rows that refer to them; return how many."""
-    # Loads the machinery of databases, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django.db import router
 
     # A replica may still show rows that are deleted.

@@ -161,7 +161,7 @@ def run_later(function: Callable[[], object]) -> None:
     if lanes.our_pool is None or _runs_in_place.get():
         function()
     else:
-        # Loads the models' machinery, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django_mcp.execution.db_connections import run_with_connections
 
         lanes.our_pool.leave(partial(run_with_connections, function))
@@ -212,7 +212,7 @@ class _Lanes:
     """The pools, created on first use: after a fork, and after the settings are read."""
 
     def __init__(self) -> None:
-        # Loads the models' machinery, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django_mcp.execution.db_connections import (
             HandlerAbandoned,
             run_atomically,

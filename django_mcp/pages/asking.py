@@ -147,7 +147,7 @@ class PageAsking(Context[Any]):
         return settings.PUBLIC_URL
 
     def _open(self, path: str, state: Any) -> str:
-        # Loads models, which importing a context must not.
+        # Loads `django.db`, which importing a server must not.
         from django.urls import get_script_prefix
 
         from django_mcp.models.calls import PageVisit

@@ -72,7 +72,7 @@ def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elici
     Raises:
         Http404: the token is for another user or page, has expired, or is not valid.
     """
-    # Loads models, which decorating a view must not.
+    # Loads `django.db`, which decorating a view must not.
     from django.http import Http404
 
     found = _find_elicitation(request, token, path)

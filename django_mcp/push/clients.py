@@ -75,7 +75,7 @@ class SiteClientMethods(MCPServer):
 
         Inside of a transaction it returns None; a rollback discards the change.
         """
-        # Loads the machinery of models, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django.db import transaction
 
         if transaction.get_connection(using).in_atomic_block:
@@ -95,7 +95,7 @@ class SiteClientMethods(MCPServer):
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         if settings.SESSION_STORE != "model":
             return []
-        # Loads models, which importing a server must not.
+        # Loads `django.db`, which importing a server must not.
         from django_mcp.push.stream_rows import read_streams
 
         return await run_in_pool(lambda: read_streams(self.name))

@@ -140,7 +140,7 @@ def choose_bus() -> str:
         return "layer"
     if settings.SESSION_STORE != "model":
         return "local"
-    # Loads the machinery of models, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django.db import router
 
     from django_mcp.execution.db_connections import is_shared_database

@@ -1,8 +1,8 @@
 """The rows that show the admin and other processes what is open in this process, and what is in flight.
 
-What is open is compared with what was written every two seconds, so that nothing has to be written
-while a stream opens or ends, or a request comes. This also renews the lease of this process. A stream
-whose row was deleted is closed: the message to close it may have been lost.
+What is open is compared on each tick of the hub (`TICK_S`) with what was written, so that nothing has
+to be written while a stream opens or ends, or a request comes. This also renews the lease of this
+process. A stream whose row was deleted is closed: the message to close it may have been lost.
 """
 
 from __future__ import annotations

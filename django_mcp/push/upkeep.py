@@ -1,4 +1,4 @@
-"""Checks every two seconds: who may keep what is open, and whether the tables show it."""
+"""Checks on each tick of the hub (`TICK_S`): who may keep what is open, and whether the tables show it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def check_all(hub: ServerHub) -> set[PushStream]:
         for step in steps:
             try:
                 await step(hub)
-            except Exception as error:  # noqa: BLE001 - tried again in two seconds
+            except Exception as error:  # noqa: BLE001 - tried again on the next tick
                 _trouble.warn("Could not look after open streams: %r", error)
     return notified
 
@@ -100,7 +100,7 @@ async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
                     await _stop_if_lost(hub, each)
                 elif await _check_stream(hub, each):
                     notified.add(each)
-        except Exception as error:  # noqa: BLE001 - tried again in two seconds
+        except Exception as error:  # noqa: BLE001 - tried again on the next tick
             _trouble.warn("Could not check the permissions of a principal: %r", error)
         else:
             _grants.settle(principal, grants)

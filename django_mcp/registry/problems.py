@@ -1,4 +1,4 @@
-"""Errors of a registration, and problems with a value: in order, short, and quoting it only in part."""
+"""What is wrong with a registration or a value: the exceptions, and short texts that quote only a part of a value."""
 
 from __future__ import annotations
 

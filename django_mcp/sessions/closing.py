@@ -1,6 +1,7 @@
 """Delete sessions that are closed or expired, or whose process is gone, and report each deleted session once.
 
 Rows are also deleted elsewhere, for example with their user's account; a Django signal reports that.
+This module also has what deletes expired questions and events.
 """
 
 from __future__ import annotations

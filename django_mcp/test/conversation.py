@@ -122,7 +122,7 @@ class BaseClient:
         An inactive user is not logged in, as in Django's test client.
         """
         if user is not None:
-            # Loads models, which importing a client must not.
+            # Loads `django.db`, which importing a client must not.
             from django.contrib.auth.base_user import AbstractBaseUser
 
             if isinstance(user, AbstractBaseUser) and not user.is_active:

@@ -11,7 +11,7 @@ from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
 
 REFERENCE = ROOT / "docs" / "reference"
-CHECK_ID = re.compile(r"django_mcp\.[EWIMO]\d{3}")
+CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
 DOTTED = re.compile(r"(?<![\w./\"-])django_mcp(?:\.\w+){2,}\b(?<![A-Z]\d{3})")
 """Something in a module; not the id of a check, a template or a file."""
 

@@ -113,7 +113,7 @@ def test_a_listed_scenario_that_did_not_run_is_a_failure(tmp_path: Path) -> None
         'failed: [{because: x, legs: ["0.1.16"], scenarios: [ping, ping]}]',
     ],
 )
-def test_a_malformed_list_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_malformed_list_is_rejected(tmp_path: Path, text: str) -> None:
     with pytest.raises(ExpectationError):
         listed(tmp_path, text)
 

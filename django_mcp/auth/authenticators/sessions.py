@@ -156,7 +156,7 @@ def _hash_of(user: Any) -> str:
 @cache
 def _find_check() -> Any:
     """Return Django's CSRF check as a class that returns the reason of a refusal instead of a page."""
-    # Loads the machinery of databases, which importing a server must not.
+    # Loads `django.db`, which importing a server must not.
     from django.middleware.csrf import CsrfViewMiddleware
 
     class Check(CsrfViewMiddleware):

@@ -58,7 +58,8 @@ def register_action(
         )
     except ViewProblem as problem:
         is_passing = isinstance(problem, DatabaseProblem)
-        note_problem(server, what, problem, f"django_mcp.drf.{'W' if is_passing else 'E'}001")
+        id = "django_mcp.drf.W001" if is_passing else "django_mcp.drf.E001"
+        note_problem(server, what, problem, id)
         return None
     annotated = Annotated(action, action.bind_for_schema())
     if annotated.is_excluded and options.include is None:

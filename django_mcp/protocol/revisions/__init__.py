@@ -1,8 +1,8 @@
 """The protocol revisions, and the conversion of results to a client's revision.
 
 Handlers write the newest form. Each revision converts its form to that of the revision before, so a
-result for an older client passes through that chain. A new revision is one new record in `known.py`
-and one row in `REVISIONS`.
+result for an older client passes through that chain. A new revision is one new record in `known.py`,
+one row in `REVISIONS`, and its schema in `protocol/schemas`.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ class NotifyMethods(Services):
     Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
     process will be sent the notification, or None if that is not known: it is sent later, or from
     another event loop. Streams of other processes are not counted. `using` names the database
-    whose transaction a synchronous method waits for, on sites with databases.
+    whose transaction a synchronous method waits for, on sites with databases. The asynchronous
+    twins ignore `using`: they never wait for a transaction.
     """
 
     _changed_lists: set[str]
@@ -221,9 +222,9 @@ class NotifyMethods(Services):
         return None if change.level is None else self._find_level_condition(change.level)
 
     def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
-        """Return whether a client wants log messages of a level, and has not had too many.
+        """Return a function that returns whether a stream's client wants log messages of a level.
 
-        A message that is allowed counts.
+        It returns False as well if the client has had too many. A message that it allows counts.
         """
         options, rank = self.options, LOG_LEVELS[level]
 
@@ -238,6 +239,7 @@ class NotifyMethods(Services):
         return is_wanted
 
     def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
+        """Return a function that returns whether a stream may be notified of a resource now; None: each may."""
         requirements = self.derived.requirements
         entries = [entry for entry, _variables in find_matches(self.registry, uri)]
         if _is_open_to_all(requirements, entries):

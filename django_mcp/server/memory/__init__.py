@@ -1,1 +1,1 @@
-"""What one process keeps in memory: sessions, answers, recorded events and tasks."""
+"""What one process keeps in memory: sessions, answers, recorded events, tasks and the bus."""

@@ -241,7 +241,7 @@ class EventLog(Protocol):
 
 
 class ConnectionObserver(Protocol):
-    """Observes sessions and streams. Must not block; what it raises is logged."""
+    """Observes sessions and streams. Must not block or raise."""
 
     def session_opened(self, session: Session) -> None: ...
 

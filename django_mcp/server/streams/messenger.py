@@ -84,7 +84,7 @@ class Bus(Protocol):
     async def send(self, *messages: JSONObject) -> None:
         """Send messages to the hub of every other process, together. May lose one, never twice.
 
-        What it raises, it has logged.
+        It logs an error before it raises it.
         """
 
     def send_now(self, *messages: JSONObject) -> None:

@@ -176,7 +176,7 @@ def test_a_key_in_the_query_string_is_ignored(site: Running, parameter: str):
     assert call(site, "who", params={parameter: key_of(site, "ada")}).status_code == 401
 
 
-def test_a_revoked_key_and_a_deactivated_user_are_refused(site: Running):
+def test_a_revoked_key_and_a_deactivated_user_are_rejected(site: Running):
     revoked, deactivated = key_of(site, "joan"), key_of(site, "jean")
     assert text_of(call(site, "who", revoked)) == "joan"
     assert text_of(call(site, "who", deactivated)) == "jean"
@@ -265,7 +265,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_bad_credentials_are_refused(site: Running, name: str):
+async def test_bad_credentials_are_rejected(site: Running, name: str):
     answer = await ask(site, raw_request([("Authorization", BAD[name])]))
 
     assert answer.status in (400, 401), answer
@@ -274,7 +274,7 @@ async def test_bad_credentials_are_refused(site: Running, name: str):
     assert "canary" not in str(answer.headers)
 
 
-async def test_several_credentials_are_refused(site: Running):
+async def test_several_credentials_are_rejected(site: Running):
     key = key_of(site, "ada")
     lines = [("Authorization", f"Bearer {key}"), ("Authorization", f"Bearer {key}")]
 

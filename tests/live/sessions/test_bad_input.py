@@ -101,7 +101,7 @@ async def test_an_ended_session_is_unknown_everywhere(cluster: Cluster) -> None:
     assert {answer.status_code for answer in after.values()} == {404}
 
 
-async def test_a_handshake_within_a_session_is_refused(cluster: Cluster) -> None:
+async def test_a_handshake_within_a_session_is_rejected(cluster: Cluster) -> None:
     """And the session continues."""
     async with connected(cluster, user="ann") as client:
         opening = client.request(
@@ -172,7 +172,7 @@ async def test_a_made_up_event_id_replays_nothing(cluster: Cluster, last_id: str
     assert alive["result"] == {}
 
 
-async def test_an_event_id_of_a_megabyte_is_refused(cluster: Cluster) -> None:
+async def test_an_event_id_of_a_megabyte_is_rejected(cluster: Cluster) -> None:
     """By the server or by us, and the worker is well."""
     async with connected(cluster, user="ann") as client:
         worker = cluster.workers[0]

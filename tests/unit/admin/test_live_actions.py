@@ -119,7 +119,7 @@ def test_the_history_names_the_user_and_the_key_has_its_own_entry(
     assert of_key.object_repr == str(key)
 
 
-def test_the_history_of_an_anonymous_session(admin: Client):
+def test_the_history_shows_dashes_for_an_anonymous_session(admin: Client):
     act(admin, "end", make_session(client_name=""))
 
     assert LogEntry.objects.get().change_message.endswith("User: -; client: -; principal: -.")

@@ -307,7 +307,7 @@ def test_a_token_of_100_kb_is_rejected_before_any_lookup():
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "Digest", "Negotiate", "bearerx", "OAuth"])
-def test_another_scheme_is_refused(scheme: str):
+def test_another_scheme_is_rejected(scheme: str):
     known = Known()
 
     assert refuse(server_with(known), {"authorization": f"{scheme} good"}).status == 401

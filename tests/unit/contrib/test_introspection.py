@@ -136,7 +136,7 @@ def test_an_introspection_response_is_cached_briefly(issuer: Issuer):
 
 
 @pytest.mark.django_db
-def test_an_inactive_account_is_refused(issuer: Issuer):
+def test_an_inactive_account_is_rejected(issuer: Issuer):
     user = get_user_model().objects.create_user("ada")
     issuer.tokens["opaque"] = GOOD
     server = server_for(issuer, user_field="username")

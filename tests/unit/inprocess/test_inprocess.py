@@ -318,7 +318,7 @@ async def test_a_coroutine_function_can_answer(server: MCPServer):
     ("answer", "action"),
     [(False, "decline"), (None, "cancel"), ("decline", "decline"), ("cancel", "cancel")],
 )
-def test_a_question_may_be_declined(server: MCPServer, answer: Any, action: str):
+def test_a_question_may_be_declined_or_cancelled(server: MCPServer, answer: Any, action: str):
     assert server.call_tool("wish", answers=[answer]).text == action
 
 

@@ -214,7 +214,7 @@ def test_the_size_of_an_icon_is_width_by_height_or_any(size):
         Icon(PIXEL, sizes=[size])
 
 
-def test_a_size_that_is_not_in_a_list_is_refused():
+def test_a_size_that_is_not_in_a_list_is_rejected():
     with pytest.raises(TypeError, match=r"write \[size\]"):
         Icon(PIXEL, sizes="48x48")
 

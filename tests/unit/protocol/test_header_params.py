@@ -58,7 +58,7 @@ def test_a_header_name_with_an_underscore_is_rejected():
         header_params(schema(user=string("user_id")))
 
 
-def test_names_that_differ_by_case_only_are_refused():
+def test_names_that_differ_by_case_only_are_rejected():
     with pytest.raises(ValueError, match=r"at /b is used at /a already"):
         header_params(schema(a=string("Region"), b=string("REGION")))
 
@@ -180,7 +180,7 @@ def test_an_enum_keeps_its_members_and_leaves_its_definition_alone():
     assert "x-mcp-header" not in found["$defs"]["Color"]
 
 
-def test_description_and_bounds_stay():
+def test_a_header_annotation_keeps_description_and_bounds():
     annotation = Annotated[
         str | None, Field(description="Where", max_length=5), McpHeader("Region")
     ]

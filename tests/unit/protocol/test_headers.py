@@ -141,14 +141,14 @@ def test_only_both_exact_marks_make_base64(literal):
         "7aCA",
     ],
 )
-def test_broken_base64_is_refused(payload):
+def test_broken_base64_is_rejected(payload):
     """Alphabet, padding, spare bits, and text that is not UTF-8 (overlong, surrogate)."""
     with pytest.raises(InvalidHeader):
         decode_value(f"=?base64?{payload}?=")
 
 
 @pytest.mark.parametrize("raw", ["a\tb", "a\x01", "\x7f", "caf\xe9", "a\r\nb", "\xa0", "世"])
-def test_raw_control_and_non_ascii_characters_are_refused(raw):
+def test_raw_control_and_non_ascii_characters_are_rejected(raw):
     with pytest.raises(InvalidHeader):
         decode_value(raw)
 
@@ -247,7 +247,7 @@ def test_whole_numbers_compare_as_numbers(argument, value):
         (10**400, b"1"),
     ],
 )
-def test_other_spellings_of_numbers_are_refused(argument, value):
+def test_other_spellings_of_numbers_are_rejected(argument, value):
     assert verdict({"page": {"limit": argument}}, ("mcp-param-limit", value)) is not None
 
 
@@ -264,7 +264,7 @@ def test_booleans_are_written_in_lower_case():
     assert verdict({"dry_run": True}, ("mcp-param-dry-run", b"True")) is not None
 
 
-def test_an_argument_without_its_header_is_refused():
+def test_an_argument_without_its_header_is_rejected():
     text = verdict({"region": "us"})
 
     assert text == "The header Mcp-Param-Region is missing; it repeats the argument /region"
@@ -276,7 +276,7 @@ def test_a_missing_argument_requires_no_header(arguments):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"region": None}])
-def test_a_header_without_its_argument_is_refused(arguments):
+def test_a_header_without_its_argument_is_rejected(arguments):
     assert verdict(arguments, ("mcp-param-region", b"us")) is not None
 
 
@@ -285,13 +285,13 @@ def test_unknown_parameters_are_ignored():
 
 
 @pytest.mark.parametrize("value", [b"caf\xc3\xa9", b"a\x01b", b"=?base64?SGVs!!!bG8=?="])
-def test_a_known_parameter_with_invalid_characters_is_refused(value):
+def test_a_known_parameter_with_invalid_characters_is_rejected(value):
     text = verdict({"region": value.decode()}, ("mcp-param-region", value))
 
     assert text is not None
 
 
-def test_a_repeated_parameter_is_refused():
+def test_a_repeated_parameter_is_rejected():
     line = ("mcp-param-region", b"us")
 
     assert "more than once" in str(verdict({"region": "us"}, line, line))

@@ -48,7 +48,7 @@ def test_the_standard_library_parses_the_single_line_output(value: object) -> No
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
+def test_any_bytes_decode_or_are_rejected(data: bytes) -> None:
     try:
         decode(data)
     except JSONDecodeError:

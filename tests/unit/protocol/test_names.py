@@ -22,7 +22,7 @@ def test_a_tool_name_has_up_to_128_plain_characters(name):
 
 
 @pytest.mark.parametrize("name", ["", "A" * 129, "find orders", "a/b", "é", "a\n", "a,b", "a:b"])
-def test_other_tool_names_are_refused(name):
+def test_other_tool_names_are_rejected(name):
     assert not is_tool_name(name)
 
 
@@ -48,7 +48,7 @@ def test_a_meta_key_is_a_name_after_an_optional_prefix(key):
 
 
 @pytest.mark.parametrize("key", BAD_META_KEYS)
-def test_other_meta_keys_are_refused(key):
+def test_other_meta_keys_are_rejected(key):
     assert not is_meta_key(key)
 
 

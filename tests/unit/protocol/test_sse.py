@@ -53,7 +53,7 @@ def test_a_field_cannot_inject_another_field(end):
             write()
 
 
-def test_a_negative_time_is_refused():
+def test_a_negative_time_is_rejected():
     with pytest.raises(ValueError, match="negative"):
         sse.retry(-1)
 

@@ -177,7 +177,7 @@ def test_a_completer_result_that_is_no_list_is_rejected(value: Any):
         converted(value)
 
 
-def test_a_frameworks_objects_are_converted():
+def test_framework_objects_are_converted():
     class Converter(PlainConverter):
         def convert(self, value: Any) -> Any:
             return ["a"] if value == 5 else value

@@ -160,7 +160,7 @@ def test_declared_fields_are_read_from_attributes():
     assert decode(found.text) == [{"number": 7}]
 
 
-def test_a_frameworks_objects_are_converted():
+def test_framework_objects_are_converted():
     class Rows: ...
 
     class Converter(PlainConverter):

@@ -384,7 +384,7 @@ class RowsConverter(PlainConverter):
         ({"rows": Rows(1)}, dict[str, Any], {"rows": [1]}),
     ],
 )
-def test_a_frameworks_objects_are_converted(value: Any, annotation: Any, data: Any):
+def test_framework_objects_are_converted(value: Any, annotation: Any, data: Any):
     assert result(value, annotation, converter=RowsConverter()).structured == data
 
 

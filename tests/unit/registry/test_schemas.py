@@ -207,7 +207,7 @@ def test_patterns_behind_references_are_checked():
     assert "'(?=a)'" in refused(schema)
 
 
-def test_unevaluated_properties_beside_patterns_are_refused():
+def test_unevaluated_properties_beside_patterns_are_rejected():
     schema = objects(patternProperties={"^a": {}}, unevaluatedProperties=False)
 
     assert "Use additionalProperties" in refused(schema)

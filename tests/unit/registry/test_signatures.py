@@ -142,7 +142,7 @@ def test_a_class_is_rejected_as_a_handler():
         read(dict)
 
 
-def test_a_builtin_without_a_signature_is_refused():
+def test_a_builtin_without_a_signature_is_rejected():
     with pytest.raises(RegistrationError, match="Wrap it in a plain function"):
         read(max)
 
@@ -234,7 +234,7 @@ def test_a_pydantic_field_without_a_default_is_required():
     assert only(handle).is_required
 
 
-def test_an_alias_is_refused():
+def test_an_alias_is_rejected():
     def handle(limit: Annotated[int, Field(alias="max")]) -> None: ...
 
     with pytest.raises(RegistrationError, match="has an alias"):

@@ -125,7 +125,7 @@ def test_valid_tool_names_are_accepted(site: Site, name: str):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\n", 5])
-def test_other_names_are_refused(site: Site, name: Any):
+def test_other_names_are_rejected(site: Site, name: Any):
     with pytest.raises(RegistrationError, match=r"test_tools\.py"):
         site.register_tool(lambda: "", name=name)
 

@@ -341,7 +341,7 @@ Tuples = TypeAliasType("Tuples", "list[Tuples] | tuple[Tuples, ...] | int")
         (dict[str, Annotated[Left, "text"]], ["`Left`", "`Right`"]),
     ],
 )
-def test_a_recursive_union_without_a_discriminator_is_refused(
+def test_a_recursive_union_without_a_discriminator_is_rejected(
     site: Site, annotation: Any, names: list[str]
 ):
     def search(limit: int, where: Any) -> None: ...

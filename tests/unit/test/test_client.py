@@ -464,10 +464,10 @@ class Recorded(MCPTestCase):
 
     mcp_server = SERVER
 
-    def test_one_call_is_recorded(self) -> None:
+    def test_calls_of_another_test_are_not_recorded(self) -> None:
         self.record_one()
 
-    def test_one_call_is_recorded_in_the_next_test(self) -> None:
+    def test_calls_of_another_test_are_not_recorded_in_either_order(self) -> None:
         self.record_one()
 
     def record_one(self) -> None:

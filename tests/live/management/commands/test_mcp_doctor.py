@@ -28,7 +28,7 @@ def site(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/staff/mcp"])
-def test_a_healthy_site(site: Running, shell: Shell, path: str) -> None:
+def test_a_healthy_site_has_no_problems_over_asgi(site: Running, shell: Shell, path: str) -> None:
     done = shell("mcp_doctor", "--url", site.url.removesuffix("/mcp") + path, "--json")
     findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
 
@@ -62,7 +62,7 @@ def test_a_server_without_a_handshake_is_healthy(shell: Shell, tmp_path: Path) -
     assert "ok    Clients that use a handshake get an error that names the stateless" in done.stdout
 
 
-def test_a_rejected_token(shell: Shell) -> None:
+def test_a_rejected_token_is_reported(shell: Shell) -> None:
     with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
         done = shell("mcp_doctor", "--url", front.url, "--token", "wrong")
 
@@ -70,7 +70,7 @@ def test_a_rejected_token(shell: Shell) -> None:
     assert "without credentials" not in done.stdout
 
 
-def test_an_unreachable_site(shell: Shell) -> None:
+def test_an_unreachable_site_is_an_error(shell: Shell) -> None:
     done = shell("mcp_doctor", "--url", f"http://127.0.0.1:{free_port()}/mcp")
 
     assert done.returncode == 1

@@ -121,7 +121,7 @@ async def test_concurrent_requests_get_their_own_responses(site: Running, path: 
         ({"Accept": "text/html"}, 406),
     ],
 )
-async def test_bad_headers_are_refused(
+async def test_bad_headers_are_rejected(
     site: Running, path: str, headers: dict[str, str], status: int
 ):
     """Always with a JSON body."""
@@ -178,7 +178,7 @@ async def test_missing_and_duplicate_headers_are_rejected(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_a_header_of_64_kb_is_refused(uvicorn: Running, path: str):
+async def test_a_header_of_64_kb_is_rejected(uvicorn: Running, path: str):
     """431. Daphne closes the connection before the application runs."""
     refused = await ask(uvicorn, post(path, b"[]", {"X-Long": "x" * 64 * 1024}))
 
@@ -266,7 +266,7 @@ async def test_an_oversized_content_length_is_rejected_before_the_body(uvicorn: 
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
-async def test_a_body_over_the_cap_is_refused(site: Running, path: str):
+async def test_a_body_over_the_cap_is_rejected(site: Running, path: str):
     async with connect(site.host, site.port) as client:
         await client.send(post(path, b"", {"Content-Length": str(5 * MiB)}))
         pouring = asyncio.create_task(pour(client, 5 * MiB, chunked=False))

@@ -72,7 +72,7 @@ def test_a_function_returns_the_principal(user: Any, function: Any):
 
 
 @pytest.mark.parametrize("function", [by_header, by_header_async, by_exchange])
-def test_a_deactivated_user_is_refused(user: Any, function: Any):
+def test_a_deactivated_user_is_rejected(user: Any, function: Any):
     get_user_model().objects.update(is_active=False)
 
     assert refuse(server_for(function), {"x-user": "ada"}).status == 401

@@ -103,7 +103,7 @@ def test_trusted_origins_come_from_djangos_settings(server: MCPServer, cookie: s
     assert admit(server, headers(cookie, origin="https://app.example"))
 
 
-def test_it_works_with_the_csrf_secret_in_the_session(
+def test_the_csrf_secret_may_be_in_the_session(
     server: MCPServer, user: Any, cookie: str, settings: Any
 ):
     settings.CSRF_USE_SESSIONS = True
@@ -156,7 +156,7 @@ def test_an_expired_session_is_rejected(server: MCPServer, user: Any, cookie: st
     assert refuse(server, headers(cookie)).status == 401
 
 
-def test_a_deactivated_user_is_refused(server: MCPServer, user: Any, cookie: str):
+def test_a_deactivated_user_is_rejected(server: MCPServer, user: Any, cookie: str):
     get_user_model().objects.update(is_active=False)
 
     assert refuse(server, headers(cookie)).status == 401

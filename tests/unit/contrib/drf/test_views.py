@@ -134,7 +134,7 @@ def test_an_unsupported_method_is_no_tool(server: MCPServer):
     assert viewset_tools(server, NotEvenThat) == []
 
 
-def test_an_unknown_action_is_refused(server: MCPServer):
+def test_an_unknown_action_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match=r"has no action 'shipp'. It has list, create,"):
         viewset_tools(server, views.OrderViewSet, actions=["shipp"])
 

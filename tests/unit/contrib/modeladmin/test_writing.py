@@ -185,7 +185,7 @@ def test_readonly_and_excluded_fields_are_no_arguments(
     assert "customer" not in read(client, "get_order", id=orders[0].pk)
 
 
-def test_a_field_that_is_readonly_for_one_user_is_refused(
+def test_a_field_that_is_readonly_for_one_user_is_rejected(
     make_client: Any, site: Any, make_staff: Any, root: User, orders: list[Order]
 ):
     class Some(AllOrders):
@@ -496,7 +496,7 @@ def test_an_action_requires_that_the_admin_offers_it(
     client.assert_visible("ship_orders")
 
 
-def test_actions_are_chosen(make_client: Any, root: User, orders: list[Order]):
+def test_only_the_named_actions_become_tools(make_client: Any, root: User, orders: list[Order]):
     client = make_client(root, actions=["ship"], exclude=["delete"])
 
     client.assert_visible("ship_orders")

@@ -135,7 +135,7 @@ def test_other_names_are_no_secrets(name: str):
     assert find_sensitive(name, []) is None
 
 
-def test_security_the_lookup_field_is_no_secret(server: MCPServer):
+def test_security_a_secret_lookup_field_is_reported(server: MCPServer):
     given: Any = {"fields": ["expire_date"]}
     told = "M002 lookup_field is 'session_key', which looks like a secret (session_key)"
 

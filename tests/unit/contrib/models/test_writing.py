@@ -433,7 +433,9 @@ def test_many_to_many_is_written_by_keys(library: MCPClient):
 # -- forms of the site
 
 
-def test_security_members_that_cannot_be_chosen_stay(server: MCPServer, ann: User):
+def test_security_an_update_keeps_related_objects_the_user_cannot_choose(
+    server: MCPServer, ann: User
+):
     class SomeTags(ModelTools):
         model = Tag
         fields = ["id", "name"]

@@ -105,7 +105,7 @@ def test_a_hidden_operation_can_be_included():
     assert names(server) == ["hidden"]
 
 
-def test_an_unknown_operation_is_refused(server: MCPServer):
+def test_an_unknown_operation_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match=r"no operation 'nothing'. There are add_up, "):
         operation_tools(server, make_api(), exclude=["nothing"])
 

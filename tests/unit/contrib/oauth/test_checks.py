@@ -127,7 +127,7 @@ def test_an_include_at_the_wrong_path_is_reported(
         ({"DJANGO_MCP": {"PUBLIC_URL": "nonsense"}}, None),  # E001 reports it
     ],
 )
-def test_problems_around_the_toolkit_are_reported(changes: dict[str, Any], id: str | None):
+def test_wrong_site_settings_for_oauth_are_reported(changes: dict[str, Any], id: str | None):
     with override_settings(**changes):
         assert ids() == ({id} if id else set())
 

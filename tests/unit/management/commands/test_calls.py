@@ -102,7 +102,7 @@ def test_another_server_can_be_selected(run: Run):
     assert "find_products" not in out
 
 
-def test_a_server_without_a_url_is_told(run: Run):
+def test_a_server_without_a_url_is_listed_as_unmounted(run: Run):
     server = MCPServer("unmounted")
 
     out = run("mcp_list", "--server", server.name)[0]
@@ -296,7 +296,7 @@ def test_a_default_is_shown_clearly(field: dict[str, Any], shown: str):
     ("lines", "action"),
     [(":decline\n", "decline"), ("Ann\n:cancel\n", "cancel"), ("Ann\n", "cancel"), ("", "cancel")],
 )
-def test_a_question_may_be_declined(run: Run, lines: str, action: str):
+def test_a_question_may_be_declined_or_cancelled(run: Run, lines: str, action: str):
     out, _ = run("mcp_call", "fill", "--server", "shell", stdin=lines)
 
     assert json.loads(out)["action"] == action

@@ -238,7 +238,7 @@ def test_without_a_header_the_second_revision_is_assumed() -> None:
     assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is R4
 
 
-def test_an_unknown_version_header_is_refused() -> None:
+def test_an_unknown_version_header_is_rejected() -> None:
     for params in ({}, {"_meta": {"progressToken": 1}}, {"_meta": None}):
         outcome = climb(Request(1, "tools/list", params), sent(mcp_protocol_version="9999-01-01"))
         assert refused(outcome) == (400, -32022)

@@ -490,7 +490,7 @@ async def test_listeners_are_independent(server: MCPServer) -> None:
         {"notifications": {"resourceSubscriptions": ["stock://mug"] * 100_000}},
     ],
 )
-async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> None:
+async def test_a_malformed_filter_is_rejected(server: MCPServer, params: Any) -> None:
     status, error = await StreamClient(server, R5).error("subscriptions/listen", params)
 
     assert (status, error["code"]) == (200, -32602)
@@ -612,7 +612,7 @@ async def test_only_the_owner_can_resume_a_stream(
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
 @pytest.mark.http_only(NOT_RESUMED)
-async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -> None:
+async def test_an_unknown_event_id_is_rejected(server: MCPServer, last_id: str) -> None:
     client = await connect(server, R4)
     reply = await client.listen(last_id).reply()
 

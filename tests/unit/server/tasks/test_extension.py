@@ -153,7 +153,7 @@ async def test_a_task_waits_for_input_and_continues_with_the_answer(client: Mode
     assert "inputRequests" not in task
 
 
-async def test_keys_are_never_used_twice(client: Modern):
+async def test_a_repeated_question_has_a_new_key(client: Modern):
     task_id = await client.create("confirm", item="x")
     first = set((await client.until(task_id, "input_required"))["inputRequests"])
     unfit = {key: {"action": "accept", "content": {"sure": "perhaps"}} for key in first}

@@ -48,7 +48,7 @@ async def test_a_message_without_a_body_is_an_empty_one(message: dict[str, Any])
     assert await read(message) == b""
 
 
-async def test_one_byte_over_the_cap_is_refused():
+async def test_one_byte_over_the_cap_is_rejected():
     assert status(await read(part(b"x" * (LIMIT + 1)))) == 413
 
 

@@ -209,7 +209,7 @@ class GuardedServer(ScriptedServer):
         return None
 
 
-async def test_an_unauthenticated_body_is_not_read():
+async def test_the_body_of_an_unauthenticated_request_is_not_read():
     """On each request, and before its body is read."""
     talked = await talk(consumer(GuardedServer()), http_scope())
 

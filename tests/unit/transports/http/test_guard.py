@@ -132,7 +132,7 @@ def test_settings_are_named_in_the_log_and_in_debug_responses_only(
     assert refused.reply.note == ""
 
 
-def test_a_second_origin_is_refused():
+def test_a_second_origin_is_rejected():
     headers = [*http_scope()["headers"], (b"origin", b"https://pages.example")] * 2
     refused = Guard(RULES).examine("POST", "http", Headers(headers[1:]), LIMIT)
 
@@ -301,7 +301,7 @@ def test_a_declared_length_within_the_cap_passes(length: str):
 
 
 @pytest.mark.parametrize("length", ["1001", "200000000", "9" * 5000])
-def test_a_declared_length_over_the_cap_is_refused(length: str):
+def test_a_declared_length_over_the_cap_is_rejected(length: str):
     assert status(examine(headers={"content-length": length})) == 413
 
 
@@ -324,7 +324,7 @@ def test_headers_of_ordinary_size_pass_in_ordinary_number():
         {"x" * MAX_HEADER_BYTES: "y"},
     ],
 )
-def test_headers_too_long_or_too_many_are_refused(more: dict[str, str]):
+def test_headers_too_long_or_too_many_are_rejected(more: dict[str, str]):
     assert status(examine(headers=more)) == 431
 
 

@@ -492,7 +492,7 @@ async def test_atomic_requests_does_not_apply_to_the_view(server: ScriptedServer
     assert talked.status == 200
 
 
-async def test_an_unauthenticated_body_is_not_read():
+async def test_challenges_are_joined_in_one_header():
     class Guarded(ScriptedServer):
         async def authenticate(self, exchange: Exchange) -> Reply | None:
             assert exchange.build_request is not None

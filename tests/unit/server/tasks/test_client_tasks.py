@@ -173,7 +173,7 @@ async def test_a_question_is_sent_on_the_stream_of_tasks_result(client: Legacy):
     assert result["content"][0]["text"] == "7: a.txt, True"
 
 
-async def test_a_client_error_to_a_question_fails_the_tool(client: Legacy):
+async def test_an_error_response_to_a_question_fails_the_tool(client: Legacy):
     task_id = await client.create("confirm", item="a.txt")
     waiting = client.begin("tasks/result", {"taskId": task_id})
     question = await waiting.sink.message()
