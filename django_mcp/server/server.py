@@ -248,7 +248,7 @@ class MCPServer(Registration, ClientMethods):
         self.options.list_cache.update(self._list_hints)
         self._derived = None
 
-    def _injectables(self, annotation: Any) -> Provider | None:
+    def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
             return lambda ctx: ctx
