@@ -35,7 +35,7 @@ from django_mcp.admin.lists import (
     UserFilter,
 )
 from django_mcp.admin.pages import needs, note_action
-from django_mcp.admin.texts import code, inert
+from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
 from django_mcp.protocol.json import JSONDecodeError, decode
@@ -128,7 +128,7 @@ class CallRecordAdmin(ReadOnlyList):
         try:
             return code(decode(call.arguments.encode())) if call.arguments else "-"
         except JSONDecodeError:
-            return inert(call.arguments)
+            return escape_invisible(call.arguments)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         from django_mcp.admin.connect import kept_arguments

@@ -35,7 +35,7 @@ from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_
 from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.revoke import may_revoke_any
-from django_mcp.admin.texts import code, inert
+from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Session, Stream
@@ -137,7 +137,7 @@ class SubscriptionAdmin(ReadOnlyList):
     @admin.display(description=_("URI"))
     def shown_uri(self, row: Any) -> str:
         """Return the URI, cut short."""
-        return inert(row.uri, 200)
+        return escape_invisible(row.uri, 200)
 
 
 class SessionAdmin(ReadOnlyList):

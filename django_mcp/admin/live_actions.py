@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.admin.pages import note_actions
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import Outcome, revoke
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import Session, Stream
 from django_mcp.servers import MCPServer, find_server
 
@@ -59,9 +59,10 @@ def note(request: HttpRequest, message: str, *rows: Any) -> None:
     for row in rows:
         user = users.get(row.user_id)
         owner = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
-            "user": inert("" if user is None else user.get_username(), 150) or "-",
-            "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
-            "principal": inert(row.principal_key, 128) or "-",
+            "user": escape_invisible("" if user is None else user.get_username(), 150) or "-",
+            "client": escape_invisible(f"{row.client_name} {row.client_version}".strip(), 160)
+            or "-",
+            "principal": escape_invisible(row.principal_key, 128) or "-",
         }
         notes.append((str(row), f"{message} {owner}", row.pk))
     note_actions(request, type(rows[0]), notes)

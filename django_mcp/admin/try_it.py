@@ -22,7 +22,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHt
 from django.utils.translation import gettext as _t
 
 from django_mcp.admin.pages import get_server, needs, note_action
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
@@ -155,7 +155,9 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
         return JsonResponse({"error": "not a call"}, status=400)
     target = params.get(TARGETS.get(method))
     if isinstance(target, str):
-        note_action(request, DisabledEntry, inert(target, 200), _t("Called from the catalogue."))
+        note_action(
+            request, DisabledEntry, escape_invisible(target, 200), _t("Called from the catalogue.")
+        )
     elif method != COMPLETE:
         return JsonResponse({"error": "not a call"}, status=400)
     params = {key: value for key, value in params.items() if key in PASSED_ON}
