@@ -34,7 +34,7 @@ from django_mcp.admin.lists import (
     ServerFilter,
     UserFilter,
 )
-from django_mcp.admin.pages import needs, note_action
+from django_mcp.admin.pages import note_action, require_permissions
 from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
@@ -195,7 +195,7 @@ class CallRecordAdmin(ReadOnlyList):
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_errors
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         key = request.GET.get("span", "day")
         since = timezone.now() - timedelta(minutes=SPANS[key if key in SPANS else "day"].length)
         groups, is_cut = find_errors(since)
@@ -236,7 +236,7 @@ class CallRecordAdmin(ReadOnlyList):
         """Show the charts page, which a script fills."""
         from django_mcp.admin.reports import ERRORS
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         return self.show(
             request,
             "charts.html",
@@ -253,7 +253,7 @@ class CallRecordAdmin(ReadOnlyList):
     def data_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_summary, label_methods
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         key, name = request.GET.get("span", "hour"), request.GET.get("name", "")[:200]
         if key not in SPANS:
             return JsonResponse({"error": "no such span"}, status=400)

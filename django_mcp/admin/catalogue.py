@@ -15,7 +15,13 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from msgspec import Struct
 
-from django_mcp.admin.pages import Page, get_server, needs, note_action, without_transaction
+from django_mcp.admin.pages import (
+    Page,
+    get_server,
+    note_action,
+    require_permissions,
+    without_transaction,
+)
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import escape_invisible, pretty
 from django_mcp.models import CallRecord, DisabledEntry
@@ -72,7 +78,7 @@ class CatalogueAdmin(Page):
         from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.results import MCPError
 
-        needs(request, "view_disabledentry")
+        require_permissions(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
         failure, groups = "", []
@@ -178,7 +184,7 @@ class CatalogueAdmin(Page):
         from django_mcp.admin.try_it import can_answer, revision_tried
         from django_mcp.inprocess.results import MCPError
 
-        needs(request, "view_disabledentry")
+        require_permissions(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         entry = find_entry(server, kind, key)
@@ -240,7 +246,7 @@ class CatalogueAdmin(Page):
 
     def switch_view(self, request: HttpRequest) -> HttpResponse:
         """Disable or enable an entry, and return to the same view."""
-        needs(request, "change_disabledentry")
+        require_permissions(request, "change_disabledentry")
         server = get_server(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values or "\0" in key:
