@@ -343,7 +343,9 @@ def _find_acts(user: Any) -> dict[str, list[str]]:
     """Return the buttons for the rows of each table."""
     may_revoke = may_revoke_any(user)
     on_sessions = ["end", "revoke"] if may_revoke else ["end"]
-    on_streams = ["close", "cut", "ping", "log"] if may_revoke else ["close", "ping", "log"]
+    on_streams = (
+        ["close", "revoke_and_close", "ping", "log"] if may_revoke else ["close", "ping", "log"]
+    )
     return {
         "sessions": on_sessions if may_any(user, "end", Session) else [],
         "streams": on_streams if may_any(user, "end", Stream) else [],

@@ -75,17 +75,17 @@ DONE = {
     "end": _("The session is ended."),
     "revoke": _("The credentials are revoked, and the session is ended."),
     "close": _("The stream is closed."),
-    "cut": _("The credentials are revoked, and what they opened is closed."),
+    "revoke_and_close": _("The credentials are revoked, and what they opened is closed."),
     "log": _("The message is sent."),
     "ping": "",
 }
 _ALREADY = {
     "revoke": _("The credentials were revoked already, and the session is ended."),
-    "cut": _("The credentials were revoked already, and what they opened is closed."),
+    "revoke_and_close": _("The credentials were revoked already, and what they opened is closed."),
 }
 _NOTHING = {
     "revoke": _("It uses no credentials that can be revoked here; end it instead."),
-    "cut": _("It uses no credentials that can be revoked here; close it instead."),
+    "revoke_and_close": _("It uses no credentials that can be revoked here; close it instead."),
 }
 OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
@@ -118,7 +118,7 @@ def _do(request: HttpRequest, row: Any, name: str) -> str:
         case "close":
             if not close_stream(row):
                 raise _Refused(OF_CALL)
-        case "revoke" | "cut":
+        case "revoke" | "revoke_and_close":
             return _revoke(request, row, name)
         case _:
             return _send_to_client(request, row, name)
