@@ -24,6 +24,7 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.admin.base import note_action, require_permissions
 from django_mcp.admin.lists import (
     BY_USERNAME,
     ClientFilter,
@@ -34,7 +35,6 @@ from django_mcp.admin.lists import (
     ServerFilter,
     UserFilter,
 )
-from django_mcp.admin.pages import note_action, require_permissions
 from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from msgspec import Struct
 
-from django_mcp.admin.pages import (
+from django_mcp.admin.base import (
     Page,
     get_server,
     note_action,

@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.pages import Page, without_transaction
+from django_mcp.admin.base import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.protocol.revisions import REVISIONS

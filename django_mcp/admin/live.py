@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
 
+from django_mcp.admin.base import without_transaction
 from django_mcp.admin.lists import (
     BY_USERNAME,
     ReadOnlyList,
@@ -32,7 +33,6 @@ from django_mcp.admin.lists import (
     TransportFilter,
 )
 from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
-from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.revoke import may_revoke_any
 from django_mcp.admin.texts import code, escape_invisible

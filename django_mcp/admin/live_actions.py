@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.pages import note_actions
+from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import Outcome, revoke
 from django_mcp.admin.texts import escape_invisible

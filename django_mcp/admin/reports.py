@@ -22,7 +22,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.pages import KINDS
+from django_mcp.admin.base import KINDS
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.calls.call import upper_ms
 from django_mcp.calls.rows import KEPT_MINUTES, WHAT

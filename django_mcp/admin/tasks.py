@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from django_mcp.admin.base import note_action, without_transaction
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
-from django_mcp.admin.pages import note_action, without_transaction
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import Task

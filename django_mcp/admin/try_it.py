@@ -21,7 +21,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.pages import get_server, note_action, require_permissions
+from django_mcp.admin.base import get_server, note_action, require_permissions
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of
 from django_mcp.models import DisabledEntry
