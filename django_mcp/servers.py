@@ -274,7 +274,7 @@ def find_server(name: object) -> MCPServer | None:
 
 def _receive_changes(hub: ServerHub) -> None:
     # Loads models, which importing a server must not.
-    from django_mcp.push.access import join
+    from django_mcp.push.changed_access import join
 
     join(hub)
 
