@@ -58,7 +58,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 Several at once would not end sooner, since they share the interpreter's lock, and would delay others."""
 
 
-async def check_at_length(
+async def check_in_turn(
     ctx: Context, entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | Failure:
     """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
