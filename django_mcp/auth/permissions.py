@@ -61,7 +61,7 @@ def visible_to(user: Any, requirements: Requirements) -> VisibleEntries:
     return VisibleEntries(requirements, find_granted(user, requirements.all_rules))
 
 
-def may_change_untold(user: Any) -> bool:
+def may_change_without_signal(user: Any) -> bool:
     """Return whether a user's permissions may change without a signal.
 
     They may inside of a transaction, as in a test case, and for users who were never saved.

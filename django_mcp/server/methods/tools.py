@@ -93,7 +93,7 @@ def _miss_capabilities(ctx: Context, entry: ToolEntry) -> bytes | Refusal:
     names = ", ".join(entry.required_client_capabilities)
     message = f"Tool {entry.name} needs a client that declares: {names}"
     if not ctx.rules.is_stateless:
-        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=message)))
+        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=message)))
     return Refusal(
         code=MISSING_CLIENT_CAPABILITY,
         message=message,
