@@ -152,10 +152,10 @@ class CallRecordAdmin(ReadOnlyList):
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        from django_mcp.admin.connect import as_texts
+        from django_mcp.admin.connect import call_as_texts
 
         obj = kwargs.get("obj")
-        more = {"copies": [] if obj is None else as_texts(request, obj)}
+        more = {"copies": [] if obj is None else call_as_texts(request, obj)}
         return super().render_change_form(request, {**context, **more}, *args, **kwargs)
 
     @admin.display(description=_("duration"), ordering="duration_ms")

@@ -94,7 +94,7 @@ def kept_arguments(call: CallRecord) -> JSONObject | None:
     return found if isinstance(found, dict) else None
 
 
-def as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
+def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
     """Return titles and texts to copy."""
     arguments, server = kept_arguments(call), find_server(call.server)
     if arguments is None or server is None:
