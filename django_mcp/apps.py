@@ -40,7 +40,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp import checks  # noqa: F401
         from django_mcp.endpoints import disabled_entries  # noqa: F401
         from django_mcp.execution import workers  # noqa: F401  (the time of the process's start)
-        from django_mcp.push.access import connect
+        from django_mcp.push.changed_access import connect
         from django_mcp.sessions import closing  # noqa: F401
 
         connect()

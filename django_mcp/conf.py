@@ -292,7 +292,7 @@ def find_problems(raw: object) -> Iterator[Problem]:
             )
 
 
-def find_aliases(atomic: Atomic) -> tuple[str, ...]:
+def site_aliases(atomic: Atomic) -> tuple[str, ...]:
     """Return the databases that `ATOMIC` means; True means none on a site without a default one."""
     if atomic is True and not site_settings.DATABASES.get("default"):
         return ()

@@ -220,8 +220,8 @@ class MCPServer(InProcess, SiteClientMethods):
     def _provide_user(self, ctx: Any) -> Any:
         return ctx.user
 
-    def _injectables(self, annotation: Any) -> Provider | None:
-        return super()._injectables(annotation) or find_django_provider(annotation)
+    def _find_provider(self, annotation: Any) -> Provider | None:
+        return super()._find_provider(annotation) or find_django_provider(annotation)
 
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
@@ -274,7 +274,7 @@ def find_server(name: object) -> MCPServer | None:
 
 def _receive_changes(hub: ServerHub) -> None:
     # Loads `django.db`, which importing a server must not.
-    from django_mcp.push.access import join
+    from django_mcp.push.changed_access import join
 
     join(hub)
 

@@ -24,6 +24,7 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.admin.base import note_action, require_permissions
 from django_mcp.admin.lists import (
     BY_USERNAME,
     ClientFilter,
@@ -34,8 +35,7 @@ from django_mcp.admin.lists import (
     ServerFilter,
     UserFilter,
 )
-from django_mcp.admin.pages import needs, note_action
-from django_mcp.admin.texts import code, inert
+from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
 from django_mcp.protocol.json import JSONDecodeError, decode
@@ -128,7 +128,7 @@ class CallRecordAdmin(ReadOnlyList):
         try:
             return code(decode(call.arguments.encode())) if call.arguments else "-"
         except JSONDecodeError:
-            return inert(call.arguments)
+            return escape_invisible(call.arguments)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         from django_mcp.admin.connect import kept_arguments
@@ -152,10 +152,10 @@ class CallRecordAdmin(ReadOnlyList):
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        from django_mcp.admin.connect import as_texts
+        from django_mcp.admin.connect import call_as_texts
 
         obj = kwargs.get("obj")
-        more = {"copies": [] if obj is None else as_texts(request, obj)}
+        more = {"copies": [] if obj is None else call_as_texts(request, obj)}
         return super().render_change_form(request, {**context, **more}, *args, **kwargs)
 
     @admin.display(description=_("duration"), ordering="duration_ms")
@@ -195,7 +195,7 @@ class CallRecordAdmin(ReadOnlyList):
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_errors
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         key = request.GET.get("span", "day")
         since = timezone.now() - timedelta(minutes=SPANS[key if key in SPANS else "day"].length)
         groups, is_cut = find_errors(since)
@@ -236,7 +236,7 @@ class CallRecordAdmin(ReadOnlyList):
         """Show the charts page, which a script fills."""
         from django_mcp.admin.reports import ERRORS
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         return self.show(
             request,
             "charts.html",
@@ -253,7 +253,7 @@ class CallRecordAdmin(ReadOnlyList):
     def data_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_summary, label_methods
 
-        needs(request, "view_callrecord")
+        require_permissions(request, "view_callrecord")
         key, name = request.GET.get("span", "hour"), request.GET.get("name", "")[:200]
         if key not in SPANS:
             return JsonResponse({"error": "no such span"}, status=400)

@@ -15,9 +15,15 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from msgspec import Struct
 
-from django_mcp.admin.pages import Page, get_server, needs, note_action, without_transaction
+from django_mcp.admin.base import (
+    Page,
+    get_server,
+    note_action,
+    require_permissions,
+    without_transaction,
+)
 from django_mcp.admin.permissions import may
-from django_mcp.admin.texts import inert, pretty
+from django_mcp.admin.texts import escape_invisible, pretty
 from django_mcp.models import CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
@@ -72,7 +78,7 @@ class CatalogueAdmin(Page):
         from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.results import MCPError
 
-        needs(request, "view_disabledentry")
+        require_permissions(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
         failure, groups = "", []
@@ -84,7 +90,7 @@ class CatalogueAdmin(Page):
             try:
                 seen = viewer.seen(server, kind.value)
             except MCPError as error:
-                failure = inert(str(error), 500)
+                failure = escape_invisible(str(error), 500)
             rows = self._rows(server, kind, viewer, set(seen), term, calls)
             groups.append({"kind": kind, "title": _TITLES[kind], "rows": rows})
         return self.show(
@@ -121,10 +127,10 @@ class CatalogueAdmin(Page):
         rows = [
             {
                 "key": key,
-                "name": inert(entry.name, 200),
-                "title": inert(str(entry.title or ""), 200),
-                "address": "" if key == entry.name else inert(key, 400),
-                "description": inert(str(entry.description or ""), 300),
+                "name": escape_invisible(entry.name, 200),
+                "title": escape_invisible(str(entry.title or ""), 200),
+                "address": "" if key == entry.name else escape_invisible(key, 400),
+                "description": escape_invisible(str(entry.description or ""), 300),
                 "is_visible": key in seen,
                 "disabled": disabled.get(key),
                 "badges": _find_badges(entry),
@@ -136,7 +142,12 @@ class CatalogueAdmin(Page):
         ]
         # Disabled, and not registered any more: such rows can be deleted.
         rows += [
-            {"key": key, "name": inert(key, 400), "is_gone": True, "disabled": disabled[key]}
+            {
+                "key": key,
+                "name": escape_invisible(key, 400),
+                "is_gone": True,
+                "disabled": disabled[key],
+            }
             for key in sorted(set(disabled) - set(registered))
             if _is_found(term, key)
         ]
@@ -173,7 +184,7 @@ class CatalogueAdmin(Page):
         from django_mcp.admin.try_it import can_answer, revision_tried
         from django_mcp.inprocess.results import MCPError
 
-        needs(request, "view_disabledentry")
+        require_permissions(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         entry = find_entry(server, kind, key)
@@ -187,15 +198,15 @@ class CatalogueAdmin(Page):
         return self.show(
             request,
             "entry.html",
-            inert(str(entry.title or entry.name), 200),
+            escape_invisible(str(entry.title or entry.name), 200),
             server=server,
             parents=[(_("Catalogue"), self.url_of("disabledentry_changelist"))],
             links=self.link(request, _("Calls"), "callrecord", server=server.name, name=entry.name),
             entry=entry,
             kind=Kind(kind),
             key=key,
-            shown_key=inert(key, 400),
-            description=inert(str(entry.description or "")),
+            shown_key=escape_invisible(key, 400),
+            description=escape_invisible(str(entry.description or "")),
             viewer=viewer,
             wire=pretty(wire) if wire is not None else None,
             facts=_facts(entry),
@@ -235,13 +246,13 @@ class CatalogueAdmin(Page):
 
     def switch_view(self, request: HttpRequest) -> HttpResponse:
         """Disable or enable an entry, and return to the same view."""
-        needs(request, "change_disabledentry")
+        require_permissions(request, "change_disabledentry")
         server = get_server(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values or "\0" in key:
             raise Http404
         wanted = {"server": server.name, "kind": kind, "key": key}
-        name = inert(key, 200)
+        name = escape_invisible(key, 200)
         with transaction.atomic():
             if request.POST.get("to") == "on":
                 found = DisabledEntry.objects.filter(**wanted).first()
@@ -322,7 +333,7 @@ def _facts(entry: Entry) -> list[tuple[Any, str]]:
         (_("Listed if"), _name_of(access.listed_if)),
         (_("Source"), entry.source),
     ]
-    return [(title, inert(text, 400)) for title, text in facts if text]
+    return [(title, escape_invisible(text, 400)) for title, text in facts if text]
 
 
 def _is_found(term: str, *texts: Any) -> bool:

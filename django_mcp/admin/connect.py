@@ -12,7 +12,7 @@ from django.urls import get_script_prefix
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.admin.try_it import write_request
 from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
@@ -63,7 +63,7 @@ def find_own_keys(user: Any) -> list[dict[str, Any]]:
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()), user=user, revoked_at=None
     )
     rows = keys.order_by("-created_at").values("name", "prefix", "expires_at", "last_used_at")
-    return [{**row, "name": inert(row["name"], 80)} for row in rows[:KEYS_SHOWN]]
+    return [{**row, "name": escape_invisible(row["name"], 80)} for row in rows[:KEYS_SHOWN]]
 
 
 def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
@@ -77,7 +77,7 @@ def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
         configuration = form.over_http(name, url, place if is_keyed else None)
         link = form.install_link(name, configuration)
         clients.append((client, encode_pretty(configuration), str(form.where), link))
-    title = inert(str(server.options.title or name), 80)
+    title = escape_invisible(str(server.options.title or name), 80)
     return Endpoint(server=name, name=title, url=url, clients=clients)
 
 
@@ -94,7 +94,7 @@ def kept_arguments(call: CallRecord) -> JSONObject | None:
     return found if isinstance(found, dict) else None
 
 
-def as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
+def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
     """Return titles and texts to copy."""
     arguments, server = kept_arguments(call), find_server(call.server)
     if arguments is None or server is None:

@@ -21,7 +21,7 @@ from django.views.decorators.debug import sensitive_variables
 from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted
 from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.permissions import visible_to
 from django_mcp.auth.principal import make_key
 from django_mcp.auth.scopes import named_scopes
@@ -169,7 +169,7 @@ class APIKeyAdmin(VisibleList):
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, key: APIKey) -> str:
         """Return the name that its user gave it, with invisible characters escaped."""
-        return inert(key.name, 100)
+        return escape_invisible(key.name, 100)
 
     @admin.display(description=_("key"), ordering="prefix")
     def shown_prefix(self, key: APIKey) -> str:
@@ -228,7 +228,7 @@ class APIKeyAdmin(VisibleList):
         key = super().get_object(request, *args, **kwargs)
         if key is not None and not self.has_change_permission(request, key):
             for name in ("name", "scopes", "tools"):
-                setattr(key, name, inert(getattr(key, name), 2000))
+                setattr(key, name, escape_invisible(getattr(key, name), 2000))
         return key
 
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
@@ -288,7 +288,7 @@ class APIKeyAdmin(VisibleList):
             request,
             "apikey/issued.html",
             _("Copy the key now"),
-            key={"name": inert(obj.name, 100), "user": obj.user},
+            key={"name": escape_invisible(obj.name, 100), "user": obj.user},
             text=text,
             endpoints=find_endpoints(request, text),
             list_url=self.url_of("apikey_changelist"),
@@ -305,4 +305,4 @@ def _find_warning(key: APIKey) -> str:
     """Return a warning about tools that the key's user may not use now; else an empty text."""
     tools = sorted(set(key.tools.split()) - usable_tools(key.user))
     text = _t("The user of this key may not use these tools now, or no such tools exist: %(names)s")
-    return text % {"names": inert(", ".join(tools), 500)} if tools else ""
+    return text % {"names": escape_invisible(", ".join(tools), 500)} if tools else ""

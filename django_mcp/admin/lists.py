@@ -16,9 +16,9 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.pages import Page, without_transaction
+from django_mcp.admin.base import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS
 from django_mcp.servers import all_servers
@@ -166,12 +166,12 @@ class ReadOnlyList(VisibleList):
     @admin.display(description=_("principal"), ordering="principal_key")
     def principal(self, row: Any) -> str:
         """Return the principal, with invisible characters escaped."""
-        return inert(row.principal_key, 128) or "-"
+        return escape_invisible(row.principal_key, 128) or "-"
 
     @admin.display(description=_("client"), ordering="client_name")
     def client(self, row: Any) -> str:
         """Return the client's name, with invisible characters escaped."""
-        return inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-"
+        return escape_invisible(f"{row.client_name} {row.client_version}".strip(), 160) or "-"
 
 
 class TextFilter(admin.SimpleListFilter):

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
 
+from django_mcp.admin.base import without_transaction
 from django_mcp.admin.lists import (
     BY_USERNAME,
     ReadOnlyList,
@@ -32,10 +33,9 @@ from django_mcp.admin.lists import (
     TransportFilter,
 )
 from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
-from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.revoke import may_revoke_any
-from django_mcp.admin.texts import code, inert
+from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Session, Stream
@@ -137,7 +137,7 @@ class SubscriptionAdmin(ReadOnlyList):
     @admin.display(description=_("URI"))
     def shown_uri(self, row: Any) -> str:
         """Return the URI, cut short."""
-        return inert(row.uri, 200)
+        return escape_invisible(row.uri, 200)
 
 
 class SessionAdmin(ReadOnlyList):
@@ -343,7 +343,9 @@ def _find_acts(user: Any) -> dict[str, list[str]]:
     """Return the buttons for the rows of each table."""
     may_revoke = may_revoke_any(user)
     on_sessions = ["end", "revoke"] if may_revoke else ["end"]
-    on_streams = ["close", "cut", "ping", "log"] if may_revoke else ["close", "ping", "log"]
+    on_streams = (
+        ["close", "revoke_and_close", "ping", "log"] if may_revoke else ["close", "ping", "log"]
+    )
     return {
         "sessions": on_sessions if may_any(user, "end", Session) else [],
         "streams": on_streams if may_any(user, "end", Stream) else [],

@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.pages import note_actions
+from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import Outcome, revoke
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import Session, Stream
 from django_mcp.servers import MCPServer, find_server
 
@@ -59,9 +59,10 @@ def note(request: HttpRequest, message: str, *rows: Any) -> None:
     for row in rows:
         user = users.get(row.user_id)
         owner = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
-            "user": inert("" if user is None else user.get_username(), 150) or "-",
-            "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
-            "principal": inert(row.principal_key, 128) or "-",
+            "user": escape_invisible("" if user is None else user.get_username(), 150) or "-",
+            "client": escape_invisible(f"{row.client_name} {row.client_version}".strip(), 160)
+            or "-",
+            "principal": escape_invisible(row.principal_key, 128) or "-",
         }
         notes.append((str(row), f"{message} {owner}", row.pk))
     note_actions(request, type(rows[0]), notes)
@@ -74,17 +75,17 @@ DONE = {
     "end": _("The session is ended."),
     "revoke": _("The credentials are revoked, and the session is ended."),
     "close": _("The stream is closed."),
-    "cut": _("The credentials are revoked, and what they opened is closed."),
+    "revoke_and_close": _("The credentials are revoked, and what they opened is closed."),
     "log": _("The message is sent."),
     "ping": "",
 }
 _ALREADY = {
     "revoke": _("The credentials were revoked already, and the session is ended."),
-    "cut": _("The credentials were revoked already, and what they opened is closed."),
+    "revoke_and_close": _("The credentials were revoked already, and what they opened is closed."),
 }
 _NOTHING = {
     "revoke": _("It uses no credentials that can be revoked here; end it instead."),
-    "cut": _("It uses no credentials that can be revoked here; close it instead."),
+    "revoke_and_close": _("It uses no credentials that can be revoked here; close it instead."),
 }
 OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
@@ -117,7 +118,7 @@ def _do(request: HttpRequest, row: Any, name: str) -> str:
         case "close":
             if not close_stream(row):
                 raise _Refused(OF_CALL)
-        case "revoke" | "cut":
+        case "revoke" | "revoke_and_close":
             return _revoke(request, row, name)
         case _:
             return _send_to_client(request, row, name)

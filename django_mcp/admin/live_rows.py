@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.permissions import has_object_backend, may, only_visible
 from django_mcp.admin.revoke import can_revoke
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import JSONObject
 
@@ -330,7 +330,7 @@ def _whose(server: str, user: str, revision: str, name: str, version: str) -> JS
 
 
 def _text(text: Any) -> str:
-    return inert(str(text), 80)
+    return escape_invisible(str(text), 80)
 
 
 def _seconds(moment: datetime) -> int:

@@ -22,8 +22,8 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.pages import KINDS
-from django_mcp.admin.texts import inert
+from django_mcp.admin.base import KINDS
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.calls.call import upper_ms
 from django_mcp.calls.rows import KEPT_MINUTES, WHAT
 from django_mcp.execution.threads import run_in_pool
@@ -303,5 +303,5 @@ def _encode(rows: Any) -> bytes:
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else value
-    shown = inert(value)
+    shown = escape_invisible(value)
     return f"'{shown}" if shown.startswith(_FORMULAS) else shown

@@ -13,10 +13,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.pages import note_action
+from django_mcp.admin.base import note_action
 from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
 from django_mcp.models import APIKey, Session, Stream
-from django_mcp.push.access import announce_key
+from django_mcp.push.changed_access import announce_key
 
 
 @runtime_checkable

@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from django_mcp.admin.base import note_action, without_transaction
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
-from django_mcp.admin.pages import note_action, without_transaction
 from django_mcp.admin.permissions import may_any, only_visible
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import Task
 from django_mcp.protocol.tasks import FINAL
 from django_mcp.server.tasks.start import SWEPT_AT_ONCE, sweep_tasks
@@ -83,7 +83,7 @@ class TaskAdmin(ReadOnlyList):
 
     @admin.display(description=_("status message"))
     def shown_message(self, task: Task) -> str:
-        return inert(task.status_message, 500)
+        return escape_invisible(task.status_message, 500)
 
     @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:

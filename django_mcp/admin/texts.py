@@ -13,7 +13,7 @@ from django_mcp.protocol.texts import mark_invisible
 MAX_SHOWN = 20_000
 
 
-def inert(text: str, max_length: int = MAX_SHOWN) -> str:
+def escape_invisible(text: str, max_length: int = MAX_SHOWN) -> str:
     """Return a text cut short, with invisible characters written as escapes.
 
     Those are control characters except line breaks and tabs, bidirectional overrides, and fillers. The
@@ -36,4 +36,4 @@ def code(value: Any, max_length: int = MAX_SHOWN) -> str:
 
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:
     """Return indented JSON for people."""
-    return inert(msgspec.json.format(encode(value), indent=2).decode(), max_length)
+    return escape_invisible(msgspec.json.format(encode(value), indent=2).decode(), max_length)

@@ -21,8 +21,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.pages import get_server, needs, note_action
-from django_mcp.admin.texts import inert
+from django_mcp.admin.base import get_server, note_action, require_permissions
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
@@ -139,7 +139,7 @@ PASSED_ON = frozenset(
 
 def try_view(request: HttpRequest) -> HttpResponseBase:
     """Call the entry in the request's body, and stream the messages."""
-    needs(request, "view_disabledentry", "try_entry")
+    require_permissions(request, "view_disabledentry", "try_entry")
     try:
         given = decode(request.body)
     except JSONDecodeError:
@@ -155,7 +155,9 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
         return JsonResponse({"error": "not a call"}, status=400)
     target = params.get(TARGETS.get(method))
     if isinstance(target, str):
-        note_action(request, DisabledEntry, inert(target, 200), _t("Called from the catalogue."))
+        note_action(
+            request, DisabledEntry, escape_invisible(target, 200), _t("Called from the catalogue.")
+        )
     elif method != COMPLETE:
         return JsonResponse({"error": "not a call"}, status=400)
     params = {key: value for key, value in params.items() if key in PASSED_ON}

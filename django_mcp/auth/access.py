@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.permissions import find_granted, may_change_untold
+from django_mcp.auth.permissions import find_granted, may_change_without_signal
 from django_mcp.auth.principal import AuthInfo, Principal, user_of
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.scopes import are_covered
@@ -177,7 +177,7 @@ def permissions_changed(user_ids: Collection[Any] | None) -> None:
 
 def _load(user: Any, rules: frozenset[Rule]) -> tuple[frozenset[Rule], bool]:
     """Return the rules that hold, and whether they may be cached."""
-    return find_granted(user, rules), not may_change_untold(user)
+    return find_granted(user, rules), not may_change_without_signal(user)
 
 
 def _allowed_tools(principal: Any) -> frozenset[str] | None:

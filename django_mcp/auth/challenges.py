@@ -48,7 +48,7 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
     Args:
         scopes: all scopes of the operation, also those that the token has.
     """
-    wanted = _told(scopes)
+    wanted = _requestable(scopes)
     names = " ".join(wanted)
     is_known = bool(exchange.principal.is_authenticated)
     error = "insufficient_scope" if is_known else None
@@ -72,7 +72,7 @@ def _challenges(exchange: Exchange, error: str | None, description: str | None) 
         required = () if gate is None else gate.required_scopes
         # Without an authorization server a client cannot request them.
         base = settings.OAUTH_BASE_SCOPES if _metadata_url_of(exchange) else None
-        wanted = _told((*required, *(base or ())))
+        wanted = _requestable((*required, *(base or ())))
         bearer = _bearer(exchange, error, description, wanted)
         found = [bearer if text == "Bearer" else text for text in found]
     return found
@@ -111,7 +111,7 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
         return None
 
 
-def _told(scopes: Iterable[str]) -> tuple[str, ...]:
+def _requestable(scopes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scope for scope in scopes if scope not in NOT_OF_RESOURCES))
 
 

@@ -118,10 +118,16 @@ class Gate:
         return None
 
     def _refuse_closed(self) -> Reply:
-        self._closed.warn("Refused a request because the server is closed. %s", self.remedy)
+        self._closed.warn(
+            "Refused a request: this server has no authenticators and is not public. %s",
+            self.remedy,
+        )
         # Other people do not need to know how the site is configured.
         remedy = self.remedy if site_settings.DEBUG else ""
-        refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
+        refusal = Refusal(
+            code=INVALID_REQUEST,
+            message=f"This server is not configured to accept requests. {remedy}".strip(),
+        )
         return refuse(refusal, 403)
 
     def _reject_unknown(self, exchange: Exchange, headers: Headers) -> Rejection:

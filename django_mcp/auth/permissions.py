@@ -61,7 +61,7 @@ def visible_to(user: Any, requirements: Requirements) -> VisibleEntries:
     return VisibleEntries(requirements, find_granted(user, requirements.all_rules))
 
 
-def may_change_untold(user: Any) -> bool:
+def may_change_without_signal(user: Any) -> bool:
     """Return whether a user's permissions may change without a signal.
 
     They may inside of a transaction, as in a test case, and for users who were never saved.
@@ -175,7 +175,7 @@ class GrantWatch:
 
     def __init__(self) -> None:
         self._judged: WeakKeyDictionary[Principal, Grants] = WeakKeyDictionary()
-        self._verdicts: dict[tuple[Any, Function], bool] = {}
+        self._granted_by: dict[tuple[Any, Function], bool] = {}
 
     async def find_changed(
         self, principals: Mapping[Principal, Collection[Function]]
@@ -190,20 +190,20 @@ class GrantWatch:
         asked = {(pk, function) for each, pk in known.items() for function in principals[each]}
         # Those called longest ago come first.
         due = [
-            *(asked - self._verdicts.keys()),
-            *(each for each in self._verdicts if each in asked),
+            *(asked - self._granted_by.keys()),
+            *(each for each in self._granted_by if each in asked),
         ]
         user_ids = set(known.values())
         found, verdicts = await run_in_pool(lambda: (_read_rows(user_ids), _ask(due)))
-        kept = self._verdicts
+        kept = self._granted_by
         waiting = {each: kept[each] for each in due if each in kept and each not in verdicts}
-        self._verdicts = {**waiting, **verdicts}
+        self._granted_by = {**waiting, **verdicts}
         changed = {}
         for principal, pk in known.items():
             granted = {
                 (function, True)
                 for function in principals[principal]
-                if self._verdicts.get((pk, function))
+                if self._granted_by.get((pk, function))
             }
             grants = found.get(pk, frozenset()) | granted
             if ("is_active", False) in grants:

@@ -135,7 +135,7 @@ class Reasker:
                     self._ended.add(each)
 
 
-UNKNOWN = Rejection(reason="Nobody could be asked", error=None, status=503)
+UNKNOWN = Rejection(reason="The credentials could not be checked", error=None, status=503)
 
 
 def _holds(principal: Principal, found: Principal | Rejection | None) -> bool:

@@ -64,8 +64,8 @@ class _Writer(BackgroundWriter[list[_Item]]):
                 insert(calls)
         except Exception as error:  # noqa: BLE001 - the top of this thread's loop
             self._drop(len(calls), error)
-        for call, _, is_told in batch:
-            if is_told:
+        for call, _, is_signalled in batch:
+            if is_signalled:
                 send_signal(tool_called, call.server, call=call)
 
     def _gather(self) -> None:
@@ -76,9 +76,9 @@ class _Writer(BackgroundWriter[list[_Item]]):
 _writer = PerProcess(_Writer, settings=("DJANGO_MCP", "DATABASES"), close=_Writer.stop)
 
 
-def put(call: RecordedCall, *, is_recorded: bool, is_told: bool) -> None:
+def put(call: RecordedCall, *, is_recorded: bool, is_signalled: bool) -> None:
     """Queue a call, to be written, sent to receivers, or both. Takes a microsecond."""
-    (_writer.current or _writer.get()).put((call, is_recorded, is_told))
+    (_writer.current or _writer.get()).put((call, is_recorded, is_signalled))
 
 
 def flush_calls() -> None:
@@ -119,12 +119,12 @@ class CallRecorder:
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         rate = settings.RECORD_CALLS
         is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
-        is_told = bool(tool_called.receivers) and call.method == "tools/call"
-        if is_recorded or is_told:
+        is_signalled = bool(tool_called.receivers) and call.method == "tools/call"
+        if is_recorded or is_signalled:
             put(
                 _note(self._server, call, answer, duration_s),
                 is_recorded=is_recorded,
-                is_told=is_told,
+                is_signalled=is_signalled,
             )
 
 

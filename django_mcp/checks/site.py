@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import find_aliases, find_problems, server_settings, settings
+from django_mcp.conf import find_problems, server_settings, settings, site_aliases
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
 from django_mcp.registry import hints
@@ -91,10 +91,10 @@ def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
     for server in all_servers():
         for tool in server.registry.tools.values():
             yield f"{tool.source}: atomic=", tool.handler.aliases or ()
-    of_site = find_aliases(server_settings.atomic)
+    of_site = site_aliases(server_settings.atomic)
     yield "DJANGO_MCP['ATOMIC']", of_site
     for server in all_servers():
-        of_server = find_aliases(server.options.atomic)
+        of_server = site_aliases(server.options.atomic)
         if of_server != of_site:
             yield f"The option atomic of the server {server.name!r}", of_server
 

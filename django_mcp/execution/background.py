@@ -54,12 +54,15 @@ class BackgroundWriter(Generic[B]):
 
     def _take(self) -> B | None:
         """Remove a batch from the queue; return None or an empty one if nothing is queued."""
+        raise NotImplementedError
 
     def _store(self, batch: B) -> None:
         """Write a batch."""
+        raise NotImplementedError
 
     def _gather(self) -> None:
         """Wait until something is queued, and then for more, to write all of it together."""
+        raise NotImplementedError
 
     def _wake(self) -> None:
         """Wake the thread; it is started on first use, unless the site has no threads."""

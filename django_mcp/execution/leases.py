@@ -94,10 +94,10 @@ class ThreadLease(Record):
                 # A task of the event loop may outlive its call.
                 turn.end()
             try:
-                has_thread = pool.put(turn)
+                is_started = pool.put(turn)
             except QueueFull:
                 raise ToolError(BUSY) from None
-            if not has_thread and self.exchange is not None:
+            if not is_started and self.exchange is not None:
                 self.exchange.waits_for_thread = True
             if not self._is_over:
                 self._turn = turn

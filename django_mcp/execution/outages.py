@@ -63,7 +63,11 @@ def report_unmigrated(error: object) -> bool:
 
 
 class Warner:
-    """Logs the same warning at most once in `WARN_EVERY_S`."""
+    """Logs the same warning at most once in `WARN_EVERY_S`.
+
+    It is for what reports only failures. What reports its successes too uses an `OutageLog` of
+    `server/streams/outage_log.py`, which also logs the end.
+    """
 
     _next_s = 0.0
 

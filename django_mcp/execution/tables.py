@@ -32,7 +32,7 @@ RECOUNT_S = 2.0
 MAX_CALLERS = 1000
 """Callers whose counts a process caches. Our own limit."""
 
-ANONYMOUS = "a:"
+ANONYMOUS_PREFIX = "a:"
 """How the digests of anonymous callers' quota keys begin."""
 
 Caller: TypeAlias = tuple[str, ...]
@@ -45,7 +45,7 @@ OF_SESSION = ("session__server", "session__quota_key")
 def digest_of_quota(quota_key: str) -> str:
     """Return a keyed digest of at most 64 characters, so that no row holds a client's address."""
     digest = salted_hmac("django_mcp.quotas", quota_key, algorithm="sha256").hexdigest()[:40]
-    return f"{ANONYMOUS if is_anonymous_quota(quota_key) else 'p:'}{digest}"
+    return f"{ANONYMOUS_PREFIX if is_anonymous_quota(quota_key) else 'p:'}{digest}"
 
 
 def caller_of(session: Session) -> Caller:
@@ -81,8 +81,8 @@ class Usage:
             (caller, limits.own_count, limits.own_bytes),
             ((), limits.count, limits.bytes),
         ]
-        if caller[-1].startswith(ANONYMOUS):
-            bounds.append(((ANONYMOUS,), limits.count * share, limits.bytes * share))
+        if caller[-1].startswith(ANONYMOUS_PREFIX):
+            bounds.append(((ANONYMOUS_PREFIX,), limits.count * share, limits.bytes * share))
         found = [self._find(key) for key, _, _ in bounds]
         for used, (key, max_count, max_bytes) in zip(found, bounds, strict=True):
             if (count > 0 and used[0] + count > max_count) or (
@@ -96,7 +96,11 @@ class Usage:
 
     def give_back(self, caller: Caller, size: int, *, count: int = 1) -> None:
         """Stop counting rows of a caller."""
-        for key in (caller, (), *([(ANONYMOUS,)] if caller[-1].startswith(ANONYMOUS) else [])):
+        for key in (
+            caller,
+            (),
+            *([(ANONYMOUS_PREFIX,)] if caller[-1].startswith(ANONYMOUS_PREFIX) else []),
+        ):
             used = self._counts.get(key)
             if used is not None:
                 used[0] -= count
@@ -115,8 +119,8 @@ class Usage:
         from django.db.models import Count, Sum
 
         rows = self._rows().order_by()
-        if key == (ANONYMOUS,):
-            rows = rows.filter(**{f"{self._columns[-1]}__startswith": ANONYMOUS})
+        if key == (ANONYMOUS_PREFIX,):
+            rows = rows.filter(**{f"{self._columns[-1]}__startswith": ANONYMOUS_PREFIX})
         elif key:
             rows = rows.filter(**dict(zip(self._columns, key, strict=True)))
         sizes = {} if self._size is None else {"bytes": Sum(self._size)}

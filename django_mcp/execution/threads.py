@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from asgiref.sync import AsyncToSync, sync_to_async
 
-from django_mcp.conf import find_aliases, server_settings, settings
+from django_mcp.conf import server_settings, settings, site_aliases
 from django_mcp.execution.fair_queue import FairQueue, QueueFull
 from django_mcp.execution.leases import (
     ThreadLease,
@@ -64,7 +64,7 @@ class ThreadScope:
     """
 
     async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
-        aliases = find_aliases(atomic) if atomic else ()
+        aliases = site_aliases(atomic) if atomic else ()
         lanes = _lanes.current or _lanes.get()
         # A handler that calls another runs it in its own thread. If it waited for a second thread of
         # the pool, all of them could wait for each other.

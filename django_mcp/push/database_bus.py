@@ -27,7 +27,7 @@ from django_mcp.models.sessions import BusMessage
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
-from django_mcp.server.streams.messenger import OutageLog
+from django_mcp.server.streams.outage_log import OutageLog
 
 T = TypeVar("T")
 

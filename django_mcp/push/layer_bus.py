@@ -17,7 +17,7 @@ from django.conf import settings as site_settings
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
-from django_mcp.server.streams.messenger import OutageLog
+from django_mcp.server.streams.outage_log import OutageLog
 
 LATE_S = 2.0
 """How long after a message with a higher number one may come. Our own limit."""

@@ -27,7 +27,8 @@ from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.messenger import Bus, OutageLog
+from django_mcp.server.streams.messenger import Bus
+from django_mcp.server.streams.outage_log import OutageLog
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import maintain_streams
 

@@ -25,7 +25,7 @@ from django_mcp.registry.building import (
     whole_reader,
 )
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.options import ToolOptions, find_aliases
+from django_mcp.registry.options import ToolOptions, tool_aliases
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
 from django_mcp.registry.schemas import resolve_texts
@@ -68,7 +68,7 @@ def build_tool(
     lazy_texts: list[Any] = []
     resolve_texts([published, published_output], lazy_texts.append)
     is_read_only = options.get("read_only") is True
-    aliases = find_aliases(
+    aliases = tool_aliases(
         options.get("atomic"), source, is_read_only=is_read_only, is_async=handler.is_async
     )
     return ToolEntry(

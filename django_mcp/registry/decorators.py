@@ -45,7 +45,7 @@ class Registration:
     registry: Registry
     converter: ResultConverter
 
-    def _injectables(self, annotation: Any) -> Provider | None:
+    def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         return None
 
@@ -201,7 +201,7 @@ class Registration:
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
-            injectables=self._injectables,
+            injectables=self._find_provider,
             converter=self.converter,
             provide_user=self._provide_user,
         )

@@ -110,7 +110,7 @@ def read_aliases(atomic: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def find_aliases(
+def tool_aliases(
     atomic: Atomic | None, source: str, *, is_read_only: bool, is_async: bool
 ) -> tuple[str, ...] | None:
     """Return the aliases for a tool; None leaves them to its server."""

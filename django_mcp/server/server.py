@@ -106,7 +106,7 @@ class MCPServer(Registration, ClientMethods):
 
     def _load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
         """Return the function behind `answer`, for callers that store it."""
-        return partial(_load_answer(), self)
+        return partial(_import_dispatch(), self)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Open the standalone stream of a session, or resume a broken stream; return at its end."""
@@ -248,7 +248,7 @@ class MCPServer(Registration, ClientMethods):
         self.options.list_cache.update(self._list_hints)
         self._derived = None
 
-    def _injectables(self, annotation: Any) -> Provider | None:
+    def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
             return lambda ctx: ctx
@@ -256,7 +256,7 @@ class MCPServer(Registration, ClientMethods):
 
 
 @cache
-def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
+def _import_dispatch() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
     """Import the dispatcher, which a process that only registers entries does not need."""
     from django_mcp.server.dispatch import dispatch
 

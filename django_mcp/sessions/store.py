@@ -19,14 +19,13 @@ from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.connection import Closing, Session, memory_size
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.session_data import SessionData
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.request_checks import memory_size
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.upkeep import while_alive
 from django_mcp.sessions.closing import (

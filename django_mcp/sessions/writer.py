@@ -22,7 +22,7 @@ from django.db.models import Count, Max, QuerySet, Sum
 from django_mcp.conf import server_settings, settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter
 from django_mcp.execution.db_connections import run_with_connections
-from django_mcp.execution.tables import ANONYMOUS
+from django_mcp.execution.tables import ANONYMOUS_PREFIX
 from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
 from django_mcp.models.sessions import Session, Stream, StreamEvent
 from django_mcp.process import PerProcess
@@ -160,7 +160,7 @@ def _bound(key: _Key) -> None:
     else:
         # Anonymous callers first, so that they cannot displace others.
         share = server_settings.anonymous_share
-        anonymous = rows.filter(session__quota_key__startswith=ANONYMOUS)
+        anonymous = rows.filter(session__quota_key__startswith=ANONYMOUS_PREFIX)
         _delete_quiet(anonymous, int(MAX_EVENTS * share), int(MAX_BYTES * share))
         _delete_quiet(rows, MAX_EVENTS, MAX_BYTES)
 

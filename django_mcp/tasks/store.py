@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from django_mcp.execution.outages import Breaker
 from django_mcp.execution.tables import (
-    ANONYMOUS,
+    ANONYMOUS_PREFIX,
     AT_ONCE,
     Pruner,
     delete_some,
@@ -124,14 +124,14 @@ def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:
     found = unfinished.aggregate(
         own=Count("pk", filter=own),
         own_bytes=Sum("size", filter=own),
-        anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS)),
+        anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS_PREFIX)),
         total=Count("pk"),
     )
     is_full_of_anonymous = found["anonymous"] >= limits.anonymous
     return bool(
         found["own"] < limits.each
         and (found["own_bytes"] or 0) + columns["size"] <= MAX_KEPT_BYTES_EACH
-        and not (quota.startswith(ANONYMOUS) and is_full_of_anonymous)
+        and not (quota.startswith(ANONYMOUS_PREFIX) and is_full_of_anonymous)
         and found["total"] < limits.total
     )
 

@@ -38,7 +38,7 @@ from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import PushStream, StreamKind
-from django_mcp.transports.http.consumer import Entry, MCPConsumer
+from django_mcp.transports.http.consumer import EntryPoint, MCPConsumer
 from django_mcp.transports.http.replies import error_reply
 from django_mcp.transports.http.sink import StreamSink
 
@@ -300,7 +300,7 @@ class LegacyStreamConsumer(_LegacyConsumer):
 
     _allowed = b"GET, OPTIONS"
 
-    def _find_entry(self, method: str) -> Entry:
+    def _find_entry_point(self, method: str) -> EntryPoint:
         scope: Any = self.scope
         if method != "GET" or self._sink is None:
             return self._refuse
@@ -315,7 +315,7 @@ class LegacyMessageConsumer(_LegacyConsumer):
 
     _allowed = b"POST, OPTIONS"
 
-    def _find_entry(self, method: str) -> Entry:
+    def _find_entry_point(self, method: str) -> EntryPoint:
         scope: Any = self.scope
         if method != "POST":
             return self._refuse

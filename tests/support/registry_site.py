@@ -34,7 +34,7 @@ class Site(Registration):
         self.registry = Registry()
         self.converter = converter or PlainConverter()
 
-    def _injectables(self, annotation: Any) -> Provider | None:
+    def _find_provider(self, annotation: Any) -> Provider | None:
         return {
             Ctx: lambda ctx: ctx,
             User: lambda ctx: ctx.user,

@@ -119,11 +119,11 @@ async def test_either_context_class_is_injected(server: MCPServer, annotation: A
 
 
 def test_other_models_are_not_injected_as_users(server: MCPServer):
-    assert server._injectables(Group) is None
-    assert server._injectables(User | int) is None
-    assert server._injectables(int) is None
-    assert server._injectables(None) is None
-    assert server._injectables(list[User]) is None
+    assert server._find_provider(Group) is None
+    assert server._find_provider(User | int) is None
+    assert server._find_provider(int) is None
+    assert server._find_provider(None) is None
+    assert server._find_provider(list[User]) is None
 
 
 # -- the request

@@ -34,7 +34,7 @@ from django_mcp.contrib.modeladmin.shown import Shown
 from django_mcp.contrib.modeladmin.writing import Writing
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
-from django_mcp.contrib.models.written import HINTS
+from django_mcp.contrib.models.write_arguments import HINTS
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer

@@ -30,7 +30,7 @@ from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field
 from django_mcp.contrib.modeladmin.shown import Shown
 from django_mcp.contrib.models.schema import read_value
-from django_mcp.contrib.models.written import (
+from django_mcp.contrib.models.write_arguments import (
     IF_UNMODIFIED,
     check_unmodified,
     describe_version,

@@ -12,10 +12,10 @@ from django.db.models import Model
 from django.utils.translation import override
 
 from django_mcp.contrib.models.filters import Filter, Filters, read_filter, read_search
-from django_mcp.contrib.models.pages import Key, complete, may_be_long, read_key
+from django_mcp.contrib.models.paging import Key, complete, may_be_long, read_key
 from django_mcp.contrib.models.paths import PathError, find_sensitive, read_path
 from django_mcp.contrib.models.shown import Shown
-from django_mcp.contrib.models.written import WriteProblem, Written, read_written
+from django_mcp.contrib.models.write_arguments import WriteProblem, Written, read_written
 
 OWN_ARGUMENTS = ("search", "ordering", "limit", "cursor", "count")
 """Arguments of every search, whose names no filter can have."""

@@ -13,7 +13,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.filters import to_python
-from django_mcp.contrib.models.pages import Pages
+from django_mcp.contrib.models.paging import Pages
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.protocol.json import JSONObject
 

@@ -22,8 +22,8 @@ from django_mcp.contrib.models.definition import Definition, Fault, read_definit
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
 from django_mcp.contrib.models.reading import Reading, describe_tool
+from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
-from django_mcp.contrib.models.written import HINTS, Written
 from django_mcp.registry.access import Permission
 from django_mcp.registry.problems import check_names
 from django_mcp.servers import MCPServer

@@ -18,7 +18,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.model_forms import bind_form, check_form, check_new
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
-from django_mcp.contrib.models.written import Written, check_unmodified
+from django_mcp.contrib.models.write_arguments import Written, check_unmodified
 from django_mcp.protocol.json import to_pointer
 from django_mcp.registry.problems import Problem
 

@@ -12,7 +12,7 @@ from django_mcp.protocol.texts import mark_invisible
 MAX_NAME = 80
 
 
-def inert(name: str) -> str:
+def clean_name(name: str) -> str:
     """Return a name on one line, of at most `MAX_NAME` characters, without invisible ones.
 
     Those could reorder the text around them, or hide a part of it.
@@ -27,7 +27,7 @@ def describe_client(application: Any) -> dict[str, Any]:
     is_document = application.registration_source == "cimd"
     return {
         "client_id": application.client_id,
-        "client_name": inert(application.name) or _("A client without a name"),
+        "client_name": clean_name(application.name) or _("A client without a name"),
         # The client controls this address, while it can choose any name.
         "client_host": urlsplit(application.client_id).netloc if is_document else "",
         "is_self_registered": application.registration_source == "dcr",

@@ -13,7 +13,7 @@ from django_mcp.contrib.oauth.limits import (
     new_clients_of,
     registration_tries_of,
 )
-from django_mcp.contrib.oauth.names import inert
+from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode, encode
@@ -75,7 +75,7 @@ def _refuse_metadata(request: HttpRequest) -> HttpResponse | None:
     if not isinstance(data, dict):
         return refusal("invalid_client_metadata", "The metadata must be a JSON object", 400)
     name = data.get("client_name", "")
-    if not isinstance(name, str) or inert(name) != name:
+    if not isinstance(name, str) or clean_name(name) != name:
         return refusal("invalid_client_metadata", "client_name cannot be shown to people", 400)
     grants = data.get("grant_types", ["authorization_code"])
     if not isinstance(grants, list) or not all(

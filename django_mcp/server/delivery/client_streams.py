@@ -296,9 +296,9 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     if server.options.tell_lists_at_start and session is not None and not session.was_told_lists:
         session.was_told_lists = True
         notify_lists(server.derived.features, stream)
-    server.connection_observer.stream_opened(stream)
     reason = Ending.CLIENT
     try:
+        server.connection_observer.stream_opened(stream)
         reason = await stream.run()
         return reason
     finally:

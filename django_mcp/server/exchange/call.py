@@ -126,11 +126,11 @@ Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
 class FailureKind(Enum):
     """How a handler failed.
 
-    TOLD: an error for the model, such as `ToolError`. ARGUMENTS: they cannot be converted. DENIED,
+    TOOL_ERROR: an error for the model, such as `ToolError`. ARGUMENTS: they cannot be converted. DENIED,
     MISSING and INVALID: the framework's exceptions for these. FAULT: any other exception.
     """
 
-    TOLD = "told"
+    TOOL_ERROR = "tool_error"
     ARGUMENTS = "arguments"
     DENIED = "denied"
     MISSING = "missing"

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import field
 
 from django_mcp.protocol.errors import Refusal
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
@@ -108,6 +108,11 @@ class Closing(Enum):
     DELETED = "its row was deleted"
 
 
+BASE_BYTES = 2048
+VALUE_BYTES = 64
+"""Estimated memory of a session, and of each JSON value in its client details."""
+
+
 class Session(ConnectionState, weakref=True, kw_only=True):
     """A connection that lasts between requests, and may be used by several at once.
 
@@ -147,6 +152,13 @@ class Session(ConnectionState, weakref=True, kw_only=True):
             principal_key=principal_key,
             transport=transport,
         )
+
+
+def memory_size(session: Session) -> int:
+    """Return about how many bytes of memory a session takes without its subscriptions."""
+    details = encode([session.client_info, session.client_capabilities])
+    values = details.count(b",") + details.count(b"{") + details.count(b"[")
+    return BASE_BYTES + len(details) + VALUE_BYTES * values
 
 
 def limit_kept_details(connection: ConnectionState) -> Refusal | None:

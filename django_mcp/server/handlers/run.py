@@ -58,7 +58,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 Several at once would not end sooner, since they share the interpreter's lock, and would delay others."""
 
 
-async def check_at_length(
+async def check_in_turn(
     ctx: Context, entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | Failure:
     """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
@@ -320,7 +320,7 @@ def _refuse_asking(ctx: Context, error: CannotAsk) -> Refusal | Failure:
             message="This needs you to visit a page first; then send the request once more",
             data={"elicitations": [ask_params(ask, ctx.rules) for ask in asks]},
         )
-    return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
+    return note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=str(error)))
 
 
 def note(ctx: Context, failure: Failure) -> Failure:
@@ -342,7 +342,7 @@ async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> F
     if isinstance(error, Forbidden):
         return await _forbid(ctx, error, what)
     if isinstance(error, ToolError | Unavailable | TooMuchKnown | StateStoreFull):
-        return Failure(kind=FailureKind.TOLD, message=str(error))
+        return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
     if isinstance(error, HandlerTimeout):

@@ -60,7 +60,7 @@ def _encode(ctx: Context, entry: ToolEntry, result: ToolResult) -> bytes | Refus
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
     if result.is_error:
-        note(ctx, Failure(kind=FailureKind.TOLD, message="The result says so itself"))
+        note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself"))
     wire = result.to_wire()
     if ctx.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)
@@ -76,7 +76,7 @@ def _within_limit(ctx: Context, encoded: bytes) -> bytes:
             f"The result is too large: {len(encoded)} bytes, at most {limit} are sent. "
             "Ask for less."
         )
-        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=text)))
+        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=text)))
     return encoded
 
 

@@ -17,7 +17,7 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.connection import Closing, Session, memory_size
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import (
     TOO_MANY_URIS,
@@ -32,7 +32,7 @@ from django_mcp.server.exchange.quotas import (
 from django_mcp.server.exchange.session_data import MemoryData, refuse_data
 from django_mcp.server.options import Options
 from django_mcp.server.services.ports import Event, Replay
-from django_mcp.server.services.request_checks import SESSIONS_FULL, memory_size
+from django_mcp.server.services.request_checks import SESSIONS_FULL
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.upkeep import while_alive
 

@@ -24,7 +24,7 @@ from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import (
     LARGE_BYTES,
-    check_at_length,
+    check_in_turn,
     describe_problems,
     note,
     short,
@@ -67,7 +67,7 @@ async def _check_and_run(ctx: Context, entry: ToolEntry, arguments: JSONObject) 
         if not is_large:
             problems = entry.input_validator.check(arguments)
         if problems is None:
-            problems = await check_at_length(ctx, entry, arguments)
+            problems = await check_in_turn(ctx, entry, arguments)
         if isinstance(problems, Failure):
             return encode_failure(ctx, note(ctx, problems))
         if problems:
@@ -93,7 +93,7 @@ def _miss_capabilities(ctx: Context, entry: ToolEntry) -> bytes | Refusal:
     names = ", ".join(entry.required_client_capabilities)
     message = f"Tool {entry.name} needs a client that declares: {names}"
     if not ctx.rules.is_stateless:
-        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=message)))
+        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=message)))
     return Refusal(
         code=MISSING_CLIENT_CAPABILITY,
         message=message,

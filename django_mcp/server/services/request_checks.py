@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal, invalid_request, try_later
 from django_mcp.protocol.headers import SESSION_ID
-from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
@@ -23,17 +22,6 @@ from django_mcp.server.services.services import Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is looked up. Those of this package are shorter."""
-
-BASE_BYTES = 2048
-VALUE_BYTES = 64
-"""Estimated memory of a session, and of each JSON value in its client details."""
-
-
-def memory_size(session: Session) -> int:
-    """Return about how many bytes of memory a session takes without its subscriptions."""
-    details = encode([session.client_info, session.client_capabilities])
-    values = details.count(b",") + details.count(b"{") + details.count(b"[")
-    return BASE_BYTES + len(details) + VALUE_BYTES * values
 
 
 async def load_session(

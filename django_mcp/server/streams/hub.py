@@ -18,7 +18,8 @@ from django_mcp.protocol.messages import encode_notification_head, encode_reques
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import URI_LIMITS, QuotaMeter
 from django_mcp.server.options import Options
-from django_mcp.server.streams.index import CallTable, Followers, StreamIndex
+from django_mcp.server.streams.followers import Followers
+from django_mcp.server.streams.index import CallTable, StreamIndex
 from django_mcp.server.streams.messenger import Bus, Messenger, Outbox
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 

@@ -37,7 +37,7 @@ from django_mcp.transports.http.sink import Receive, Send, StreamSink, Watch
 
 logger = logging.getLogger("django_mcp")
 
-Entry: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
+EntryPoint: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
 WATCH_AFTER_S = 0.1
 """A client is watched only after this time, because most calls have finished by then."""
@@ -154,16 +154,16 @@ class MCPConsumer(AsyncHttpConsumer):
             # A long stream must not keep the body in memory.
             del body
         exchange.build_request = self._request_builder(exchange.body)
-        watching = timers.after(WATCH_AFTER_S, self._watch)
+        watch_timer = timers.after(WATCH_AFTER_S, self._watch)
         try:
-            return await self._find_entry(method)(exchange)
+            return await self._find_entry_point(method)(exchange)
         except asyncio.CancelledError:
             if self._gone is None or not self._gone.is_ours():
                 raise
             # Cancelled because the client has disconnected.
             return None
         finally:
-            watching.cancel()
+            watch_timer.cancel()
             if self._watching is not None:
                 self._watching.close()
 
@@ -204,7 +204,7 @@ class MCPConsumer(AsyncHttpConsumer):
     def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
         return _RequestBuilder(self.scope, body)
 
-    def _find_entry(self, method: str) -> Entry:
+    def _find_entry_point(self, method: str) -> EntryPoint:
         """Return the server's entry point for a method that the guard accepted."""
         if method == "POST":
             return self.server.answer

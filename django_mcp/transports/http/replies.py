@@ -36,8 +36,6 @@ _EMPTY = (b"content-length", b"0")
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """Takes the scope, receive and send."""
 
-_NO_CONTENT = [(b"content-length", b"0")]
-
 logger = logging.getLogger("django_mcp")
 
 MAX_LINES = 60
@@ -88,7 +86,7 @@ def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, byte
 
 async def not_found(_scope: Any, _receive: Any, send: Any) -> None:
     """Answer that nothing is there."""
-    await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
+    await send({"type": "http.response.start", "status": 404, "headers": [_EMPTY]})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -168,7 +168,7 @@ def test_a_server_without_settings_is_closed(site: Running):
     answer = httpx.post(url, json=request, headers=headers_for(request, R5))
 
     assert answer.status_code == 403
-    assert answer.json()["error"]["message"] == "This server is closed."
+    assert answer.json()["error"]["message"] == "This server is not configured to accept requests."
 
 
 @pytest.mark.parametrize("parameter", ["access_token", "token", "api_key", "authorization"])

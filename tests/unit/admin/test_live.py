@@ -316,20 +316,20 @@ def test_credentials_of_a_client_without_a_session_are_revoked(admin: Client, wo
     opened = make_key("api-key", user.pk, f"mcp_{key.prefix}")
     stream = make_stream(worker, kind="listen", principal_key=opened, user=user)
 
-    assert act(admin, "cut", stream).status_code == 200
+    assert act(admin, "revoke_and_close", stream).status_code == 200
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert not Stream.objects.exists()
     noted = LogEntry.objects.get(content_type__model="stream").change_message
     assert noted.startswith("The credentials are revoked")
     other = make_stream(worker, kind="listen")
-    assert act(admin, "cut", other).status_code == 400
+    assert act(admin, "revoke_and_close", other).status_code == 400
     closer = client_of("closer", "view_stream", "end_stream")
-    assert act(closer, "cut", other).status_code == 403
+    assert act(closer, "revoke_and_close", other).status_code == 403
     assert Stream.objects.exists()
 
 
-@pytest.mark.parametrize("name", ["revoke", "cut"])
+@pytest.mark.parametrize("name", ["revoke", "revoke_and_close"])
 def test_already_revoked_credentials_are_reported_and_sessions_end(
     admin: Client, worker: Worker, name: str
 ):

@@ -95,7 +95,9 @@ def test_only_sessions_with_object_permission_are_ended(action: str, make: Any, 
     assert LogEntry.objects.get().object_id == str(mine.pk)
 
 
-@pytest.mark.parametrize(("action", "name"), [("revoke", "session"), ("cut", "stream")])
+@pytest.mark.parametrize(
+    ("action", "name"), [("revoke", "session"), ("revoke_and_close", "stream")]
+)
 def test_the_history_names_the_user_and_the_key_has_its_own_entry(
     admin: Client, action: str, name: str
 ):

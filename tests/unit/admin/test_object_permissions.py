@@ -188,7 +188,9 @@ def test_keys_are_revoked_with_object_permission():
     assert APIKey.objects.get(pk=other.pk).revoked_at is None
 
 
-@pytest.mark.parametrize(("name", "buttons"), [("revoke", "end revoke"), ("cut", "close cut")])
+@pytest.mark.parametrize(
+    ("name", "buttons"), [("revoke", "end revoke"), ("revoke_and_close", "close revoke_and_close")]
+)
 def test_the_live_page_and_the_changelist_can_revoke_the_same_keys(name: str, buttons: str):
     key = make_key()
     opened = {

@@ -22,7 +22,7 @@ from django_mcp import Context
 from django_mcp.admin import register
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.lists import LISTED_AT_MOST
-from django_mcp.admin.texts import inert
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.endpoints.disabled_entries import refresh
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import decode, encode
@@ -395,5 +395,5 @@ def test_the_page_says_when_recording_is_off(admin: Client):
 
 
 def test_texts_are_escaped():
-    assert inert("a\u202eb\x00\n") == "a\\u202eb\\u0000\n"
-    assert inert("x" * 30, 10) == "x" * 10 + "… (+20)"
+    assert escape_invisible("a\u202eb\x00\n") == "a\\u202eb\\u0000\n"
+    assert escape_invisible("x" * 30, 10) == "x" * 10 + "… (+20)"

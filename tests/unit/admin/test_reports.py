@@ -16,7 +16,7 @@ from django.db import connection
 from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp.admin.connect import as_texts
+from django_mcp.admin.connect import call_as_texts
 from django_mcp.calls import RecordedCall
 from django_mcp.calls.rows import insert
 from django_mcp.models import CallRecord, CallTally
@@ -215,7 +215,7 @@ def test_curl_copies_also_work_for_a_server_with_a_title(admin: Client):
     urls.urlpatterns = server.urls[0]  # type: ignore[attr-defined]
 
     with override_settings(ROOT_URLCONF=urls, ALLOWED_HOSTS=["testserver"]):
-        copies = dict(as_texts(RequestFactory().get("/"), call))
+        copies = dict(call_as_texts(RequestFactory().get("/"), call))
 
     assert "curl http://testserver/mcp" in copies["curl"]
 

@@ -82,7 +82,7 @@ def test_a_closed_server_reveals_no_settings_to_clients(
 
     message = json.loads(refuse(server).body or b"")["error"]["message"]
 
-    assert message == "This server is closed."
+    assert message == "This server is not configured to accept requests."
     assert remedy in caplog.text
 
 

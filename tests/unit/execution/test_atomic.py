@@ -10,7 +10,7 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from django_mcp import MCPServer, ToolResult
-from django_mcp.conf import find_aliases
+from django_mcp.conf import site_aliases
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.registry.problems import RegistrationError
 from tests.support.databases import make_product, products
@@ -86,7 +86,7 @@ def test_atomic_true_means_the_default_database(
         atomic = MCPServer("without a word").options.atomic
 
         assert atomic is True
-        assert find_aliases(atomic) == expected
+        assert site_aliases(atomic) == expected
 
 
 @pytest.mark.django_db(transaction=True)

@@ -28,8 +28,8 @@ from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.process_hub import choose_bus
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.connection import Session as CoreSession
-from django_mcp.server.streams import messenger
-from django_mcp.server.streams.messenger import OutageLog
+from django_mcp.server.streams import outage_log
+from django_mcp.server.streams.outage_log import OutageLog
 from django_mcp.sessions.rows import add_subscription
 from tests.support.server.streams import StreamClient
 from tests.support.wire import R4, R5
@@ -269,7 +269,7 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     """And not for each message that cannot be sent meanwhile."""
-    monkeypatch.setattr(messenger, "QUIET_S", 0.0)
+    monkeypatch.setattr(outage_log, "QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
         client = StreamClient(server, R4)
@@ -294,4 +294,4 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what was logged of the outage; on a slow machine, a tick of the hub logs something else."""
-    return [each.getMessage() for each in caplog.records if each.module == "messenger"]
+    return [each.getMessage() for each in caplog.records if each.module == "outage_log"]

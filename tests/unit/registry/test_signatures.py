@@ -400,15 +400,15 @@ def test_a_client_cannot_pass_injected_parameters(site: Site):
     [User, Annotated[User, "The user."], Maybe[User], User | None, Annotated[User | None, "x"]],
 )
 def test_wrapped_types_are_unwrapped(site: Site, annotation):
-    provide = find_provider(annotation, site._injectables)
+    provide = find_provider(annotation, site._find_provider)
 
     assert provide is not None
     assert provide(Ctx(user="ann")) == "ann"
 
 
 def test_a_union_is_injected_when_each_part_is(site: Site):
-    assert find_provider(User | Ctx, site._injectables) is not None
-    assert find_provider(User | int, site._injectables) is None
+    assert find_provider(User | Ctx, site._find_provider) is not None
+    assert find_provider(User | int, site._find_provider) is None
 
 
 def test_a_server_may_inject_a_union_type():
@@ -430,14 +430,14 @@ def test_a_generic_type_is_matched_by_its_origin():
 
 
 def test_a_missing_value_is_none_if_optional(site: Site):
-    provide = find_provider(HttpRequest | None, site._injectables)
+    provide = find_provider(HttpRequest | None, site._find_provider)
 
     assert provide is not None
     assert provide(Ctx(request=None)) is None
 
 
 def test_a_missing_required_value_rejects_the_call(site: Site):
-    provide = find_provider(HttpRequest, site._injectables)
+    provide = find_provider(HttpRequest, site._find_provider)
 
     assert provide is not None
     with pytest.raises(Unavailable, match="needs a HttpRequest, which this connection does not"):
@@ -445,7 +445,7 @@ def test_a_missing_required_value_rejects_the_call(site: Site):
 
 
 def test_a_server_need_not_inject_anything():
-    assert Registration()._injectables(User) is None
+    assert Registration()._find_provider(User) is None
 
 
 def test_the_rejection_may_be_a_tool_error():

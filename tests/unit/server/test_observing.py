@@ -99,7 +99,11 @@ async def test_other_requests_do_not_reach_the_observer(client: WireClient, ear:
 
 @pytest.mark.parametrize(
     ("how", "kind"),
-    [("told", FailureKind.TOLD), ("result", FailureKind.TOLD), ("bug", FailureKind.FAULT)],
+    [
+        ("told", FailureKind.TOOL_ERROR),
+        ("result", FailureKind.TOOL_ERROR),
+        ("bug", FailureKind.FAULT),
+    ],
 )
 async def test_the_observer_receives_a_tool_error(
     client: WireClient, ear: Ear, how: str, kind: FailureKind

@@ -144,7 +144,7 @@ def test_an_inactive_user_cannot_be_logged_in(client: MCPClient, staff: Any):
     client.force_login(staff)
 
     assert client.call("who").text == "nobody -"
-    with pytest.raises(MCPError, match="closed"):
+    with pytest.raises(MCPError, match="not configured to accept requests"):
         MCPClient(make_server(public=False), user=staff).call("who")
 
 
@@ -179,7 +179,7 @@ def test_without_a_login_the_servers_own_authentication_decides(staff: Any):
 def test_a_closed_server_rejects_the_test_client(staff: Any):
     server = make_server(public=False)
 
-    with pytest.raises(MCPError, match="closed") as raised:
+    with pytest.raises(MCPError, match="not configured to accept requests") as raised:
         MCPClient(server).call("who")
     assert raised.value.status == 403
     assert MCPClient(server, user=staff).call("who").text == "ann -"

@@ -82,7 +82,7 @@
     // What the site always refuses is not offered: the stream of a call ends with the call, only a
     // session's client is reached, and not all credentials can be revoked here.
     function isFutile(name, row) {
-        if (name === "revoke" || name === "cut") {
+        if (name === "revoke" || name === "revoke_and_close") {
             return row.revocable === false;
         }
         return name === "close" ? row.is_call : (name === "ping" || name === "log") && !row.session;

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from oauth2_provider.models import get_application_model
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
-from django_mcp.contrib.oauth.names import inert
+from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.servers import MCPServer
 from tests.unit.contrib.oauth.test_authorizing import address
 
@@ -202,4 +202,4 @@ def test_the_consent_page_requires_login():
     ],
 )
 def test_a_client_name_is_one_line_of_visible_characters(name: str, shown: str):
-    assert inert(name) == shown
+    assert clean_name(name) == shown

@@ -451,6 +451,21 @@ async def test_notifications_outside_a_session_reach_the_observer(server: MCPSer
     ]
 
 
+class Failing(NoObserver):
+    def stream_opened(self, stream: Any) -> None:
+        raise RuntimeError("no")
+
+
+@pytest.mark.http_only("a pipe has no stream of its own")
+async def test_an_observer_that_raises_leaves_no_stream_attached(server: MCPServer) -> None:
+    client = await connect(server)
+    server.connection_observer = Failing()
+    with pytest.raises(RuntimeError):
+        await client.listen().reply()
+
+    assert not server.hub.streams
+
+
 async def test_log_messages_are_rate_limited() -> None:
     server = make_server(log_rate=3)
     client = await connect(server)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_mcp.server.streams.messenger import EVERY_S, QUIET_S, OutageLog
+from django_mcp.server.streams.outage_log import EVERY_S, QUIET_S, OutageLog
 
 
 class Clock:

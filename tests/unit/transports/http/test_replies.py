@@ -80,7 +80,7 @@ def modern(method: str, version: str = "2026-07-28", **more: str) -> dict[str, s
             "400: The header Mcp-Method must be there once and equal the method",
         ),
         (OPEN, "POST", modern("magic"), call("magic"), "404: Unknown method: magic"),
-        (MCPServer("refusing-all"), "POST", {}, b"{}", "403: This server is closed"),
+        (MCPServer("refusing-all"), "POST", {}, b"{}", "403: This server is not configured to accept requests"),
     ],
 )  # fmt: skip
 async def test_each_rejection_is_logged_as_one_line_with_its_reason(

@@ -181,7 +181,7 @@ def without_transaction(view: View) -> View:
     return view
 
 
-def needs(request: HttpRequest, *permissions: str) -> None:
+def require_permissions(request: HttpRequest, *permissions: str) -> None:
     """Raise PermissionDenied unless a user has all of these permissions."""
     if not request.user.has_perms([f"django_mcp.{permission}" for permission in permissions]):
         raise PermissionDenied

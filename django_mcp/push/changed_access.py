@@ -124,7 +124,7 @@ def connect() -> None:
     """Connect to the signals of API keys and of the models of `django.contrib.auth`."""
     from django_mcp.models import APIKey
 
-    uid = "django_mcp.push.access"
+    uid = "django_mcp.push.changed_access"
     # Also for keys that are deleted with their user.
     post_save.connect(_key_changed, sender=APIKey, dispatch_uid=uid)
     post_delete.connect(_key_changed, sender=APIKey, dispatch_uid=uid)

@@ -1,0 +1,102 @@
+"""Requests that follow a stream, in this process and in the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.streams.messenger import Messenger
+
+MAX_LIVE = 256
+"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like."""
+
+MAX_ELSEWHERE = 4096
+"""Streams remembered as followed from other processes."""
+
+
+class Follower:
+    """A request that follows a stream: woken when more is recorded, and handed what is not recorded."""
+
+    def __init__(self) -> None:
+        self._more = asyncio.Event()
+        self.wake = self._more.set
+        self.live: list[bytes] = []
+
+    def show(self, message: bytes) -> None:
+        """Hand over a message that is not recorded."""
+        if len(self.live) < MAX_LIVE:
+            self.live.append(message)
+        self.wake()
+
+    async def wait(self, timeout_s: float) -> list[bytes]:
+        """Wait until there may be more, at most `timeout_s`; return the unrecorded messages."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._more.wait()
+        self._more.clear()
+        live, self.live = self.live, []
+        return live
+
+
+class Followers:
+    """The followers in a process, and the messages about them between processes."""
+
+    def __init__(self, messenger: Messenger) -> None:
+        self._messenger = messenger
+        self._here: dict[str, set[Follower]] = {}
+        self._elsewhere: OrderedDict[str, None] = OrderedDict()
+        messenger.on("follow", self._take_follow)
+        messenger.on("more", lambda message: self.wake(message["stream"], everywhere=False))
+        messenger.on(
+            "live", lambda message: self._show(message["stream"], message["message"].encode())
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of streams followed here."""
+        return len(self._here)
+
+    @contextmanager
+    def follow(self, *stream_ids: str) -> Iterator[Follower]:
+        """Follow streams while the block runs, in whichever process their calls run."""
+        follower = Follower()
+        for stream_id in stream_ids:
+            self._here.setdefault(stream_id, set()).add(follower)
+            self._messenger.broadcast("follow", stream=stream_id)
+        try:
+            yield follower
+        finally:
+            for stream_id in stream_ids:
+                followers = self._here[stream_id]
+                followers.discard(follower)
+                if not followers:
+                    del self._here[stream_id]
+
+    def has(self, stream_id: str) -> bool:
+        """Return whether a stream has followers, as far as this process knows."""
+        return stream_id in self._here or stream_id in self._elsewhere
+
+    def wake(self, stream_id: str, *, everywhere: bool) -> None:
+        """Wake the followers of a stream, since more is recorded."""
+        for follower in self._here.get(stream_id, ()):
+            follower.wake()
+        if everywhere:
+            self._messenger.broadcast("more", stream=stream_id)
+
+    def show(self, stream_id: str, message: bytes) -> None:
+        """Hand a message that is not recorded to the followers of a stream."""
+        self._show(stream_id, message)
+        if stream_id in self._elsewhere:
+            self._messenger.broadcast("live", stream=stream_id, message=message.decode())
+
+    def _show(self, stream_id: str, message: bytes) -> None:
+        for follower in self._here.get(stream_id, ()):
+            follower.show(message)
+
+    def _take_follow(self, message: JSONObject) -> None:
+        self._elsewhere[message["stream"]] = None
+        if len(self._elsewhere) > MAX_ELSEWHERE:
+            self._elsewhere.popitem(last=False)
