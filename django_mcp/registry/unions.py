@@ -123,7 +123,8 @@ class _Graph:
     def find_name(self, form: _Node) -> str:
         """Return the name of a form for its author."""
         node = next(self._containers(form))
-        return str(getattr(node.get("cls"), "__name__", node["type"]))
+        # A named tuple is the function of a call.
+        return str(getattr(node.get("cls", node.get("function")), "__name__", node["type"]))
 
     def _containers(self, form: _Node) -> Iterator[_Node]:
         """Yield the recursive containers that a form or its wrappers accept."""
