@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django_mcp.transports.http.replies import ASGIApp, reject_websocket
@@ -23,6 +23,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         ImproperlyConfigured: the app is not installed, or clients could not find out where to get tokens.
     """
     from django.conf import settings
+    from django.core.handlers.asgi import ASGIHandler
     from django.urls import set_script_prefix
 
     from django_mcp.endpoints.mounts import announce, find_match, is_wrapped
@@ -38,23 +39,26 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     # Fixed for the life of a process, and too costly to look up in every request.
     forced_prefix: str = settings.FORCE_SCRIPT_NAME or ""
 
-    takes_websockets = _takes_websockets(application)
-
-    def may_open_websocket(scope: Any) -> bool:
-        prefix = forced_prefix or scope.get("root_path") or ""
-        return takes_websockets and find_match(scope["path"].removeprefix(prefix)) is None
+    # Django's own application raises an exception for a WebSocket, and so does a router of Channels
+    # without a route for them.
+    takes_websockets = not isinstance(application, ASGIHandler)
+    protocols = getattr(application, "application_mapping", None)
+    if protocols is not None:
+        takes_websockets = "websocket" in protocols
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            is_lifespan = scope["type"] == "lifespan"
-            if scope["type"] == "websocket" and not may_open_websocket(scope):
-                await reject_websocket(scope, receive, send)
-                return
-            await application(scope, _until_shutdown(receive) if is_lifespan else receive, send)
+        kind = scope["type"]
+        if kind not in ("http", "websocket"):
+            if kind == "lifespan":
+                receive = partial(_receive_lifespan, receive)
+            await application(scope, receive, send)
             return
         prefix = forced_prefix or scope.get("root_path") or ""
         path: str = scope["path"]
         match = find_match(path.removeprefix(prefix) if prefix else path)
+        if kind == "websocket" and (match is not None or not takes_websockets):
+            await reject_websocket(scope, receive, send)
+            return
         if match is None:
             await application(scope, receive, send)
             return
@@ -86,26 +90,11 @@ def freeze_heap() -> None:
         gc.freeze()
 
 
-def _takes_websockets(application: ASGIApp) -> bool:
-    """Return whether an application may accept WebSockets; Django's own raises an exception."""
-    from django.core.handlers.asgi import ASGIHandler
+async def _receive_lifespan(receive: Any) -> Any:
+    """Receive a message; close open streams when the application shuts down."""
+    message = await receive()
+    if message["type"] == "lifespan.shutdown":
+        from django_mcp.push.process_hub import close_hub, process_hub
 
-    # Of Channels' `ProtocolTypeRouter`, which raises one as well.
-    protocols = getattr(application, "application_mapping", None)
-    if protocols is not None:
-        return "websocket" in protocols
-    return not isinstance(application, ASGIHandler)
-
-
-def _until_shutdown(receive: Any) -> Any:
-    """Return a `receive` that also closes open streams when the application shuts down."""
-
-    async def receive_and_look() -> Any:
-        message = await receive()
-        if message["type"] == "lifespan.shutdown":
-            from django_mcp.push.process_hub import close_hub, process_hub
-
-            await close_hub(process_hub())
-        return message
-
-    return receive_and_look
+        await close_hub(process_hub())
+    return message

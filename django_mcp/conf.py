@@ -72,9 +72,6 @@ def _matches(pattern: str) -> Callable[[object], bool]:
     return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-_DOTTED = Rule(_is_dotted, "the dotted path of a class")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """The settings of the whole site, and those for access to the default server."""
@@ -88,7 +85,11 @@ class Settings:
     )
     AUTHENTICATORS: Sequence[Any] = setting(
         (),
-        list_of(_is_authenticator, "authenticators, or of dotted paths to their classes"),
+        list_of(
+            _is_authenticator,
+            "authenticator classes, of instances such as APIKeyAuthenticator(cache_s=0), or of dotted "
+            "paths to classes",
+        ),
         "The [authenticators](authentication.md) that decide who may call the server.",
         scope=Scope.OWN,
     )
@@ -173,7 +174,7 @@ class Settings:
     )
     TASK_RUNNER: str = site_setting(
         "django_mcp.tasks.InProcessRunner",
-        _DOTTED,
+        Rule(_is_dotted, "the dotted path of a class"),
         "The class that [runs tasks](../howto/tasks.md#where-tasks-run).",
     )
     TASK_THREADS: int = site_setting(
@@ -259,9 +260,8 @@ KEYWORDS: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One problem in `DJANGO_MCP`: the key (None: the whole), what is wrong, and the remedy."""
+    """One problem in `DJANGO_MCP`: what is wrong, whether it is an unknown key, and the remedy."""
 
-    key: str | None
     is_unknown: bool = False
     message: str
     hint: str
@@ -271,7 +271,6 @@ def find_problems(raw: object) -> Iterator[Problem]:
     """Yield everything that is wrong with `raw`, the value of `settings.DJANGO_MCP`."""
     if not isinstance(raw, Mapping):
         yield Problem(
-            key=None,
             message=f"DJANGO_MCP is {type(raw).__name__}, not a dict.",
             hint="Write DJANGO_MCP = {...} in your settings.",
         )
@@ -279,14 +278,12 @@ def find_problems(raw: object) -> Iterator[Problem]:
     for key, value in raw.items():
         if key not in SETTINGS:
             yield Problem(
-                key=str(key),
                 is_unknown=True,
                 message=f"DJANGO_MCP has no setting {key!r}.",
                 hint=suggest(key, SETTINGS),
             )
         elif not SETTINGS[key].rule.accepts(value):
             yield Problem(
-                key=key,
                 message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
                 hint=f"It must be {SETTINGS[key].rule.wanted}.",
             )

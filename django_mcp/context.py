@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from functools import partial
 from operator import attrgetter
 from types import NoneType
@@ -13,8 +12,8 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from msgspec import UNSET, UnsetType
 
-from django_mcp.auth.credentials import STRIPPED_HEADERS
-from django_mcp.auth.principal import AuthInfo, user_of
+from django_mcp.auth.principal import STRIPPED_HEADERS, AuthInfo, user_of
+from django_mcp.execution.values import find_class
 from django_mcp.pages.asking import NEEDS_USER, PageAsking
 from django_mcp.registry import hints
 from django_mcp.registry.signatures import Provider, Unavailable
@@ -60,18 +59,15 @@ class Context(PageAsking):
 
         It is built on first use.
         """
-        if self._request is UNSET:
-            self._request = self._build_request()
-        return self._request
-
-    def _build_request(self) -> HttpRequest | None:
-        build = self.exchange.build_request
+        if self._request is not UNSET:
+            return self._request
+        build = self._call.exchange.build_request
         if build is None:
             return None
         # A copy, since the site's middleware may still read its own after the view.
         request: HttpRequest = copy.copy(build())
         # A request that the site's own code passes to a call in process is not changed.
-        if self.exchange.gate is not None or self.exchange.headers is not None:
+        if self._call.exchange.gate is not None or self._call.exchange.headers is not None:
             _drop_credentials(request)
         user = self.user
         request.user = user  # type: ignore[assignment]
@@ -80,11 +76,11 @@ class Context(PageAsking):
             return user
 
         request.auser = auser
+        self._request = request
         return request
 
 
 def _drop_credentials(request: Any) -> None:
-    """Remove the credentials from a request, which handlers do not need."""
     session = settings.SESSION_COOKIE_NAME
     # Before META, from which they are read on first use.
     request.COOKIES = {name: value for name, value in request.COOKIES.items() if name != session}
@@ -110,7 +106,6 @@ def _drop_credentials(request: Any) -> None:
 
 
 def _without_session(cookies: str) -> str:
-    """Return a cookie header without the session's."""
     kept = [
         cookie
         for cookie in cookies.split(";")
@@ -125,29 +120,17 @@ def find_django_provider(annotation: Any) -> Provider | None:
     A user class alone, or in `Optional`, requires a signed-in user; with `AnonymousUser` in the
     union, any user is passed.
     """
-    if isinstance(annotation, type) and _is_a(annotation, "django.http.request", "HttpRequest"):
+    is_class = isinstance(annotation, type)
+    if is_class and issubclass(annotation, find_class("django.http.request", "HttpRequest")):
         return partial(_provide_request, annotation)
-    parts = (annotation,) if isinstance(annotation, type) else hints.members(annotation)
+    anonymous = find_class("django.contrib.auth.models", "AnonymousUser")
+    users = (find_class("django.contrib.auth.base_user", "AbstractBaseUser"), anonymous)
+    parts = (annotation,) if is_class else hints.members(annotation)
     wanted = tuple(part for part in parts if part is not NoneType)
-    if not wanted or not all(isinstance(part, type) and _is_user(part) for part in wanted):
+    if not wanted or not all(isinstance(part, type) and issubclass(part, users) for part in wanted):
         return None
-    return attrgetter("user") if any(map(_is_anonymous, wanted)) else partial(_provide_user, wanted)
-
-
-def _is_user(annotation: type) -> bool:
-    return _is_a(annotation, "django.contrib.auth.base_user", "AbstractBaseUser") or _is_anonymous(
-        annotation
-    )
-
-
-def _is_anonymous(annotation: type) -> bool:
-    return _is_a(annotation, "django.contrib.auth.models", "AnonymousUser")
-
-
-def _is_a(annotation: type, module_name: str, class_name: str) -> bool:
-    # The class can only be meant if its module is loaded; loading it needs the apps to be ready.
-    base = getattr(sys.modules.get(module_name), class_name, None)
-    return base is not None and issubclass(annotation, base)
+    may_be_anonymous = any(issubclass(part, anonymous) for part in wanted)
+    return attrgetter("user") if may_be_anonymous else partial(_provide_user, wanted)
 
 
 def _provide_user(wanted: tuple[type, ...], ctx: Context) -> Any:

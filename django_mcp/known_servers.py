@@ -24,7 +24,7 @@ def known_servers() -> list[MCPServer]:
 
 def find_known(name: object) -> MCPServer | None:
     """Return the server of a name, or None; the newest if tests have left several."""
-    return next((each for each in reversed(known_servers()) if each.options.name == name), None)
+    return next((each for each in reversed(known_servers()) if each.name == name), None)
 
 
 def find_in_site(name: object) -> MCPServer | None:
@@ -40,7 +40,7 @@ def find_unknown_tools(names: Collection[str]) -> list[str]:
     """Return those names that are no tool of any server of the site."""
 
     def unknown() -> list[str]:
-        known = {name for each in known_servers() for name in each.registry.tools}
+        known = {name for each in known_servers() for name in each.core.registry.tools}
         return [name for name in names if name not in known]
 
     if unknown():
@@ -49,7 +49,6 @@ def find_unknown_tools(names: Collection[str]) -> list[str]:
 
 
 def _import_urlconf() -> None:
-    """Import the site's URLconf, which may create servers."""
     if getattr(settings, "ROOT_URLCONF", None):
         # Loads `django.db`, which importing a server must not.
         from django.urls import get_resolver

@@ -1,16 +1,4 @@
-"""Middleware around the server's response to an exchange, for all transports.
-
-`DJANGO_MCP["MIDDLEWARE"]` lists factories by dotted path, outermost first. A factory takes the next
-step (an async callable from exchange to reply) and returns one of the same kind::
-
-    def middleware(get_reply):
-        async def answer(exchange):
-            return await get_reply(exchange)
-
-        return answer
-
-The site's own `MIDDLEWARE` runs around the plain view only.
-"""
+"""Middleware around the server's response to an exchange, for all transports: `DJANGO_MCP["MIDDLEWARE"]`."""
 
 from __future__ import annotations
 
@@ -31,7 +19,7 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 from msgspec.structs import replace
 
 from django_mcp.process import reset_on
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import invalid_request
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
@@ -51,14 +39,16 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
     return get_reply
 
 
-class LocaleMiddleware:
+class _Middleware:
+    def __init__(self, get_reply: GetReply) -> None:
+        self.get_reply = get_reply
+
+
+class LocaleMiddleware(_Middleware):
     """Activate the language that `Accept-Language` requests.
 
     It is one of `LANGUAGES`; without the header, or without `USE_I18N`, the language is not changed.
     """
-
-    def __init__(self, get_reply: GetReply) -> None:
-        self.get_reply = get_reply
 
     def __call__(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         headers = exchange.headers
@@ -98,14 +88,11 @@ _request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-class RequestIDMiddleware:
+class RequestIDMiddleware(_Middleware):
     """Give each exchange an id for the logs: the caller's own (`X-Request-ID`) if it is valid.
 
     The response has it as well; `RequestIDFilter` adds it to log records.
     """
-
-    def __init__(self, get_reply: GetReply) -> None:
-        self.get_reply = get_reply
 
     async def __call__(self, exchange: Exchange) -> Reply:
         given = exchange.headers.get("x-request-id") if exchange.headers is not None else None
@@ -129,14 +116,11 @@ class RequestIDFilter(Filter):
         return True
 
 
-class TenantMiddleware:
+class TenantMiddleware(_Middleware):
     """Activate a tenant for an exchange. Subclasses define which and how.
 
     Handlers run within it, those in threads as well: set context variables, not thread locals.
     """
-
-    def __init__(self, get_reply: GetReply) -> None:
-        self.get_reply = get_reply
 
     def enter(self, exchange: Exchange) -> AbstractContextManager[object] | None:
         """Return a context manager that activates the exchange's tenant; None gives 404.
@@ -148,7 +132,7 @@ class TenantMiddleware:
     async def __call__(self, exchange: Exchange) -> Reply:
         tenant = self.enter(exchange)
         if tenant is None:
-            return refuse(Refusal(code=INVALID_REQUEST, message="There is no such tenant"), 404)
+            return refuse(invalid_request("There is no such tenant"), 404)
         exchange.is_of_tenant = True
         with tenant:
             return await self.get_reply(exchange)

@@ -93,16 +93,14 @@ class Sharing(Generic[T]):
         if task is None:
             # A separate task, so that cancelling the first caller does not affect the others.
             task = self._asked[key] = loop.create_task(find())
-            task.add_done_callback(lambda done: self._forget(key, done))
-        return await asyncio.shield(task)
 
-    def _forget(
-        self, key: tuple[asyncio.AbstractEventLoop, Hashable], done: asyncio.Task[T]
-    ) -> None:
-        del self._asked[key]
-        if not done.cancelled():
-            # Retrieved, in case nothing awaits it any more.
-            done.exception()
+            def forget(done: asyncio.Task[T]) -> None:
+                del self._asked[key]
+                # The exception is retrieved, in case nothing awaits it any more.
+                _ = done.cancelled() or done.exception()
+
+            task.add_done_callback(forget)
+        return await asyncio.shield(task)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,28 +15,28 @@ if TYPE_CHECKING:
 @pytest.fixture
 def mcp_client(request: pytest.FixtureRequest) -> Iterator[MCPClient]:
     """Return a client of the default server; see `django_mcp.test.MCPClient`."""
-    _require_pytest_django(request)
-    from django_mcp.calls.recorder import forget_calls
-    from django_mcp.test import MCPClient
+    with _without_calls(request):
+        from django_mcp.test import MCPClient
 
-    forget_calls()
-    yield MCPClient()
-    forget_calls()
+        yield MCPClient()
 
 
 @pytest.fixture
 def async_mcp_client(request: pytest.FixtureRequest) -> Iterator[AsyncMCPClient]:
     """Return a client of the default server for asynchronous tests."""
-    _require_pytest_django(request)
-    from django_mcp.calls.recorder import forget_calls
-    from django_mcp.test import AsyncMCPClient
+    with _without_calls(request):
+        from django_mcp.test import AsyncMCPClient
 
-    forget_calls()
-    yield AsyncMCPClient()
-    forget_calls()
+        yield AsyncMCPClient()
 
 
-def _require_pytest_django(request: pytest.FixtureRequest) -> None:
+@contextmanager
+def _without_calls(request: pytest.FixtureRequest) -> Iterator[None]:
     # It sets Django up, and decides which tests may use the database.
     if not request.config.pluginmanager.hasplugin("django"):
         pytest.fail(f"{request.fixturename} needs pytest-django: pip install pytest-django")
+    from django_mcp.calls.recorder import forget_calls
+
+    forget_calls()
+    yield
+    forget_calls()

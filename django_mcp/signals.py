@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from django.dispatch import Signal
 
-__all__ = [
-    "client_notification",
-    "roots_list_changed",
-    "session_closed",
-    "session_opened",
-    "stream_closed",
-    "stream_opened",
-    "tool_called",
-]
-
 tool_called = Signal()
 """Sent after a tool was called, with any outcome, within about a second.
 

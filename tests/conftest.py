@@ -1,6 +1,6 @@
 """Shared by all tests: which tests run by default, Hypothesis profiles, and services.
 
-`addopts` in pyproject.toml runs the tests on every core and leaves out those that are slow: tests/live,
+`addopts` in pyproject.toml runs the tests on all cores and leaves out those that are slow: tests/live,
 which starts processes, browsers and services, except `KEPT`, and single tests with the mark.
 """
 
@@ -49,10 +49,18 @@ def named_paths(config: pytest.Config) -> list[Path]:
     return [here / argument.partition("::")[0] for argument in config.args]
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run files that are named one by one in this process: it starts sooner, and takes a debugger."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run files that are named one by one in this process: it starts sooner, and takes a debugger.
+
+    Otherwise there are three processes for two cores, as about half of the time the tests wait.
+    """
     paths = named_paths(config)
-    return 0 if paths and all(path.is_file() for path in paths) else None
+    if paths and all(path.is_file() for path in paths):
+        return 0
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return cores * 3 // 2 or 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

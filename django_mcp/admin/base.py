@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.apps import apps
@@ -25,13 +25,6 @@ from django_mcp.models import CallRecord
 from django_mcp.pages.policy import protect_admin_page
 from django_mcp.servers import MCPServer, find_server
 
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[Any]
-else:
-    Base = admin.ModelAdmin
-
-View = TypeVar("View", bound=Callable[..., Any])
-
 TABS = (
     ("live", _("Live"), ("session", "stream")),
     ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
@@ -48,7 +41,7 @@ TABS = (
 """Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
 
 
-class Page(Base):
+class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type arguments
     """A model's admin with further pages beside Django's."""
 
     @property
@@ -61,8 +54,7 @@ class Page(Base):
 
     def url_of(self, name: str) -> str:
         """Return the URL of one of the package's pages in this admin site."""
-        path: str = reverse(f"{self.admin_site.name}:django_mcp_{name}")
-        return path
+        return reverse(f"{self.admin_site.name}:django_mcp_{name}")
 
     def find_url(self, name: str) -> str | None:
         """Return the URL of a page that this admin site may lack."""
@@ -72,7 +64,6 @@ class Page(Base):
             return None
 
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """Return the pages that this user may open."""
         found: list[dict[str, Any]] = []
         sees_all_calls = request.user.has_perm("django_mcp.view_callrecord")
         for name, title, models in TABS:
@@ -109,12 +100,16 @@ class Page(Base):
         self, request: HttpRequest, server: str, method: str, name: str
     ) -> list[tuple[Any, str]]:
         """Return the title and URL of an entry in the catalogue, if it is there."""
-        found: Any = find_key(server, method, name)
+        found: Any = find_server(server)
         url = self.find_url("entry")
         if None in (found, url) or not request.user.has_perm("django_mcp.view_disabledentry"):
             return []
-        query = {"server": server, "kind": found[0], "key": found[1]}
-        return [(_("Catalogue: %(name)s") % {"name": name}, f"{url}?{urlencode(query)}")]
+        for kind in KINDS.get(method, ()):
+            for key, entry in found.core.registry.registered[kind].items():
+                if entry.name == name:
+                    query = urlencode({"server": server, "kind": kind, "key": key})
+                    return [(_("Catalogue: %(name)s") % {"name": name}, f"{url}?{query}")]
+        return []
 
     verbs: ClassVar[dict[str, Any]] = {}
     """What the page of a row calls the actions of the list."""
@@ -143,7 +138,6 @@ class Page(Base):
     def show(
         self, request: HttpRequest, template: str, title: Any, **context: Any
     ) -> TemplateResponse:
-        """Return one of the package's pages."""
         request.current_app = self.admin_site.name
         return TemplateResponse(
             request,
@@ -170,7 +164,7 @@ class Page(Base):
         return super().changelist_view(request, extra)
 
 
-def without_transaction(view: View) -> View:
+def without_transaction(view: Callable[..., Any]) -> Callable[..., Any]:
     """Exempt a view from ATOMIC_REQUESTS.
 
     Other threads write for such a view, which would wait for the end of the request's transaction
@@ -203,29 +197,8 @@ def get_server(name: object) -> MCPServer:
     return server
 
 
-def find_key(server_name: str, method: str, name: str) -> tuple[str, str] | None:
-    """Return the kind and the key of the entry that a recorded call names; None: there is none."""
-    server = find_server(server_name)
-    if server is None:
-        return None
-    for kind in KINDS.get(method, ()):
-        for key, entry in server.registry.registered(kind).items():
-            if entry.name == name:
-                return kind, key
-    return None
-
-
-def note_action(
-    request: HttpRequest, model: type[Model], name: str, message: str, pk: Any = None
-) -> None:
-    """Record that the request's user did something to the object of that name."""
-    note_actions(request, model, [(name, message, pk)])
-
-
-def note_actions(
-    request: HttpRequest, model: type[Model], notes: Iterable[tuple[str, str, Any]]
-) -> None:
-    """Record actions of the request's user: the object's name, what was done, and its key."""
+def note_actions(request: HttpRequest, model: type[Model], *notes: tuple[str, str, Any]) -> None:
+    """Record actions of the request's user: the object's name, what was done, and its key or None."""
     LogEntry.objects.bulk_create(
         LogEntry(
             user_id=str(request.user.pk),

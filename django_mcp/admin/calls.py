@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -24,7 +24,7 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.base import note_action, require_permissions
+from django_mcp.admin.base import note_actions, require_permissions
 from django_mcp.admin.lists import (
     BY_USERNAME,
     ClientFilter,
@@ -76,15 +76,6 @@ class CallRecordAdmin(ReadOnlyList):
         "principal__startswith",
         BY_USERNAME,
     )
-    indexed: ClassVar[dict[str, bool]] = {
-        "started_at": False,
-        "name": False,
-        "outcome": False,
-        "session": True,
-        "reference": True,
-        "error": True,
-    }
-    """Columns by which an index selects calls, and whether calls without a value are in none."""
     search_help_text = _(
         "The start of a name, a client, a user or a principal, an error reference or a session."
     )
@@ -124,7 +115,6 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, call: CallRecord) -> str:
-        """Return the arguments, or their kinds, for people."""
         try:
             return code(decode(call.arguments.encode())) if call.arguments else "-"
         except JSONDecodeError:
@@ -180,8 +170,6 @@ class CallRecordAdmin(ReadOnlyList):
             extra["export_url"] = f"{self.url_of('calls_export')}?{request.GET.urlencode()}"
         return super().changelist_view(request, extra)
 
-    # -- charts
-
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view
         return [
@@ -229,11 +217,11 @@ class CallRecordAdmin(ReadOnlyList):
             calls = self.get_changelist_instance(request).all_rows
         except IncorrectLookupParameters:
             return HttpResponseRedirect(self.url_of("callrecord_changelist"))
-        note_action(request, CallRecord, str(CallRecord._meta.verbose_name_plural), _t("Exported."))
+        name = str(CallRecord._meta.verbose_name_plural)
+        note_actions(request, CallRecord, (name, _t("Exported."), None))
         return export(request, calls)
 
     def charts_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the charts page, which a script fills."""
         from django_mcp.admin.reports import ERRORS
 
         require_permissions(request, "view_callrecord")

@@ -18,12 +18,12 @@ from msgspec import Struct
 from django_mcp.admin.base import (
     Page,
     get_server,
-    note_action,
+    note_actions,
     require_permissions,
     without_transaction,
 )
 from django_mcp.admin.permissions import may
-from django_mcp.admin.texts import escape_invisible, pretty
+from django_mcp.admin.texts import escape_invisible, pretty, to_number
 from django_mcp.models import CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
@@ -72,8 +72,6 @@ class CatalogueAdmin(Page):
         """Entries are registered in code."""
         return False
 
-    # -- the list
-
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.results import MCPError
@@ -84,7 +82,7 @@ class CatalogueAdmin(Page):
         failure, groups = "", []
         term = request.GET.get("q", "")[:200]
         may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
-        calls = calls_of_the_day(server.options.name) if may_see_calls else {}
+        calls = calls_of_the_day(server.name) if may_see_calls else {}
         for kind in Kind:
             seen: dict[str, JSONObject] = {}
             try:
@@ -106,7 +104,7 @@ class CatalogueAdmin(Page):
             term=term,
             may_see_calls=may_see_calls,
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
-            may_choose_user=_may_see_users(request),
+            may_choose_user=may(request.user, "view", get_user_model()),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
         )
 
@@ -119,8 +117,8 @@ class CatalogueAdmin(Page):
         term: str,
         calls: dict[tuple[str, str], Any],
     ) -> list[dict[str, Any]]:
-        registry = server.registry
-        registered = registry.registered(kind.value)
+        registry = server.core.registry
+        registered = registry.registered[kind.value]
         disabled = _find_disabled(server, kind.value)
         entry_url = self.url_of("entry")
         query = {"server": server.name, "kind": kind.value, **viewer.query}
@@ -170,14 +168,12 @@ class CatalogueAdmin(Page):
         """Return the user of a name; None, with a message, if the viewer may not see them."""
         users: Any = get_user_model()
         try:
-            if _may_see_users(request) and "\0" not in username:
+            if may(request.user, "view", users) and "\0" not in username:
                 return users._default_manager.get_by_natural_key(username)
         except (users.DoesNotExist, ValueError):
             pass
         messages.error(request, _t("There is no such user."))
         return None
-
-    # -- one entry
 
     def entry_view(self, request: HttpRequest) -> HttpResponse:
         """Show one entry, and a form to try it."""
@@ -193,6 +189,12 @@ class CatalogueAdmin(Page):
             wire = viewer.seen(server, kind).get(key)
         except MCPError:
             wire = None
+        # Names of arguments or variables.
+        completers: list[str] = []
+        if isinstance(entry, PromptEntry | TemplateEntry):
+            completers = [
+                each for each in entry.argument_names if server.core.registry.completer(entry, each)
+            ]
         may_try = request.user.has_perm("django_mcp.try_entry")
         is_task_only = getattr(entry, "task", NEVER) == REQUIRED
         return self.show(
@@ -226,23 +228,18 @@ class CatalogueAdmin(Page):
                 "key": key,
                 "revision": viewer.revision,
                 "wire": entry.to_wire(),
-                "completers": _find_completers(server, entry),
+                "completers": completers,
             },
         )
 
     def _values(self, request: HttpRequest) -> JSONObject:
-        """Return the arguments of the recorded call that the form is opened for."""
         from django_mcp.admin.connect import kept_arguments
 
-        pk = request.GET.get("call", "")
-        if not (pk.isascii() and pk.isdigit() and len(pk) < 19):
-            return {}
-        call = CallRecord.objects.filter(pk=int(pk)).first()
+        pk = to_number(request.GET.get("call"), 18)
+        call = CallRecord.objects.filter(pk=pk).first() if pk else None
         if call is None or not may(request.user, "view", call):
             return {}
         return kept_arguments(call) or {}
-
-    # -- switching
 
     def switch_view(self, request: HttpRequest) -> HttpResponse:
         """Disable or enable an entry, and return to the same view."""
@@ -255,10 +252,9 @@ class CatalogueAdmin(Page):
         name = escape_invisible(key, 200)
         with transaction.atomic():
             if request.POST.get("to") == "on":
-                found = DisabledEntry.objects.filter(**wanted).first()
-                if found is not None:
-                    found.delete()
-                    note_action(request, DisabledEntry, name, _t("Enabled."))
+                count, _by_model = DisabledEntry.objects.filter(**wanted).delete()
+                if count:
+                    note_actions(request, DisabledEntry, (name, _t("Enabled."), None))
                 messages.success(request, _t("%(name)s is enabled.") % {"name": name})
             else:
                 find_entry(server, kind, key)
@@ -266,12 +262,10 @@ class CatalogueAdmin(Page):
                     **wanted, defaults={"disabled_by_id": request.user.pk}
                 )
                 if is_new:
-                    note_action(request, DisabledEntry, name, _t("Disabled."))
+                    note_actions(request, DisabledEntry, (name, _t("Disabled."), None))
                 messages.success(request, _t("%(name)s is disabled.") % {"name": name})
         query = urlencode({"server": server.name, **self._viewer(request).query})
         return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
-
-    # -- connecting
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:
         """Show the configuration for clients; any of the staff may see it."""
@@ -300,7 +294,7 @@ _TITLES = {
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
     """Return a registered entry, disabled or not; raise Http404 if there is none."""
-    entry = server.registry.registered(kind).get(key) if kind in Kind.values else None
+    entry = server.core.registry.registered[kind].get(key) if kind in Kind.values else None
     if entry is None:
         raise Http404
     return entry
@@ -310,11 +304,6 @@ def _find_disabled(server: MCPServer, kind: str) -> dict[str, DisabledEntry]:
     """Return the disabled entries of one kind, by key, with who disabled them."""
     found = DisabledEntry.objects.filter(server=server.name, kind=kind)
     return {each.key: each for each in found.select_related("disabled_by")}
-
-
-def _may_see_users(request: HttpRequest) -> bool:
-    info = get_user_model()._meta
-    return request.user.has_perm(f"{info.app_label}.view_{info.model_name}")
 
 
 def _name_of(function: Any) -> str:
@@ -337,7 +326,6 @@ def _facts(entry: Entry) -> list[tuple[Any, str]]:
 
 
 def _is_found(term: str, *texts: Any) -> bool:
-    """Return whether what somebody searches for is in one of these texts."""
     return not term or any(term.casefold() in str(text or "").casefold() for text in texts)
 
 
@@ -354,10 +342,3 @@ def _find_badges(entry: Entry) -> list[Any]:
         _("app"): "ui" in (entry.meta or {}),
     }
     return [badge for badge, is_so in badges.items() if is_so]
-
-
-def _find_completers(server: MCPServer, entry: Entry) -> list[str]:
-    """Return the names of the arguments or variables that the server proposes values for."""
-    if not isinstance(entry, PromptEntry | TemplateEntry):
-        return []
-    return [name for name in entry.argument_names if server.registry.completer(entry, name)]

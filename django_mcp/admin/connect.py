@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q
@@ -13,52 +12,53 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.texts import escape_invisible
-from django_mcp.admin.try_it import write_request
+from django_mcp.admin.try_it import CLIENT_INFO
 from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
-from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.mounts import find_mounts, find_path
+from django_mcp.inprocess.call import ALL_CAPABILITIES, write_request
 from django_mcp.models import APIKey, CallRecord
 from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_pretty
-from django_mcp.servers import MCPServer, find_server
+from django_mcp.servers import find_server
 
 KEYS_SHOWN = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """One server at one URL.
+def find_endpoints(request: HttpRequest, key: str = "") -> list[dict[str, Any]]:
+    """Return the `name` or title of each server with a fixed URL, its `url`, and its `clients`.
 
-    Attributes:
-        server: the name of the server.
-        name: its title, or its name.
-        url: its endpoint.
-        clients: the client's name, its configuration, where to put it, and the address that has the
-            client install it, if there is one.
+    Each client has its name, its configuration with the key, where to put that, and the address that
+    has the client install it, or an empty text.
     """
-
-    server: str
-    name: str
-    url: str
-    clients: list[tuple[str, str, str, str]]
-
-
-def find_endpoints(request: HttpRequest, key: str = "") -> list[Endpoint]:
-    """Return every endpoint with a fixed URL, without duplicates, its configurations with a key."""
-    found: dict[int, Endpoint] = {}
-    origin = origin_of(request) + get_script_prefix().rstrip("/")
+    urls: dict[Any, str] = {}
     for mount in find_mounts():
-        if not mount.is_fixed:
-            continue
-        server: Any = mount.server
-        found.setdefault(id(server), _describe(server, origin + mount.path, key))
-    return list(found.values())
+        if mount.is_fixed:
+            urls.setdefault(mount.server, _url_of(request, mount.path))
+    found = []
+    for server, url in urls.items():
+        name, is_keyed = server.name, bool(key) or needs_key(server)
+        place = KEY_PLACE if not key else f"Bearer {key}"
+        command = ["claude", "mcp", "add", "--transport", "http", name, url]
+        if is_keyed:
+            command += ["--header", f"Authorization: {place}"]
+        run = _("Run this in the folder where you start claude.")
+        clients = [("claude mcp add", shlex.join(command), str(run), "")]
+        for client, form in CLIENTS.items():
+            configuration = form.over_http(name, url, place if is_keyed else None)
+            link = form.install_link(name, configuration)
+            clients.append((client, encode_pretty(configuration), str(form.where), link))
+        title = escape_invisible(str(server.core.options.title or name), 80)
+        found.append({"name": title, "url": url, "clients": clients})
+    return found
+
+
+def _url_of(request: HttpRequest, path: str) -> str:
+    return origin_of(request) + get_script_prefix().rstrip("/") + path
 
 
 def find_own_keys(user: Any) -> list[dict[str, Any]]:
     """Return what may be shown of the user's own valid keys, newest first."""
-    if not user.has_perm("django_mcp.view_apikey"):
-        return []
     keys = APIKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()), user=user, revoked_at=None
     )
@@ -66,25 +66,10 @@ def find_own_keys(user: Any) -> list[dict[str, Any]]:
     return [{**row, "name": escape_invisible(row["name"], 80)} for row in rows[:KEYS_SHOWN]]
 
 
-def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
-    name, is_keyed, clients = server.name, bool(api_key) or needs_key(server), []
-    place = KEY_PLACE if not api_key else f"Bearer {api_key}"
-    command = ["claude", "mcp", "add", "--transport", "http", name, url]
-    header = ["--header", f"Authorization: {place}"] if is_keyed else []
-    run = _("Run this in the folder where you start claude.")
-    clients.append(("claude mcp add", shlex.join([*command, *header]), str(run), ""))
-    for client, form in CLIENTS.items():
-        configuration = form.over_http(name, url, place if is_keyed else None)
-        link = form.install_link(name, configuration)
-        clients.append((client, encode_pretty(configuration), str(form.where), link))
-    title = escape_invisible(str(server.options.title or name), 80)
-    return Endpoint(server=name, name=title, url=url, clients=clients)
-
-
 def kept_arguments(call: CallRecord) -> JSONObject | None:
     """Return the arguments of a call; None if only their kinds were recorded, or a part of them."""
     server = find_server(call.server)
-    tool = None if server is None else server.registry.registered("tools").get(call.name)
+    tool = None if server is None else server.core.registry.registered["tools"].get(call.name)
     if call.method != CallRecord.Method.TOOL or not getattr(tool, "record_arguments", False):
         return None
     try:
@@ -105,11 +90,13 @@ def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str
         f"print(server.call_tool({call.name!r}, {arguments!r}))"
     )
     texts = [("Python", python)]
-    urls = [each.url for each in find_endpoints(request) if each.server == server.name]
-    if urls and server.revisions.stateless:
-        revision = server.revisions.stateless[-1]
+    path = find_path(server)
+    if path is not None and server.core.revisions.stateless:
+        revision = server.core.revisions.stateless[-1]
         params: JSONObject = {"name": call.name, "arguments": arguments}
-        body = write_request(revision, call.method, params)
+        body = write_request(
+            call.method, params, revision, capabilities=ALL_CAPABILITIES, client_info=CLIENT_INFO
+        )
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -122,5 +109,7 @@ def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str
             f" \\\n  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()
         )
         data = shlex.quote(encode(body).decode())
-        texts.insert(0, ("curl", f"curl {shlex.quote(urls[0])}{options} \\\n  -d {data}"))
+        texts.insert(
+            0, ("curl", f"curl {shlex.quote(_url_of(request, path))}{options} \\\n  -d {data}")
+        )
     return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -13,14 +13,15 @@ from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.lists import VisibleList
-from django_mcp.admin.permissions import find_granted
-from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
+from django_mcp.admin.permissions import find_granted, may_any
+from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.permissions import visible_to
 from django_mcp.auth.principal import make_key
@@ -29,11 +30,6 @@ from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
 from django_mcp.servers import all_servers
 
-if TYPE_CHECKING:
-    BaseForm = forms.ModelForm[APIKey]
-else:
-    BaseForm = forms.ModelForm
-
 LIFETIMES = (
     ("30", _("in 30 days")),
     ("90", _("in 90 days")),
@@ -41,7 +37,6 @@ LIFETIMES = (
     ("never", _("never")),
     ("", _("at the time below")),
 )
-DEFAULT_LIFETIME = "90"
 
 
 class _Names(forms.MultipleChoiceField):
@@ -51,34 +46,37 @@ class _Names(forms.MultipleChoiceField):
         return " ".join(super().clean(value))
 
 
-class KeyForm(BaseForm):
+class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type arguments
     """The form of a key, made for a user who looks at it."""
 
     viewer: ClassVar[Any] = None
     """The user, set on the subclass of a request."""
 
     lifetime = forms.ChoiceField(
-        choices=LIFETIMES, required=False, initial=DEFAULT_LIFETIME, label=_("expires")
+        choices=LIFETIMES, required=False, initial="90", label=capfirst(_("expires"))
     )
     scopes = _Names(
         required=False,
-        label=_("scopes"),
+        label=capfirst(_("scopes")),
         help_text=_("The scopes that the key grants, for tools that require scopes."),
         widget=FilteredSelectMultiple(_("scopes"), is_stacked=False),
     )
     tools = _Names(
         required=False,
-        label=_("tools"),
+        label=capfirst(_("tools")),
         widget=FilteredSelectMultiple(_("tools"), is_stacked=False),
     )
 
     class Meta:
-        model = APIKey
-        fields = "__all__"
+        labels: ClassVar[dict[str, Any]] = {"expires_at": _("At this time")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offered = {"scopes": wanted_scopes(), "tools": usable_tools(self.viewer)}
+        servers = all_servers()
+        gates = [server.core.gate for server in servers if server.core.gate is not None]
+        required = chain.from_iterable(gate.required_scopes for gate in gates)
+        scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
+        offered = {"scopes": scopes, "tools": usable_tools(self.viewer)}
         for name, known in offered.items():
             kept = self.initial[name] = getattr(self.instance, name).split()
             field: Any = self.fields[name]
@@ -90,11 +88,10 @@ class KeyForm(BaseForm):
         """Replace the chosen lifetime by the time when it ends."""
         found: dict[str, Any] = super().clean() or {}
         lifetime = found.get("lifetime")
-        if lifetime:
-            is_endless = lifetime == "never"
-            found["expires_at"] = (
-                None if is_endless else timezone.now() + timedelta(days=int(lifetime))
-            )
+        if lifetime == "never":
+            found["expires_at"] = None
+        elif lifetime:
+            found["expires_at"] = timezone.now() + timedelta(days=int(lifetime))
         return found
 
 
@@ -102,17 +99,10 @@ def usable_tools(user: Any) -> set[str]:
     """Return the names of the tools that a user may use; others stay unknown to them."""
     found = set()
     for server in all_servers():
-        visible = visible_to(user, server.derived.requirements)
-        found |= {name for name, tool in server.registry.tools.items() if visible.includes(tool)}
+        visible = visible_to(user, server.core.derived.requirements)
+        tools = server.core.registry.tools
+        found |= {name for name, tool in tools.items() if visible.includes(tool)}
     return found
-
-
-def wanted_scopes() -> set[str]:
-    """Return the scopes that anything asks for."""
-    servers = all_servers()
-    gates = [server.gate for server in servers if server.gate is not None]
-    required = chain.from_iterable(gate.required_scopes for gate in gates)
-    return {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
 
 
 class APIKeyAdmin(VisibleList):
@@ -150,10 +140,7 @@ class APIKeyAdmin(VisibleList):
     fieldsets = (
         (None, {"fields": ("name", "user", "lifetime", "expires_at")}),
         (_("What it may do"), {"fields": ("scopes", "is_restricted", "tools")}),
-        (
-            _("Status"),
-            {"fields": ("shown_prefix", "state", "created_at", "last_used_at", "revoked_at")},
-        ),
+        (_("Status"), {"fields": readonly_fields}),
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
@@ -168,7 +155,6 @@ class APIKeyAdmin(VisibleList):
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, key: APIKey) -> str:
-        """Return the name that its user gave it, with invisible characters escaped."""
         return escape_invisible(key.name, 100)
 
     @admin.display(description=_("key"), ordering="prefix")
@@ -190,15 +176,12 @@ class APIKeyAdmin(VisibleList):
         return self.act_in_steps(
             request,
             queryset.filter(revoked_at=None),
-            _("Revoke the selected keys"),
             _revoke,
             ngettext_lazy("%d key was revoked.", "%d keys were revoked."),
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        return may_revoke_any(request.user)
-
-    # -- whose keys
+        return may_any(request.user, "change", APIKey)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[APIKey]:
         """Return all keys to a superuser, and to others their own and those they may see."""
@@ -210,13 +193,11 @@ class APIKeyAdmin(VisibleList):
         return keys.filter(own | Q(pk__in=find_granted(user, "view", others)))
 
     def has_change_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
-        """Return whether the user may change and revoke a key, or any at all."""
         if obj is None:
             return super().has_change_permission(request)
         return may_act_on_key(request.user, "change", obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
-        """Return whether the user may delete a key, or any at all."""
         match = request.resolver_match
         if obj is None or (match and getattr(match.func, "model_admin", self) is not self):
             # On the page of another model: keys may be deleted together with their user.
@@ -251,7 +232,7 @@ class APIKeyAdmin(VisibleList):
             users._default_manager.all(),
             to_field_name=users.USERNAME_FIELD,
             widget=AdminTextInputWidget(attrs={"autocomplete": "off"}),
-            label=db_field.verbose_name,
+            label=capfirst(db_field.verbose_name),
             help_text=_("The name of the user on whose behalf the key acts."),
             error_messages={"invalid_choice": _("There is no such user.")},
         )
@@ -261,8 +242,6 @@ class APIKeyAdmin(VisibleList):
         fields = super().get_readonly_fields(request, obj)
         return fields if obj is None and request.user.is_superuser else (*fields, "user")
 
-    # -- showing the secret
-
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
         """Give a new key its secret, which only the response to this request shows."""
@@ -271,9 +250,13 @@ class APIKeyAdmin(VisibleList):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]
-        warning = _find_warning(obj)
-        if warning:
-            self.message_user(request, warning, messages.WARNING)
+        unusable = sorted(set(obj.tools.split()) - usable_tools(obj.user))
+        if unusable:
+            text = _t(
+                "The user of this key may not use these tools now, or no such tools exist: %(names)s"
+            )
+            names = escape_invisible(", ".join(unusable), 500)
+            self.message_user(request, text % {"names": names}, messages.WARNING)
         super().save_model(request, obj, form, change)
 
     def response_add(
@@ -299,10 +282,3 @@ def _revoke(request: HttpRequest, keys: list[APIKey]) -> int:
     return sum(
         may_act_on_key(request.user, "change", key) and revoke_key(key, request) for key in keys
     )
-
-
-def _find_warning(key: APIKey) -> str:
-    """Return a warning about tools that the key's user may not use now; else an empty text."""
-    tools = sorted(set(key.tools.split()) - usable_tools(key.user))
-    text = _t("The user of this key may not use these tools now, or no such tools exist: %(names)s")
-    return text % {"names": escape_invisible(", ".join(tools), 500)} if tools else ""

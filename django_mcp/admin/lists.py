@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
-from django_mcp.admin.texts import escape_invisible
+from django_mcp.admin.texts import escape_invisible, to_number
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS
 from django_mcp.servers import all_servers
@@ -39,11 +39,9 @@ class VisibleList(Page):
     list_per_page = 50
 
     def sees_all(self, request: HttpRequest) -> bool:
-        """Return whether the user has the permission to view the model."""
         return super().has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the user may see a row, or any at all."""
         if self.sees_all(request):
             return True
         if not has_object_backend():
@@ -53,14 +51,12 @@ class VisibleList(Page):
         )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return whether the admin's index shows the list to the user."""
         return super().has_module_permission(request) or self.has_view_permission(request)
 
     def act_in_steps(
         self,
         request: HttpRequest,
         rows: QuerySet[Any],
-        title: Any,
         act: Callable[[HttpRequest, list[Any]], int],
         done_text: Any,
         *,
@@ -71,7 +67,6 @@ class VisibleList(Page):
         Args:
             request: that of the action, or of the page that this returned.
             rows: what the action is for, and the user may act on.
-            title: of the action.
             act: does it to some rows; returns to how many.
             done_text: the message for a number of rows, a lazy text with its plural.
             at_once: rows of one request.
@@ -80,7 +75,8 @@ class VisibleList(Page):
             The page that asks, or says how far it is and sends the next request; None when no more
             rows are left, which the user is told.
         """
-        total, done = (_number(request.POST.get(name)) for name in ("total", "done"))
+        action = request.POST["action"]
+        total, done = (to_number(request.POST.get(name), 9) for name in ("total", "done"))
         if "confirmed" in request.POST:
             batch = list(rows[:at_once])
             done += act(request, batch) if batch else 0
@@ -94,8 +90,8 @@ class VisibleList(Page):
         return self.show(
             request,
             "steps.html",
-            title,
-            action=request.POST.get("action"),
+            dict(self.get_action_choices(request))[action],
+            action=action,
             select_across=int(is_across),
             # Django asks for one at least.
             selected=selected[:1] if is_across else selected,
@@ -104,10 +100,6 @@ class VisibleList(Page):
             is_confirmed="confirmed" in request.POST,
             list_url=request.get_full_path(),
         )
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 class ReadOnlyList(VisibleList):
@@ -165,61 +157,17 @@ class ReadOnlyList(VisibleList):
 
     @admin.display(description=_("principal"), ordering="principal_key")
     def principal(self, row: Any) -> str:
-        """Return the principal, with invisible characters escaped."""
         return escape_invisible(row.principal_key, 128) or "-"
 
     @admin.display(description=_("client"), ordering="client_name")
     def client(self, row: Any) -> str:
-        """Return the client's name, with invisible characters escaped."""
         return escape_invisible(f"{row.client_name} {row.client_version}".strip(), 160) or "-"
 
 
-class TextFilter(admin.SimpleListFilter):
-    """A filter by a text that the user enters, with the lookup of the rows."""
-
-    lookup = ""
-    template = "admin/django_mcp/text_filter.html"
-
-    def lookups(
-        self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
-    ) -> list[tuple[str, str]]:
-        """Return one choice, or the filter would not be shown."""
-        return [("", "")]
-
-    def choices(self, changelist: Any) -> Iterator[Any]:
-        """Return what the form of the filter holds."""
-        others = [
-            (name, each)
-            for name, values in changelist.filter_params.items()
-            for each in values
-            if name != self.parameter_name
-        ]
-        yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset.filter(**{self.lookup: value}) if value else queryset
-
-
-class ClientFilter(TextFilter):
-    """Filter by the start of the client's name."""
-
-    title = _("client")
-    parameter_name = "client"
-    lookup = "client_name__startswith"
-
-
-class UserFilter(TextFilter):
-    """Filter by the user's name."""
-
-    title = _("user")
-    parameter_name = "username"
-    lookup = f"user__{get_user_model().USERNAME_FIELD}"
-
-
-class _ChoiceFilter(admin.SimpleListFilter):
+class _Filter(admin.SimpleListFilter):
     """A filter by values that are known without a query."""
 
+    lookup: str
     values: Callable[[], Iterable[str]]
 
     def lookups(
@@ -229,25 +177,46 @@ class _ChoiceFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
-        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+        return queryset.filter(**{self.lookup: value}) if value else queryset
 
 
-def _by(field: str, title: Any, values: Callable[[], Iterable[str]]) -> type[_ChoiceFilter]:
-    attributes = {"title": title, "parameter_name": field, "values": staticmethod(values)}
-    return type(f"By{field.title()}", (_ChoiceFilter,), attributes)
+class _TextFilter(_Filter):
+    template = "admin/django_mcp/text_filter.html"
+    # Without a choice, the filter would not be shown.
+    values = staticmethod(lambda: [""])
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        others = [
+            (name, each)
+            for name, values in changelist.filter_params.items()
+            for each in values
+            if name != self.parameter_name
+        ]
+        yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
+
+
+def _by(base: type[_Filter], parameter: str, title: Any, lookup: str, **more: Any) -> type[_Filter]:
+    attributes = {"title": title, "parameter_name": parameter, "lookup": lookup, **more}
+    return type(f"By{parameter.title()}", (base,), attributes)
+
+
+def _by_choice(field: str, title: Any, values: Callable[[], Iterable[str]]) -> type[_Filter]:
+    return _by(_Filter, field, title, field, values=staticmethod(values))
 
 
 def _entry_names() -> list[str]:
-    registries = [server.registry for server in all_servers()]
-    kinds = [reg.registered(kind.mapping) for reg in registries for kind in KINDS]
+    registries = [server.core.registry for server in all_servers()]
+    kinds = [reg.registered[kind.mapping] for reg in registries for kind in KINDS]
     return sorted({each.name for kind in kinds for each in kind.values()})
 
 
-NameFilter = _by("name", _("name"), _entry_names)
-ServerFilter = _by("server", _("server"), lambda: [server.name for server in all_servers()])
-RevisionFilter = _by("revision", _("revision"), lambda: [each.name for each in REVISIONS])
+ClientFilter = _by(_TextFilter, "client", _("client"), "client_name__startswith")
+UserFilter = _by(_TextFilter, "username", _("user"), f"user__{get_user_model().USERNAME_FIELD}")
+NameFilter = _by_choice("name", _("name"), _entry_names)
+ServerFilter = _by_choice("server", _("server"), lambda: [server.name for server in all_servers()])
+RevisionFilter = _by_choice("revision", _("revision"), lambda: [each.name for each in REVISIONS])
 # Those that keep sessions.
-TransportFilter = _by("transport", _("transport"), lambda: ["http", "sse"])
+TransportFilter = _by_choice("transport", _("transport"), lambda: ["http", "sse"])
 
 
 class NewestList(ChangeList):
@@ -261,16 +230,20 @@ class NewestList(ChangeList):
     """
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
-        """Return the rows that are asked for, of the newest."""
         rows: Any = super().get_queryset(request, *args, **kwargs)
         page: Any = self.model_admin
         indexed: Any = self.root_queryset.all()
+        # Whether rows without a value are left out, by the first column of each index.
+        indexes = {
+            each.fields[0].removeprefix("-"): each.condition is not None
+            for each in self.model._meta.indexes
+        }
         for each in rows.query.where.children:
             field = getattr(getattr(each, "lhs", None), "target", None)
-            if field is not None and field.model is self.model and field.name in page.indexed:
+            if field is not None and field.model is self.model and field.name in indexes:
                 indexed.query.where.add(each, "AND")
-                if page.indexed[field.name]:
-                    # Its index leaves these out, which not every database infers.
+                if indexes[field.name]:
+                    # Not every database infers that the index can be used.
                     rows = rows.exclude(**{field.name: ""})
                     indexed = indexed.exclude(**{field.name: ""})
         newest = indexed.order_by(*page.ordering).values_list(page.date_hierarchy, flat=True)
@@ -321,19 +294,18 @@ class SpanQuerySet(QuerySet[Any]):
         return super().aggregate(*args, **kwargs)
 
     def _find_ends(self, field: str) -> tuple[Any, Any] | None:
+        """Return the least and the greatest value of an indexed field; None: there are no rows.
+
+        Two queries, since some databases read the whole table to aggregate both in one.
+        """
         if field not in self._known_ends:
-            self._known_ends[field] = _ends(self if self.spanned is None else self.spanned, field)
+            rows = self if self.spanned is None else self.spanned
+            values = rows.values_list(field, flat=True)
+            first = values.order_by(field).first()
+            self._known_ends[field] = (
+                None if first is None else (first, values.order_by(f"-{field}").first())
+            )
         return self._known_ends[field]
-
-
-def _ends(rows: QuerySet[Any], field: str) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value of an indexed field; None: there are no rows.
-
-    Two queries, since some databases read the whole table to aggregate both in one.
-    """
-    values = rows.values_list(field, flat=True)
-    first = values.order_by(field).first()
-    return None if first is None else (first, values.order_by(f"-{field}").first())
 
 
 def _periods(first: datetime, last: datetime, kind: str) -> Iterator[datetime]:

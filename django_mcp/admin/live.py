@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -34,23 +32,18 @@ from django_mcp.admin.lists import (
 )
 from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
 from django_mcp.admin.permissions import may_any, only_visible
-from django_mcp.admin.revoke import may_revoke_any
 from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models import Session, Stream
-from django_mcp.protocol.json import encode
+from django_mcp.models import APIKey, Session, Stream
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.servers import all_servers
-
-if TYPE_CHECKING:
-    from django_mcp.admin.live_rows import Look, Visibility
 
 FEED_EVERY_S = 2.0
 FEED_FOR_S = 60.0
 """After this time the page reconnects, which fails if the user has lost the permission."""
 
 MAX_DETAILS = 2000
-_LISTS = ("session", "stream", "subscription")
 FOUND_BY = _("The start of a client's name, a user or a principal.")
 
 
@@ -99,7 +92,6 @@ class StreamAdmin(ReadOnlyList):
         page = self.act_in_steps(
             request,
             mine.exclude(kind=Stream.Kind.CALL),
-            _("Close the selected streams"),
             _close,
             ngettext_lazy("%d stream was closed.", "%d streams were closed."),
         )
@@ -136,7 +128,6 @@ class SubscriptionAdmin(ReadOnlyList):
 
     @admin.display(description=_("URI"))
     def shown_uri(self, row: Any) -> str:
-        """Return the URI, cut short."""
         return escape_invisible(row.uri, 200)
 
 
@@ -182,19 +173,17 @@ class SessionAdmin(ReadOnlyList):
             "task": _("Tasks"),
             "callrecord": _("Calls"),
         }
-        found = (
-            self.link(request, title, name, session=row.pk.hex) for name, title in models.items()
-        )
-        return list(chain.from_iterable(found))
+        found = []
+        for name, title in models.items():
+            found += self.link(request, title, name, session=row.pk.hex)
+        return found
 
     @admin.display(description=_("client info"))
     def client_details(self, session: Session) -> str:
-        """Return the client's details, with invisible characters escaped."""
         return code(session.client_info, MAX_DETAILS) if session.client_info else "-"
 
     @admin.display(description=_("capabilities"))
     def client_capabilities(self, session: Session) -> str:
-        """Return the client's capabilities, with invisible characters escaped."""
         return code(session.capabilities, MAX_DETAILS)
 
     @admin.action(description=_("End the selected sessions"), permissions=["end"])
@@ -204,7 +193,6 @@ class SessionAdmin(ReadOnlyList):
         return self.act_in_steps(
             request,
             only_visible(request.user, queryset, "end"),
-            _("End the selected sessions"),
             _end,
             ngettext_lazy("%d session was ended.", "%d sessions were ended."),
         )
@@ -224,7 +212,6 @@ class SessionAdmin(ReadOnlyList):
         ]
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the page, which a script fills."""
         return self.show(
             request,
             "live.html",
@@ -234,68 +221,63 @@ class SessionAdmin(ReadOnlyList):
             act_url=self.url_of("live_act"),
             tables=self._tables(request),
             servers=all_servers(),
-            lists={name: self.find_url(f"{name}_changelist") for name in _LISTS},
+            subscriptions_url=self.find_url("subscription_changelist"),
             is_recording=bool(settings.RECORD_CALLS),
         )
 
     def _tables(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """Return the tables that the user may see, with the buttons of their rows."""
-        visible, acts = _visibility(request).tables, _find_acts(request.user)
-        return [
-            {
-                "id": name,
-                "title": title,
-                "columns": columns,
-                "heads": [_HEADS[column] for column in columns.split()],
-                "acts": " ".join(acts.get(name, ())),
-                "link": self._find_row_link(request, name),
-            }
-            for name, title, columns in _TABLES
-            if name in visible
-        ]
+        from django_mcp.admin.live_rows import find_tables
 
-    def _find_row_link(self, request: HttpRequest, table: str) -> str:
-        """Return the URL of a table's rows with a place for the key; empty if there is none."""
-        model = {"sessions": "session", "streams": "stream"}.get(table)
-        found = [] if model is None else self.link(request, "", model, "ID")
-        return found[0][1] if found else ""
+        user, visible, found = request.user, find_tables(request.user), []
+        may_revoke = may_any(user, "change", APIKey)
+        for name, title, columns, model, acts in _TABLES:
+            if name not in visible:
+                continue
+            may_end = model is not None and may_any(user, "end", model)
+            allowed = [each for each in acts if may_revoke or not each.startswith("revoke")]
+            # With a place for the key.
+            links = [] if model is None else self.link(request, "", name.removesuffix("s"), "ID")
+            found.append(
+                {
+                    "id": name,
+                    "title": title,
+                    "columns": columns,
+                    "heads": [_HEADS[column] for column in columns.split()],
+                    "acts": " ".join(allowed) if may_end else "",
+                    "link": links[0][1] if links else "",
+                }
+            )
+        return found
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        from django_mcp.admin.live_rows import Look
-
-        found = _visibility(request).snapshot(Look.of(request.GET.dict()))
-        return JsonResponse(found, headers={"Cache-Control": "no-store"})
+        return JsonResponse(_looker(request)(), headers={"Cache-Control": "no-store"})
 
     def feed_view(self, request: HttpRequest) -> HttpResponseBase:
         """Stream the current data repeatedly; under WSGI the page has to poll instead."""
-        from django_mcp.admin.live_rows import Look
-
-        visibility = _visibility(request)
+        look = _looker(request)
         if not isinstance(request, ASGIRequest):
             # This status makes an EventSource stop.
             return HttpResponse(status=204)
         return StreamingHttpResponse(
-            _feed(visibility, Look.of(request.GET.dict())),
+            _feed(look),
             content_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
 
-def _visibility(request: HttpRequest) -> Visibility:
-    from django_mcp.admin.live_rows import Visibility
+def _looker(request: HttpRequest) -> Callable[[], JSONObject]:
+    """Return a function that returns the data that a request asks for."""
+    from django_mcp.admin.live_rows import Look, find_tables, snapshot
 
-    visibility = Visibility.of(request.user)
-    if not visibility.tables:
-        raise PermissionDenied
-    return visibility
+    return partial(snapshot, request.user, find_tables(request.user), Look.of(request.GET.dict()))
 
 
-async def _feed(visibility: Visibility, look: Look) -> AsyncIterator[bytes]:
+async def _feed(look: Callable[[], JSONObject]) -> AsyncIterator[bytes]:
     from django_mcp.admin.live_rows import changes
 
     last: Any = None
     for _round in range(int(FEED_FOR_S / FEED_EVERY_S)):
-        found = await run_in_pool(partial(visibility.snapshot, look))
+        found = await run_in_pool(look)
         if last is not None and found == {**last, "at": found["at"]}:
             # Keeps the connection open, and shows the page that it is.
             yield b"event: same\ndata: " + encode(found["at"]) + b"\n\n"
@@ -322,31 +304,28 @@ _HEADS = {
     "resources": _("Resources"),
     "threads": _("Busy threads"),
 }
-_TABLES = (
-    ("sessions", _("Sessions"), "client user server revision transport since seen running"),
+_TABLES: tuple[tuple[str, Any, str, type[Model] | None, tuple[str, ...]], ...] = (
+    (
+        "sessions",
+        _("Sessions"),
+        "client user server revision transport since seen running",
+        Session,
+        ("end", "revoke"),
+    ),
     (
         "streams",
         _("Open streams"),
         "client user server revision kind worker since queued resources",
+        Stream,
+        ("close", "revoke_and_close", "ping", "log"),
     ),
     (
         "callers",
         _("Callers of the last 15 minutes"),
         "client user server revision calls seen running",
+        None,
+        (),
     ),
-    ("workers", _("Workers"), "name since running threads"),
+    ("workers", _("Workers"), "name since running threads", None, ()),
 )
-"""The tables of the page: key of the data, title, and the columns."""
-
-
-def _find_acts(user: Any) -> dict[str, list[str]]:
-    """Return the buttons for the rows of each table."""
-    may_revoke = may_revoke_any(user)
-    on_sessions = ["end", "revoke"] if may_revoke else ["end"]
-    on_streams = (
-        ["close", "revoke_and_close", "ping", "log"] if may_revoke else ["close", "ping", "log"]
-    )
-    return {
-        "sessions": on_sessions if may_any(user, "end", Session) else [],
-        "streams": on_streams if may_any(user, "end", Stream) else [],
-    }
+"""The tables of the page: key of the data, title, columns, and the model and the buttons of its rows."""

@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may
-from django_mcp.admin.revoke import Outcome, revoke
+from django_mcp.admin.revoke import revoke
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.models import Session, Stream
-from django_mcp.servers import MCPServer, find_server
+from django_mcp.servers import find_server
 
 
 def end_sessions(sessions: Sequence[Session]) -> None:
@@ -65,7 +65,7 @@ def note(request: HttpRequest, message: str, *rows: Any) -> None:
             "principal": escape_invisible(row.principal_key, 128) or "-",
         }
         notes.append((str(row), f"{message} {owner}", row.pk))
-    note_actions(request, type(rows[0]), notes)
+    note_actions(request, type(rows[0]), *notes)
 
 
 MAX_LOG_LENGTH = 2000
@@ -92,7 +92,7 @@ OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
 def act(request: HttpRequest) -> HttpResponse:
     """Run an action on a session or a stream."""
-    name, pk = request.POST.get("act", ""), _to_uuid(request.POST.get("id", ""))
+    name, pk = request.POST.get("act", ""), to_uuid(request.POST.get("id", ""))
     if pk is None or name not in DONE:
         return JsonResponse({"error": "no such action"}, status=400)
     row = _find(request, Session if name in ("end", "revoke") else Stream, pk)
@@ -119,13 +119,23 @@ def _do(request: HttpRequest, row: Any, name: str) -> str:
             if not close_stream(row):
                 raise _Refused(OF_CALL)
         case "revoke" | "revoke_and_close":
-            return _revoke(request, row, name)
+            had_any = revoke(request, row)
+            if had_any is None:
+                raise _Refused(_NOTHING[name])
+            if isinstance(row, Session):
+                end_sessions([row])
+            else:
+                # That of a call ends with its credentials, within two seconds.
+                close_stream(row)
+            if not had_any:
+                return str(_ALREADY[name])
         case _:
             return _send_to_client(request, row, name)
     return str(DONE[name])
 
 
-def _to_uuid(text: str) -> uuid.UUID | None:
+def to_uuid(text: str) -> uuid.UUID | None:
+    """Return the UUID that a client wrote; None if it is none."""
     try:
         return uuid.UUID(text)
     except ValueError:
@@ -148,35 +158,18 @@ def _find(request: HttpRequest, model: Any, pk: uuid.UUID) -> Any:
     return row
 
 
-def _revoke(request: HttpRequest, row: Session | Stream, name: str) -> str:
-    """Revoke the credentials of a session or a stream, and end it; return a message."""
-    outcome = revoke(request, row)
-    if outcome is Outcome.NOTHING:
-        raise _Refused(_NOTHING[name])
-    if isinstance(row, Session):
-        end_sessions([row])
-    else:
-        # That of a call ends with its credentials, within two seconds.
-        close_stream(row)
-    return str((DONE if outcome is Outcome.DONE else _ALREADY)[name])
-
-
 def _send_to_client(request: HttpRequest, stream: Stream, name: str) -> str:
     """Ping the client of a session's stream or send it a message; return a message for the user."""
     server = find_server(stream.server)
     if server is None or stream.session_id is None:
         raise _Refused(_t("A stream without a session can only be closed."))
     if name == "ping":
-        return _ping(server, stream.session_id.hex)
+        taken_s = server.ping_client(stream.session_id.hex, PING_LIMIT_S)
+        if taken_s is None:
+            return _t("The client does not answer.")
+        return _t("The client answered within %(time)d ms.") % {"time": round(taken_s * 1000) or 1}
     text = request.POST.get("text", "")[:MAX_LOG_LENGTH]
     if not text:
         raise _Refused(_t("There is nothing to send."))
     server.notify_log("notice", text, logger="operator", session=stream.session_id.hex)
     return str(DONE[name])
-
-
-def _ping(server: MCPServer, session_key: str) -> str:
-    taken_s = server.ping_client(session_key, PING_LIMIT_S)
-    if taken_s is None:
-        return _t("The client does not answer.")
-    return _t("The client answered within %(time)d ms.") % {"time": round(taken_s * 1000) or 1}

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import CharField, Count, Exists, Max, Model, OuterRef, Q, QuerySet, Value
+from django.core.exceptions import PermissionDenied
+from django.db.models import CharField, Count, Exists, Max, OuterRef, Q, QuerySet, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from django_mcp.admin.lists import BY_USERNAME
+from django_mcp.admin.live_actions import to_uuid
 from django_mcp.admin.permissions import has_object_backend, may, only_visible
 from django_mcp.admin.revoke import can_revoke
-from django_mcp.admin.texts import escape_invisible
+from django_mcp.admin.texts import escape_invisible, to_number
 from django_mcp.models import CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import JSONObject
 
@@ -28,8 +31,6 @@ SHOWN = 200
 """Callers that are looked at; each look groups their calls anew."""
 
 RECENT = timedelta(minutes=15)
-
-_USERNAME = f"user__{get_user_model().USERNAME_FIELD}"
 
 NEWEST_CALLS = 10_000
 """Calls that are grouped by caller: grouping all took a second on a busy site."""
@@ -54,28 +55,19 @@ class Look:
 
     @classmethod
     def of(cls, query: Mapping[str, Any]) -> Look:
-        """Return the look that a query asks for."""
         given = {name: str(value).replace("\0", "")[:200] for name, value in query.items()}
         texts = {name: given.get(name, "") for name in ("client", "user", "server")}
-        pages = {
-            name: int(value) if value.isascii() and value.isdigit() and len(value) < 7 else 1
-            for name, value in given.items()
-        }
-        try:
-            worker = uuid.UUID(given.get("worker", ""))
-        except ValueError:
-            worker = None
-        return cls(**texts, worker=worker, pages=pages)
+        pages = {name: to_number(value, 6) for name, value in given.items()}
+        return cls(**texts, worker=to_uuid(given.get("worker", "")), pages=pages)
 
     def narrow(self, rows: QuerySet[Any], principal: str = "principal_key") -> QuerySet[Any]:
-        """Return the rows that are asked for."""
         if self.client:
             rows = rows.filter(client_name__startswith=self.client)
         if self.server:
             rows = rows.filter(server=self.server)
         if self.user:
-            named = {f"{_USERNAME}__startswith": self.user}
-            rows = rows.filter(Q(**named) | Q(**{f"{principal}__startswith": self.user}))
+            of_principal = Q(**{f"{principal}__startswith": self.user})
+            rows = rows.filter(Q(**{BY_USERNAME: self.user}) | of_principal)
         if self.worker is not None and rows.model is Stream:
             rows = rows.filter(worker_id=self.worker)
         if self.worker is not None and rows.model is Session:
@@ -84,84 +76,71 @@ class Look:
         return rows
 
     def page(self, table: str, rows: Any) -> Any:
-        """Return the rows of the page of a table."""
         end = max(self.pages.get(table, 1), 1) * PER_PAGE
         return rows[end - PER_PAGE : end]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Visibility:
-    """The parts of the live page that a user may see.
+def find_tables(user: Any) -> set[str]:
+    """Return the names of the tables that a user may see; raise PermissionDenied if there are none.
 
-    Attributes:
-        user: the user.
-        tables: names of the tables they may see.
+    Workers and callers are for those who may see all connections.
     """
-
-    user: Any
-    tables: frozenset[str]
-
-    @classmethod
-    def of(cls, user: Any) -> Visibility:
-        """Return the visibility of a user, which has no tables if they may see nothing.
-
-        Workers and callers are for those who may see all connections.
-        """
-        tables = {
-            name
-            for name, model in _CONNECTED.items()
-            if may(user, "view", model)
-            or (has_object_backend() and only_visible(user, model._default_manager.all()).exists())
-        }
-        if may(user, "view", Session) and may(user, "view", Stream):
-            tables |= {"callers", "workers"}
-        return cls(user=user, tables=frozenset(tables))
-
-    def snapshot(self, look: Look = Look()) -> JSONObject:
-        """Return the current data, with invisible characters of others' texts escaped.
-
-        Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
-        callers with requests in flight are known.
-        """
-        now = timezone.now()
-        workers = list(Worker.objects.order_by("-started_at"))
-        of_sessions, of_callers = _find_load(row for row in workers if row.lease_until > now)
-        found: JSONObject = {"at": int(now.timestamp())}
-        counted: dict[str, QuerySet[Any]] = {}
-        if "streams" in self.tables:
-            # A worker that was killed leaves rows until they are pruned: they are not shown.
-            streams = only_visible(self.user, Stream.objects.filter(worker__lease_until__gt=now))
-            counted["streams"] = streams = look.narrow(streams)
-            newest = (
-                streams.order_by("-opened_at", "-id")
-                .select_related("user", "worker")
-                .defer("worker__in_flight")
-            )
-            shown = look.page("streams", newest.defer("uri_digests"))
-            found["streams"] = [self._mark(row, _stream(row)) for row in shown]
-        if "sessions" in self.tables:
-            sessions = only_visible(self.user, Session.objects.filter(expires_at__gt=now))
-            counted["sessions"] = sessions = look.narrow(sessions)
-            newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
-            shown = look.page("sessions", newest.defer("client_info", "capabilities"))
-            found["sessions"] = [self._mark(row, _session(row, of_sessions, now)) for row in shown]
-        totals = {}
-        if "workers" in self.tables:
-            callers = _callers(now, of_callers, look)
-            found["callers"] = look.page("callers", callers)
-            found["workers"] = [_worker(row, now) for row in look.page("workers", workers)]
-            counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
-            totals = {"callers": len(callers), "workers": len(workers)}
-        found["counts"] = {**_counts(counted), **totals}
-        return found
-
-    def _mark(self, row: Stream | Session, shown: JSONObject) -> JSONObject:
-        if not may(self.user, "end", type(row)) and has_object_backend():
-            shown["may_end"] = may(self.user, "end", row)
-        return shown
+    tables = {
+        name
+        for name, model in {"streams": Stream, "sessions": Session}.items()
+        if may(user, "view", model)
+        or (has_object_backend() and only_visible(user, model._default_manager.all()).exists())
+    }
+    if may(user, "view", Session) and may(user, "view", Stream):
+        tables |= {"callers", "workers"}
+    if not tables:
+        raise PermissionDenied
+    return tables
 
 
-_CONNECTED: Mapping[str, type[Model]] = {"streams": Stream, "sessions": Session}
+def snapshot(user: Any, tables: Collection[str], look: Look = Look()) -> JSONObject:
+    """Return the current data of some tables for a user, with invisible characters of others' texts escaped.
+
+    Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
+    callers with requests in flight are known.
+    """
+    now = timezone.now()
+    workers = list(Worker.objects.order_by("-started_at"))
+    of_sessions, of_callers = _find_load(row for row in workers if row.lease_until > now)
+    found: JSONObject = {"at": int(now.timestamp())}
+    counted: dict[str, QuerySet[Any]] = {}
+    if "streams" in tables:
+        # A worker that was killed leaves rows until they are pruned: they are not shown.
+        streams = only_visible(user, Stream.objects.filter(worker__lease_until__gt=now))
+        counted["streams"] = streams = look.narrow(streams)
+        newest = (
+            streams.order_by("-opened_at", "-id")
+            .select_related("user", "worker")
+            .defer("worker__in_flight")
+        )
+        shown = look.page("streams", newest.defer("uri_digests"))
+        found["streams"] = [_mark(user, row, _stream(row)) for row in shown]
+    if "sessions" in tables:
+        sessions = only_visible(user, Session.objects.filter(expires_at__gt=now))
+        counted["sessions"] = sessions = look.narrow(sessions)
+        newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
+        shown = look.page("sessions", newest.defer("client_info", "capabilities"))
+        found["sessions"] = [_mark(user, row, _session(row, of_sessions, now)) for row in shown]
+    totals = {}
+    if "workers" in tables:
+        callers = _callers(now, of_callers, look)
+        found["callers"] = look.page("callers", callers)
+        found["workers"] = [_worker(row, now) for row in look.page("workers", workers)]
+        counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
+        totals = {"callers": len(callers), "workers": len(workers)}
+    found["counts"] = {**_counts(counted), **totals}
+    return found
+
+
+def _mark(user: Any, row: Stream | Session, shown: JSONObject) -> JSONObject:
+    if not may(user, "end", type(row)) and has_object_backend():
+        shown["may_end"] = may(user, "end", row)
+    return shown
 
 
 def _find_load(workers: Iterable[Worker]) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
@@ -188,25 +167,16 @@ def changes(before: JSONObject, after: JSONObject) -> JSONObject:
     """
     found: JSONObject = {"at": after["at"], "counts": after["counts"]}
     for name, rows in after.items():
-        if name not in found and rows != before[name]:
-            known = {row["id"]: row for row in before[name]}
-            found[name] = {
-                "order": [row["id"] for row in rows],
-                "rows": [
-                    _differing(known.get(row["id"], {}), row)
-                    for row in rows
-                    if row != known.get(row["id"])
-                ],
-            }
+        if name in found or rows == before[name]:
+            continue
+        known = {row["id"]: row for row in before[name]}
+        found[name] = {"order": [row["id"] for row in rows], "rows": []}
+        for row in rows:
+            shown = known.get(row["id"], {}).items()
+            differing = {name: value for name, value in row.items() if (name, value) not in shown}
+            if differing:
+                found[name]["rows"].append({"id": row["id"], **differing})
     return found
-
-
-def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
-    return {
-        name: value
-        for name, value in after.items()
-        if name == "id" or name not in before or before[name] != value
-    }
 
 
 def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
@@ -225,7 +195,6 @@ def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
 
 
 def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> list[JSONObject]:
-    """Return recent and waiting callers, including clients without a session."""
     rows = CallRecord.objects.filter(started_at__gt=now - RECENT).order_by()
     rows = look.narrow(rows, "principal")
     # Read from the index alone; with a limit, each row would be sorted.
@@ -268,23 +237,19 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
 
 def _worker(row: Worker, now: datetime) -> JSONObject:
     state, is_alive = row.in_flight or {}, row.lease_until > now
+    # Busy threads, and calls that wait for one.
+    busy, limit, waiting = state.get("threads") or (0, 0, 0)
+    threads = f"{busy}/{limit}" if busy and is_alive else ""
+    if threads and waiting:
+        threads += f", {_('%d waiting') % waiting}"
     return {
         "id": str(row.pk),
         "name": _text(row),
         "since": _seconds(row.started_at),
         "running": state.get("total", 0) if is_alive else "",
-        "threads": _threads(state.get("threads")) if is_alive else "",
+        "threads": threads,
         "is_alive": is_alive,
     }
-
-
-def _threads(state: Any) -> str:
-    """Return how many threads are busy, and how many calls wait for one."""
-    if not state or not state[0]:
-        return ""
-    busy, limit, waiting = state
-    text = f"{busy}/{limit}"
-    return f"{text}, {_('%d waiting') % waiting}" if waiting else text
 
 
 def _stream(row: Stream) -> JSONObject:

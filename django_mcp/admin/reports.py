@@ -114,20 +114,40 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
     names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
-    known = _known_names()
+    # Clients invent others.
+    known = {
+        (server.name, method): {
+            clean(entry.name, 200)
+            for kind in kinds
+            for entry in server.core.registry.registered[kind].values()
+        }
+        for server in all_servers()
+        for method, kinds in KINDS.items()
+    }
     for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
         found = called if called in known.get((server, method), ()) else ""
         names[server, method, found].add(slot, outcome, step, count)
         if not name or name == found:
             points[slot].add(slot, outcome, step, count)
     values = [points[slot].to_json() for slot in slots]
+    most = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
+    rows = [
+        {
+            "server": server,
+            "method": method,
+            "name": found,
+            **tally.to_json(),
+            "points": [tally.at[slot] for slot in slots],
+        }
+        for (server, method, found), tally in most
+    ]
     return {
         "times": [slot * 60 for slot in slots],
         # Bounds of the points, as the list of calls takes them; the last point is not over.
         "bounds": [_moment(slot).isoformat() for slot in (*slots, slots[-1] + span.width)],
         "minutes": span.width,
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
-        "names": _rows(names, slots),
+        "names": rows,
     }
 
 
@@ -136,19 +156,16 @@ def calls_of_the_day(server_name: str) -> dict[tuple[str, str], Any]:
 
     `line` has the points of the SVG polyline of its calls.
     """
-    return {
-        (kind, row["name"]): {**row, "line": _draw(row["points"])}
-        for row in find_summary("day")["names"]
-        if row["server"] == server_name and row["name"]
-        for kind in KINDS.get(row["method"], ())
-    }
-
-
-def _draw(points: list[int]) -> str:
-    most = max(points)
-    return " ".join(
-        f"{at},{HEIGHT - 1 - round((HEIGHT - 2) * count / most)}" for at, count in enumerate(points)
-    )
+    found: dict[tuple[str, str], Any] = {}
+    for row in find_summary("day")["names"]:
+        if row["server"] == server_name and row["name"]:
+            scale = (HEIGHT - 2) / max(row["points"])
+            heights = [HEIGHT - 1 - round(scale * count) for count in row["points"]]
+            line = " ".join(f"{at},{height}" for at, height in enumerate(heights))
+            found |= {
+                (kind, row["name"]): {**row, "line": line} for kind in KINDS.get(row["method"], ())
+            }
+    return found
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
@@ -165,19 +182,6 @@ def label_methods(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "names": rows}
 
 
-def _known_names() -> dict[tuple[str, str], set[str]]:
-    """Return the names of the entries, by server and method: clients invent others."""
-    return {
-        (server.options.name, method): {
-            clean(entry.name, 200)
-            for kind in kinds
-            for entry in server.registry.registered(kind).values()
-        }
-        for server in all_servers()
-        for method, kinds in KINDS.items()
-    }
-
-
 def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
     """Return the first minute of each point, the values of `WHAT`, and the number of calls."""
     if width in KEPT_MINUTES:
@@ -191,20 +195,6 @@ def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
 def _moment(minute: int) -> datetime:
     moment = datetime.fromtimestamp(minute * 60, UTC)
     return moment if django_settings.USE_TZ else timezone.make_naive(moment)
-
-
-def _rows(names: dict[tuple[str, str, str], _Tally], slots: Iterable[int]) -> list[dict[str, Any]]:
-    found = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
-    return [
-        {
-            "server": server,
-            "method": method,
-            "name": name,
-            **tally.to_json(),
-            "points": [tally.at[slot] for slot in slots],
-        }
-        for (server, method, name), tally in found
-    ]
 
 
 MAX_GROUPS = 200

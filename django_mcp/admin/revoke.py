@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
 
@@ -13,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.base import note_action
+from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.push.changed_access import announce_key
@@ -33,24 +32,11 @@ class RevokingApp(Protocol):
         """Revoke the tokens of a principal; return whether there were any, None for an unknown one."""
 
 
-class Outcome(Enum):
-    """The outcome of revoking."""
-
-    DONE = auto()
-    ALREADY = auto()
-    NOTHING = auto()
-
-
 def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
     """Return whether a user may act on a key, which may belong to another user."""
     if user.is_superuser or key.user_id == user.pk:
         return may(user, action, key)
     return has_object_backend() and bool(user.has_perm(permission_for(action, APIKey), key))
-
-
-def may_revoke_any(user: Any) -> bool:
-    """Return whether a user may revoke all keys, or perhaps single ones."""
-    return may_any(user, "change", APIKey)
 
 
 def revoke_key(key: APIKey, request: HttpRequest) -> bool:
@@ -60,7 +46,7 @@ def revoke_key(key: APIKey, request: HttpRequest) -> bool:
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
     announce_key(key.prefix, router.db_for_write(APIKey, instance=key))
-    note_action(request, APIKey, str(key), _t("Revoked."), key.pk)
+    note_actions(request, APIKey, (str(key), _t("Revoked."), key.pk))
     return True
 
 
@@ -70,34 +56,31 @@ def can_revoke(principal_key: str) -> bool:
     return kind == "api-key" or _find_app(kind) is not None
 
 
-def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
+def revoke(request: HttpRequest, row: Session | Stream) -> bool | None:
     """Revoke the API key, or the tokens of an app, of a session or stream.
 
-    Credentials from other issuers cannot be revoked here.
+    Returns whether they were valid until now; None if they cannot be revoked here, as those of other issuers.
 
     Raises:
         PermissionDenied: the request's user may not.
     """
-    if not may_revoke_any(request.user):
+    if not may_any(request.user, "change", APIKey):
         raise PermissionDenied
     kind, *rest = (unquote(part) for part in row.principal_key.split(":"))
     if kind == "api-key" and len(rest) == 2:
         key = APIKey.objects.filter(prefix=rest[1].removeprefix("mcp_")).first()
         if key is None:
-            return Outcome.NOTHING
+            return None
         if not may_act_on_key(request.user, "change", key):
             raise PermissionDenied
-        return Outcome.DONE if revoke_key(key, request) else Outcome.ALREADY
+        return revoke_key(key, request)
     app = _find_app(kind.partition("#")[0])
     if app is None:
-        return Outcome.NOTHING
+        return None
     # Tokens have no permissions for single objects.
     if not may(request.user, "change", APIKey):
         raise PermissionDenied
-    had_any = app.revoke_tokens(row.principal_key, row.user_id)
-    if had_any is None:
-        return Outcome.NOTHING
-    return Outcome.DONE if had_any else Outcome.ALREADY
+    return app.revoke_tokens(row.principal_key, row.user_id)
 
 
 def _find_app(kind: str) -> RevokingApp | None:

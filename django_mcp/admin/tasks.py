@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_mcp.admin.base import note_action, without_transaction
+from django_mcp.admin.base import note_actions, without_transaction
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
@@ -55,8 +55,15 @@ class TaskAdmin(ReadOnlyList):
 
     @without_transaction
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show the list, once the tasks whose worker has gone are settled."""
-        _settle_lost()
+        """Show the list, once the tasks whose worker has gone have ended, or are left for another."""
+        now = timezone.now()
+        lost = Task.objects.order_by().filter(
+            status=Task.Status.WORKING, leased_until__lt=now, expires_at__gt=now
+        )
+        for name in set(lost.values_list("server", flat=True)[:SWEPT_AT_ONCE]):
+            server = find_server(name)
+            if server is not None:
+                async_to_sync(sweep_tasks)(server.core, may_begin=False)
         return super().changelist_view(request, extra_context)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
@@ -92,7 +99,6 @@ class TaskAdmin(ReadOnlyList):
         return self.act_in_steps(
             request,
             only_visible(request.user, unfinished, "change"),
-            _("Cancel the selected tasks"),
             _cancel,
             ngettext_lazy("%d task was cancelled.", "%d tasks were cancelled."),
             at_once=CANCELLED_AT_ONCE,
@@ -104,21 +110,9 @@ def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
     for task in tasks:
         server = find_server(task.server)
         ended = server and async_to_sync(advance)(
-            server, task.pk, lambda each, now_s: each.cancel(now_s)
+            server.core, task.pk, lambda each, now_s: each.cancel(now_s)
         )
         if ended:
             count += 1
-            note_action(request, Task, task.tool, _t("Cancelled."), task.pk)
+            note_actions(request, Task, (task.tool, _t("Cancelled."), task.pk))
     return count
-
-
-def _settle_lost() -> None:
-    """End the tasks whose worker has gone; those that may run again are left for a worker."""
-    now = timezone.now()
-    lost = Task.objects.order_by().filter(
-        status=Task.Status.WORKING, leased_until__lt=now, expires_at__gt=now
-    )
-    for name in set(lost.values_list("server", flat=True)[:SWEPT_AT_ONCE]):
-        server = find_server(name)
-        if server is not None:
-            async_to_sync(sweep_tasks)(server, may_begin=False)

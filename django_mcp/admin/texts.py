@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from django.utils.html import format_html
 
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode_pretty
 from django_mcp.protocol.texts import mark_invisible
 
 MAX_SHOWN = 20_000
@@ -29,6 +28,12 @@ def _escape(char: str) -> str:
     return char if char in "\n\t" else f"\\u{ord(char):04x}"
 
 
+def to_number(text: str | None, max_digits: int) -> int:
+    """Return the number that a client wrote; 0 if it is none, or has more digits."""
+    is_number = text and text.isascii() and text.isdigit() and len(text) <= max_digits
+    return int(text) if text and is_number else 0
+
+
 def code(value: Any, max_length: int = MAX_SHOWN) -> str:
     """Return JSON for people as HTML, with its lines as they are."""
     return format_html('<pre class="mcp-code" tabindex="0">{}</pre>', pretty(value, max_length))
@@ -36,4 +41,4 @@ def code(value: Any, max_length: int = MAX_SHOWN) -> str:
 
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:
     """Return indented JSON for people."""
-    return escape_invisible(msgspec.json.format(encode(value), indent=2).decode(), max_length)
+    return escape_invisible(encode_pretty(value), max_length)

@@ -21,11 +21,10 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.base import get_server, note_action, require_permissions
+from django_mcp.admin.base import get_server, note_actions, require_permissions
 from django_mcp.admin.texts import escape_invisible
-from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of
+from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of, write_request
 from django_mcp.models import DisabledEntry
-from django_mcp.protocol import meta as keys
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
@@ -43,9 +42,8 @@ def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> b
 
     Before 2026-07-28 that needs a session, and a server that can stream.
     """
-    if revision.is_stateless:
-        return True
-    return server.keeps_sessions and isinstance(request, ASGIRequest)
+    can_push = isinstance(request, ASGIRequest)
+    return revision.is_stateless or (can_push and server.core.keeps_sessions)
 
 
 def session_headers(revision: Revision, token: str) -> Headers:
@@ -66,11 +64,13 @@ class Conversation:
 
     Attributes:
         token: the id of the session; empty if there is none.
+        headers: of every message of the session.
         exchanged: all messages on the wire, as made by `line`: at `sent` or `received`.
     """
 
     def __init__(self, server: MCPServer, revision: Revision, principal: Any) -> None:
         self.token = ""
+        self.headers = Headers.from_mapping({PROTOCOL_VERSION: revision.name})
         self.exchanged: list[JSONObject] = []
         self._server = server
         self._revision = revision
@@ -83,45 +83,35 @@ class Conversation:
             "capabilities": ALL_CAPABILITIES,
             "clientInfo": CLIENT_INFO,
         }
-        headers = {PROTOCOL_VERSION: self._revision.name}
-        answer, found = await self._send(
-            {"id": next_id(), "method": "initialize", "params": declared},
-            Headers.from_mapping(headers),
-        )
+        handshake = {"id": next_id(), "method": "initialize", "params": declared}
+        answer, found = await self._send(handshake)
         self.token = next(
             (value.decode() for name, value in found if name == SESSION_ID.encode()), ""
         )
         if not self.token:
             return
-        await self._send({"method": "notifications/initialized"}, self.headers)
+        self.headers = session_headers(self._revision, self.token)
+        await self._send({"method": "notifications/initialized"})
         if "logging" in answer.get("result", {}).get("capabilities", {}):
             level = {"id": next_id(), "method": "logging/setLevel", "params": {"level": "debug"}}
-            await self._send(level, self.headers)
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of every message of the session."""
-        return session_headers(self._revision, self.token)
+            await self._send(level)
 
     async def close(self) -> None:
-        """End the session, and its calls."""
         if self.token:
-            await self._server.end_session(
+            await self._server.core.end_session(
                 Exchange(headers=self.headers, principal=self._principal)
             )
 
-    async def _send(
-        self, message: JSONObject, headers: Headers
-    ) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
+    async def _send(self, message: JSONObject) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
         body = encode({"jsonrpc": "2.0", **message})
         self.exchanged.append(line("sent", body))
-        reply = await self._server.answer(
-            Exchange(body=body, headers=headers, principal=self._principal, can_stream=True)
+        reply = await self._server.core.answer(
+            Exchange(body=body, headers=self.headers, principal=self._principal, can_stream=True)
         )
-        if reply.body is None:
-            return {}, reply.headers
-        self.exchanged.append(line("received", reply.body))
-        found: JSONObject = decode(reply.body)
+        found: JSONObject = {}
+        if reply.body is not None:
+            self.exchanged.append(line("received", reply.body))
+            found = decode(reply.body)
         return found, reply.headers
 
 
@@ -155,9 +145,8 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
         return JsonResponse({"error": "not a call"}, status=400)
     target = params.get(TARGETS.get(method))
     if isinstance(target, str):
-        note_action(
-            request, DisabledEntry, escape_invisible(target, 200), _t("Called from the catalogue.")
-        )
+        note = escape_invisible(target, 200), _t("Called from the catalogue."), None
+        note_actions(request, DisabledEntry, note)
     elif method != COMPLETE:
         return JsonResponse({"error": "not a call"}, status=400)
     params = {key: value for key, value in params.items() if key in PASSED_ON}
@@ -197,7 +186,7 @@ def _respond(
 
 
 async def _answer(server: MCPServer, exchange: Exchange) -> Reply:
-    return await server.answer(exchange)
+    return await server.core.answer(exchange)
 
 
 async def _exchange(
@@ -223,7 +212,10 @@ async def _exchange(
         elif not revision.is_stateless:
             # No capability is declared, since questions could not be answered.
             exchange.connection = ConnectionState(revision, log_level="debug")
-        exchange.body = encode(write_request(revision, method, params))
+        sent = write_request(
+            method, params, revision, capabilities=ALL_CAPABILITIES, client_info=CLIENT_INFO
+        )
+        exchange.body = encode(sent)
         async for message in _call(server, exchange, wire):
             yield message
     finally:
@@ -232,7 +224,7 @@ async def _exchange(
 
 async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
     yield _encode(line("sent", exchange.body))
-    task = asyncio.ensure_future(server.answer(exchange))
+    task = asyncio.ensure_future(server.core.answer(exchange))
     task.add_done_callback(lambda _task: wire.put_nowait(None))
     try:
         while (ahead := await wire.get()) is not None:
@@ -250,20 +242,8 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
 
 def revision_tried(server: MCPServer, name: object) -> Revision:
     """Return the requested revision, else the newest that the server has enabled."""
-    found = server.revisions.find(name) if isinstance(name, str) else None
-    return found or (server.revisions.stateless or server.revisions.handshake)[-1]
-
-
-def write_request(revision: Revision, method: str, params: JSONObject) -> JSONObject:
-    """Return the message in the form of a client of a revision."""
-    meta: JSONObject = {keys.PROGRESS_TOKEN: "try"}
-    if revision.is_stateless:
-        meta[keys.PROTOCOL_VERSION] = revision.name
-        meta[keys.CLIENT_INFO] = CLIENT_INFO
-        meta[keys.CLIENT_CAPABILITIES] = ALL_CAPABILITIES
-        meta[keys.LOG_LEVEL] = "debug"
-    params = {**params, "_meta": meta}
-    return {"jsonrpc": "2.0", "id": next_id(), "method": method, "params": params}
+    found = server.core.revisions.find(name) if isinstance(name, str) else None
+    return found or (server.core.revisions.stateless or server.core.revisions.handshake)[-1]
 
 
 def _encode(message: JSONObject) -> bytes:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakSet
+
+from msgspec import to_builtins
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import insufficient_scope
@@ -68,7 +71,7 @@ class DjangoAccess:
         if exchange.is_of_tenant:
             return None
         kept = self._kept.get((self._keep_as(principal), tools))
-        return kept[0] if kept is not None and kept[0].is_of(requirements) else None
+        return kept[0] if kept is not None and kept[0].requirements is requirements else None
 
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         principal = exchange.principal
@@ -83,7 +86,11 @@ class DjangoAccess:
         self, principal: Any, requirements: Requirements, name: str | None
     ) -> VisibleEntries:
         changes, user = self._changes, user_of(principal)
-        load = partial(_load, user, requirements.all_rules)
+
+        def load() -> tuple[frozenset[Rule], bool]:
+            may_keep = not may_change_without_signal(user)
+            return find_granted(user, requirements.all_rules), may_keep
+
         granted, may_keep = await run_in_pool(load, self._breaker)
         tools = _allowed_tools(principal)
         visible = VisibleEntries(requirements, granted, tools)
@@ -175,11 +182,6 @@ def permissions_changed(user_ids: Collection[Any] | None) -> None:
         policy.forget(user_ids)
 
 
-def _load(user: Any, rules: frozenset[Rule]) -> tuple[frozenset[Rule], bool]:
-    """Return the rules that hold, and whether they may be cached."""
-    return find_granted(user, rules), not may_change_without_signal(user)
-
-
 def _allowed_tools(principal: Any) -> frozenset[str] | None:
     auth = getattr(principal, "auth", None)
     tools: frozenset[str] | None = None if auth is None else auth.allowed_tools
@@ -187,23 +189,13 @@ def _allowed_tools(principal: Any) -> frozenset[str] | None:
 
 
 def _describe_auth(auth: AuthInfo) -> JSONObject:
-    tools = auth.allowed_tools
-    return {
-        **{each.name: getattr(auth, each.name) for each in fields(AuthInfo)},
-        "scopes": sorted(auth.scopes),
-        "allowed_tools": None if tools is None else sorted(tools),
-        "claims": _storable(auth.claims),
-    }
-
-
-def _storable(claims: Mapping[str, Any]) -> JSONObject:
-    try:
-        text = encode(dict(claims))
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        # A custom authenticator may put anything there.
-        return {}
-    found: JSONObject = decode(text) if len(text) <= MAX_CLAIMS_BYTES else {}
-    return found
+    claims: JSONObject = {}
+    # A custom authenticator may put anything there.
+    with suppress(TypeError, ValueError, OverflowError, RecursionError):
+        text = encode(dict(auth.claims))
+        claims = decode(text) if len(text) <= MAX_CLAIMS_BYTES else {}
+    described: JSONObject = to_builtins(replace(auth, claims=claims), order="deterministic")
+    return described
 
 
 def _read_auth(described: JSONObject) -> AuthInfo:

@@ -33,16 +33,8 @@ def origin_of(request: HttpRequest) -> str:
     return canonical_uri(known) or known
 
 
-def resource_of(request: HttpRequest) -> str:
-    """Return the canonical URI of a request's endpoint (RFC 8707, RFC 9728). Raises as `origin_of` does.
-
-    A token is for the endpoint if it names exactly this URI.
-    """
-    return origin_of(request) + request.path.rstrip("/")
-
-
 def metadata_url_of(request: HttpRequest) -> str:
-    """Return the URL of that endpoint's metadata. Raises as `origin_of` does.
+    """Return the URL of the metadata of a request's endpoint. Raises as `origin_of` does.
 
     With a script prefix it is below the prefix, since other requests do not reach this site.
     """

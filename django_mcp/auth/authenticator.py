@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Hashable
+import time
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakSet
 
-from django_mcp.auth.credentials import KEY_START, find_bearer_token
-from django_mcp.auth.principal import Principal, Rejection
+from django_mcp.auth.principal import KEY_START, Principal, Rejection, find_bearer_token
 from django_mcp.auth.recheck import Reasker
-from django_mcp.auth.scopes import are_covered
-from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
+
+
+Verdict: TypeAlias = Principal | Rejection | None
 
 
 class Authenticator:
@@ -42,7 +45,7 @@ class Authenticator:
     """Whether this site's own authorization server issues the tokens."""
 
     required_scopes: tuple[str, ...] = ()
-    """Scopes that every token must have; the challenge names them."""
+    """Scopes that all credentials must have; the server checks them, and the challenge names them."""
 
     _reasker: Reasker | None = None
     """Checks the credentials of open streams one by one, if no query can check all at once."""
@@ -87,20 +90,91 @@ class Authenticator:
         """Return those of its principals whose credentials no longer hold.
 
         Called every few seconds for open streams, running calls and tasks, so it takes one query for
-        all. The default finds deactivated users, and what the `_reasker` finds. Override it if
-        credentials can end earlier than their user.
+        all. The default finds deactivated users; authenticators of this package with `recheck_s` also
+        authenticate the others once more. Override it if credentials can end earlier than their user.
 
         Args:
             for_tasks: these are principals of tasks, which outlive the tokens they began with. Return
                 only those that may not act any more with any credentials. The process may know a
                 principal by its key and `auth` alone.
         """
-        from django_mcp.auth.users import find_without_active_user
+        from django_mcp.auth.users import find_users
 
-        ended = await run_in_pool(partial(find_without_active_user, principals))
+        wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
+        found = await run_in_pool(partial(find_users, set(wanted.values()))) if wanted else {}
+        ended = {each for each, pk in wanted.items() if pk not in found}
         if self._reasker is not None and not for_tasks:
             ended |= await self._reasker.find_ended(principals)
         return ended
+
+
+MAX_AGE_S: Final = 2.0
+"""How long a result may be used. A revocation without a signal counts that much later."""
+
+MAX_ENTRIES: Final = 4096
+"""Results of each kind that are cached; beyond that the oldest are dropped."""
+
+
+class Verdicts:
+    """Caches principals and rejections for `max_age_s` seconds.
+
+    The keys are digests, so no credentials are stored. Rejections are apart from principals, so that
+    many wrong credentials displace no principal.
+    """
+
+    def __init__(self, max_age_s: float = MAX_AGE_S) -> None:
+        self._max_age_s = min(max_age_s, MAX_AGE_S)
+        self._good: Expiring[Principal] = Expiring(MAX_ENTRIES)
+        self._bad: Expiring[Rejection] = Expiring(MAX_ENTRIES)
+        self._changes = 0
+        _all.add(self)
+
+    def find(self, key: Hashable) -> Verdict:
+        """Return the cached result, if it is still valid."""
+        known = self._good.get(key)
+        if known is None:
+            return self._bad.get(key)
+        expires_at = None if known.auth is None else known.auth.expires_at
+        return known.for_request() if expires_at is None or time.time() < expires_at else None
+
+    async def learn(self, key: Hashable, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        """Return the result of `ask`, and cache it."""
+        changes = self._changes
+        found = await ask()
+        # A result that was dropped meanwhile may have been read before the change.
+        if found is not None and changes == self._changes:
+            self.remember(key, found)
+        # The cached principal does not share its user.
+        return found.for_request() if isinstance(found, Principal) else found
+
+    def remember(self, key: Hashable, verdict: Principal | Rejection) -> None:
+        """Cache a new result."""
+        if isinstance(verdict, Principal):
+            self._good.set(key, verdict, self._max_age_s)
+        elif verdict.status in (401, 403):
+            self._bad.set(key, verdict, self._max_age_s)
+
+    def forget(self, names: Collection[str] | None) -> None:
+        """Drop the principals of clients by their `client_id`; None: all."""
+        self._changes += 1
+        for key, principal in self._good.find_all():
+            if names is None or (principal.auth is not None and principal.auth.client_id in names):
+                self._good.discard(key)
+
+
+_all: WeakSet[Verdicts] = WeakSet()
+
+
+def forget_verdicts(names: Collection[str] | None) -> None:
+    """Drop the cached principals of this process by their `client_id`; None: all."""
+    for each in list(_all):
+        each.forget(names)
+
+
+def knows_any(kind: str) -> bool:
+    """Return whether this process caches a principal of this kind of authenticator."""
+    kept = (principal for each in list(_all) for _key, principal in each._good.find_all())
+    return any(each.auth is not None and each.auth.authenticator == kind for each in kept)
 
 
 class BearerAuthenticator(Authenticator):
@@ -124,23 +198,11 @@ class BearerAuthenticator(Authenticator):
             return None
         # The cache outlives the request, so it holds the digest and not the token.
         key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
-        found = self._verdicts.find(key)
-        if found is None and self.is_mine(token):
-            changes = self._verdicts.changes
-            found = self._check_scopes(await self.verify(token, exchange))
-            # A result that was dropped meanwhile may have been read before the change.
-            if found is not None and changes == self._verdicts.changes:
-                self._verdicts.remember(key, found)
-            if isinstance(found, Principal):
-                # The cached principal does not share its user.
-                found = found.for_request()
-        return found
+        ask = partial(self._verify_mine, token, exchange)
+        return self._verdicts.find(key) or await self._verdicts.learn(key, ask)
 
-    def _check_scopes(self, found: Principal | Rejection | None) -> Principal | Rejection | None:
-        if not isinstance(found, Principal) or not self.required_scopes:
-            return found
-        scopes = found.auth.scopes if found.auth is not None else frozenset()
-        return found if are_covered(self.required_scopes, scopes) else _TOO_FEW_SCOPES
+    async def _verify_mine(self, token: str, exchange: Exchange) -> Verdict:
+        return await self.verify(token, exchange) if self.is_mine(token) else None
 
     def challenge(self, exchange: Exchange) -> str | None:
         return "Bearer"
@@ -163,10 +225,3 @@ class BearerAuthenticator(Authenticator):
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """Return the principal of a token; None if the token is of another kind after all."""
         raise NotImplementedError
-
-
-_TOO_FEW_SCOPES = Rejection(
-    reason="The token lacks scopes that every call of this server needs",
-    error="insufficient_scope",
-    status=403,
-)

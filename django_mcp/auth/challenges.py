@@ -5,6 +5,7 @@ Sources: RFC 6750 section 3, RFC 9728 section 5.1, 2025-11-25 and 2026-07-28 bas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from django.core.exceptions import DisallowedHost
@@ -13,6 +14,9 @@ from django_mcp.auth.scopes import NOT_OF_RESOURCES
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+
+_UNQUOTED = re.compile(r"[^ !#-\[\]-~]")
+"""What RFC 6750 does not take in a parameter: all but printable ASCII, quotes and backslashes."""
 
 
 def unauthorized(
@@ -83,14 +87,16 @@ def _bearer(
 ) -> str:
     gate = exchange.gate
     found = {
-        "realm": "mcp" if gate is None else gate.realm,
+        "realm": "mcp" if gate is None else gate.server.options.name,
         "error": error,
         "error_description": description,
         "scope": " ".join(scopes) or None,
         "resource_metadata": _metadata_url_of(exchange),
     }
     return "Bearer " + ", ".join(
-        f'{name}="{_quoted(value)}"' for name, value in found.items() if value is not None
+        f'{name}="{_UNQUOTED.sub("?", value)}"'
+        for name, value in found.items()
+        if value is not None
     )
 
 
@@ -113,8 +119,3 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
 
 def _requestable(scopes: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scope for scope in scopes if scope not in NOT_OF_RESOURCES))
-
-
-def _quoted(value: str) -> str:
-    # RFC 6750 takes printable ASCII without quotes and backslashes in every parameter.
-    return "".join(char if " " <= char <= "~" and char not in '"\\' else "?" for char in value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -14,22 +13,25 @@ from django.utils.module_loading import import_string
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import unauthorized
-from django_mcp.auth.credentials import (
+from django_mcp.auth.principal import (
     STRIPPED_HEADERS,
+    Principal,
+    Rejection,
     find_bearer_token,
     find_fault,
     has_authorization,
 )
-from django_mcp.auth.principal import Rejection
+from django_mcp.auth.scopes import are_covered
 from django_mcp.execution.outages import Breaker, Unmigrated, Warner, is_outage, is_unmigrated
 from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
 from django_mcp.process import Expiring
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.headers import Headers
+from django_mcp.registry.problems import find_near
 from django_mcp.registry.signatures import is_async_callable
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import network_of
-from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import find_wait_s, too_many
 
@@ -55,7 +57,7 @@ class Gate:
 
     def __init__(
         self,
-        server: MCPServer,
+        server: Core,
         authenticators: Sequence[Authenticator],
         *,
         is_public: bool = False,
@@ -68,11 +70,6 @@ class Gate:
         self._waiting: Expiring[float] = Expiring(MAX_WAITING)
         self._closed = Warner()
         self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
-
-    @property
-    def realm(self) -> str:
-        """The server's name, for challenges."""
-        return self.server.options.name
 
     @property
     def required_scopes(self) -> tuple[str, ...]:
@@ -110,7 +107,9 @@ class Gate:
             _forget_credentials(headers)
             return None
         if has_authorization(headers):
-            return await self._refuse(exchange, self._reject_unknown(exchange, headers))
+            is_bearer = find_bearer_token(headers) is not None
+            is_other = self._takes_bearer(exchange) and not is_bearer
+            return await self._refuse(exchange, _NOT_BEARER if is_other else _UNKNOWN_KIND)
         if not self.is_public:
             hint = f": {_SEND_BEARER}" if self._takes_bearer(exchange) else ""
             return unauthorized(exchange, f"Authentication is needed{hint}")
@@ -124,15 +123,8 @@ class Gate:
         )
         # Other people do not need to know how the site is configured.
         remedy = self.remedy if site_settings.DEBUG else ""
-        refusal = Refusal(
-            code=INVALID_REQUEST,
-            message=f"This server is not configured to accept requests. {remedy}".strip(),
-        )
-        return refuse(refusal, 403)
-
-    def _reject_unknown(self, exchange: Exchange, headers: Headers) -> Rejection:
-        is_bearer = find_bearer_token(headers) is not None
-        return _NOT_BEARER if self._takes_bearer(exchange) and not is_bearer else _UNKNOWN_KIND
+        message = f"This server is not configured to accept requests. {remedy}".strip()
+        return refuse(invalid_request(message), 403)
 
     def _takes_bearer(self, exchange: Exchange) -> bool:
         challenges = (each.challenge(exchange) for each in self.authenticators)
@@ -177,7 +169,15 @@ class Gate:
 _DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNREADABLE = Rejection(reason="Credentials cannot be checked now", error=None, status=503)
 _UNMIGRATED = Rejection(reason=Unmigrated.message, error=None, status=503)
-_UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
+_TOO_FEW_SCOPES = Rejection(
+    reason="The token lacks scopes that every call of this server needs",
+    error="insufficient_scope",
+    status=403,
+)
+_UNKNOWN_KIND = Rejection(
+    reason="This server accepts no such credentials: check that the key or token is complete, and is "
+    "for this server"
+)
 _SEND_BEARER = "send Authorization: Bearer, followed by a key or token"
 _NOT_BEARER = Rejection(reason=f"This scheme is not accepted here: {_SEND_BEARER}")
 
@@ -189,7 +189,7 @@ def _forget_credentials(headers: Headers) -> None:
 
 
 def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
-    """Return a function that asks an authenticator, and rejects if its database is down."""
+    """Return a function that asks an authenticator, and rejects if its database is down or scopes lack."""
     # One each, since others may need no database, or another one.
     breaker = Breaker(f"What {type(authenticator).__name__} reads", timeout_s=TIMEOUT_S)
     authenticate = authenticator.authenticate
@@ -213,7 +213,17 @@ def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[An
                 _trouble.warn("Credentials cannot be checked: %r", error)
                 return _UNMIGRATED if is_unmigrated(error) else _UNREADABLE
 
-    return ask
+    wanted = authenticator.required_scopes
+
+    async def ask_with_scopes(exchange: Exchange) -> Any:
+        found = await ask(exchange)
+        if not isinstance(found, Principal):
+            return found
+        auth = found.auth
+        is_enough = auth is not None and (auth.has_all_scopes or are_covered(wanted, auth.scopes))
+        return found if is_enough else _TOO_FEW_SCOPES
+
+    return ask_with_scopes if wanted else ask
 
 
 def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
@@ -222,23 +232,23 @@ def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
     Raises:
         ImproperlyConfigured: an entry is not an authenticator; the text names it.
     """
-    return [_load(entry) for entry in entries]
-
-
-def _load(entry: Any) -> Authenticator:
-    try:
-        found = import_string(entry) if isinstance(entry, str) else entry
-    except ImportError as error:
-        raise ImproperlyConfigured(
-            f"{entry} cannot be imported: {error}.{_suggest(entry)}"
-        ) from error
-    try:
-        found = found() if isinstance(found, type) else found
-    except (TypeError, ValueError) as error:
-        raise ImproperlyConfigured(f"{entry} cannot be made without arguments: {error}") from error
-    if not isinstance(found, Authenticator):
-        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.authenticators.Authenticator")
-    return found
+    loaded = []
+    for entry in entries:
+        try:
+            found = import_string(entry) if isinstance(entry, str) else entry
+        except ImportError as error:
+            message = f"{entry} cannot be imported: {error}.{_suggest(entry)}"
+            raise ImproperlyConfigured(message) from error
+        try:
+            found = found() if isinstance(found, type) else found
+        except (TypeError, ValueError) as error:
+            message = f"{entry} cannot be made without arguments: {error}"
+            raise ImproperlyConfigured(message) from error
+        if not isinstance(found, Authenticator):
+            message = f"{entry!r} is no django_mcp.auth.authenticators.Authenticator"
+            raise ImproperlyConfigured(message)
+        loaded.append(found)
+    return loaded
 
 
 def _suggest(path: str) -> str:
@@ -248,7 +258,6 @@ def _suggest(path: str) -> str:
     module, _, name = path.rpartition(".")
     for home in (module, authenticators.__name__):
         known = getattr(sys.modules.get(home), "__all__", ())
-        near = difflib.get_close_matches(name, known, n=1)
-        if near:
-            return f" Did you mean {home}.{near[0]}?"
+        for near in find_near(name, known):
+            return f" Did you mean {home}.{near}?"
     return ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,13 +11,13 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.log import logger
 from django_mcp.registry.access import Rule
+from django_mcp.registry.problems import find_near
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django.db.models import Model
-
-logger = logging.getLogger("django_mcp")
 
 
 def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
@@ -135,27 +133,20 @@ _NAME = re.compile(r"[A-Za-z_]\w*\.[^\s.][^\s]*")
 
 def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, str, str | None]]:
     """Yield entries' sources with the unknown permissions that they need, and the nearest known ones."""
-    known = known_permissions()
-    for guarded, rules in requirements.rules.items():
-        for rule in sorted(rule for rule in rules if isinstance(rule, str)):
-            if rule not in known or not _NAME.fullmatch(rule):
-                near = difflib.get_close_matches(rule, known, n=1, cutoff=0.5)
-                yield guarded.source, rule, near[0] if near else None
-
-
-def known_permissions() -> set[str]:
-    """Return the permissions of the installed apps' models, as `app.codename`."""
     # Loads `django.db`, which importing a server must not.
     from django.apps import apps
     from django.contrib.auth import get_permission_codename
 
-    found: set[str] = set()
+    known: set[str] = set()
     for model in apps.get_models():
         options = model._meta
         codenames = [get_permission_codename(each, options) for each in options.default_permissions]
         codenames += [codename for codename, _ in options.permissions]
-        found.update(f"{options.app_label}.{codename}" for codename in codenames)
-    return found
+        known.update(f"{options.app_label}.{codename}" for codename in codenames)
+    for guarded, rules in requirements.rules.items():
+        for rule in sorted(rule for rule in rules if isinstance(rule, str)):
+            if rule not in known or not _NAME.fullmatch(rule):
+                yield guarded.source, rule, next(iter(find_near(rule, known)), None)
 
 
 Grants: TypeAlias = frozenset[tuple[Any, Any]]
@@ -220,7 +211,7 @@ class GrantWatch:
 
 def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
     from django.contrib.auth import get_user_model
-    from django.contrib.auth.models import PermissionsMixin
+    from django.contrib.auth.models import Group, PermissionsMixin
 
     model: Any = get_user_model()
     if not issubclass(model, PermissionsMixin):
@@ -237,25 +228,18 @@ def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
         for pk, of in users.values_list("pk", name):
             found.setdefault(pk, set()).add((name, of))
     groups = {of for each in found.values() for name, of in each if name == "groups"}
-    permissions = _read_groups(groups - {None})
+    through: Any = Group.permissions.through
+    rows = through._default_manager.filter(group_id__in=groups - {None})
+    permissions: dict[Any, set[Any]] = {}
+    for group, permission in rows.values_list("group_id", "permission_id"):
+        permissions.setdefault(group, set()).add(permission)
+    of_groups = {group: frozenset(each) for group, each in permissions.items()}
     return {
         pk: frozenset(
-            (name, (of, permissions.get(of)) if name == "groups" else of) for name, of in each
+            (name, (of, of_groups.get(of)) if name == "groups" else of) for name, of in each
         )
         for pk, each in found.items()
     }
-
-
-def _read_groups(groups: Collection[Any]) -> Mapping[Any, frozenset[Any]]:
-    """Return the permissions of groups."""
-    from django.contrib.auth.models import Group
-
-    through: Any = Group.permissions.through
-    found: dict[Any, set[Any]] = {}
-    rows = through._default_manager.filter(group_id__in=groups)
-    for group, permission in rows.values_list("group_id", "permission_id"):
-        found.setdefault(group, set()).add(permission)
-    return {group: frozenset(each) for group, each in found.items()}
 
 
 def _ask(due: Collection[tuple[Any, Function]]) -> dict[tuple[Any, Function], bool]:

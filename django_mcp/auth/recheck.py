@@ -12,6 +12,9 @@ from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import lease_for_authentication
 
+_trouble = Warner()
+_UNCHECKED = "Could not check whether credentials still hold: %r"
+
 
 async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[Principal]:
     """Return those principals whose credentials no longer hold.
@@ -40,11 +43,15 @@ async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[
         try:
             with lease_for_authentication():
                 ended |= await source.find_ended(theirs, for_tasks=for_tasks)
-        except Exception as error:  # noqa: BLE001 - raised below
+        except Exception as error:  # noqa: BLE001 - logged or raised below
             # One that fails must not keep the others' principals connected.
+            if failure is not None:
+                _trouble.warn(_UNCHECKED, failure)
             failure = error
-    if failure is not None and not ended:
-        raise failure
+    if failure is not None:
+        if not ended:
+            raise failure
+        _trouble.warn(_UNCHECKED, failure)
     return ended
 
 
@@ -127,15 +134,9 @@ class Reasker:
                     found = await self._ask(handle)
             except Exception as error:  # noqa: BLE001 - it is the site's, and asked again
                 self._trouble.warn("Could not ask whether credentials still hold: %r", error)
-                found = UNKNOWN
-            now = time.monotonic()
-            for each in principals:
-                self._asked[each] = now
-                if not _holds(each, found):
-                    self._ended.add(each)
-
-
-UNKNOWN = Rejection(reason="The credentials could not be checked", error=None, status=503)
+            else:
+                self._ended.update(each for each in principals if not _holds(each, found))
+            self._asked.update(dict.fromkeys(principals, time.monotonic()))
 
 
 def _holds(principal: Principal, found: Principal | Rejection | None) -> bool:

@@ -18,21 +18,23 @@ from django_mcp.server.services.ports import StoreUnavailable
 _trouble = Warner()
 
 
-class CacheCounter:
-    """Count in the cache `DJANGO_MCP["THROTTLE_CACHE"]`, off the event loop."""
-
-    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        try:
-            return await run_in_pool(partial(_add, keys))
-        except Exception as error:
-            # Each kind of cache has errors of its own.
-            _trouble.warn("Could not count for the throttles: %r", error)
-            raise StoreUnavailable from error
+async def count_in_cache(keys: Sequence[tuple[str, int]]) -> list[int]:
+    """Count in the cache `DJANGO_MCP["THROTTLE_CACHE"]`, off the event loop; see `RateCounter`."""
+    try:
+        return await run_in_pool(partial(_add, keys))
+    except Exception as error:
+        # Each kind of cache has errors of its own.
+        _trouble.warn("Could not count for the throttles: %r", error)
+        raise StoreUnavailable from error
 
 
 def _add(keys: Sequence[tuple[str, int]]) -> list[int]:
-    cache = _cache_of_thread()
-    return [_count(cache, f"django_mcp.rate.{key}", timeout_s) for key, timeout_s in keys]
+    # Connections of `caches` belong to a task, so each request would open a new one.
+    alias = settings.THROTTLE_CACHE
+    kept: dict[str, Any] = vars(_local.get())
+    if alias not in kept:
+        kept[alias] = caches.create_connection(alias)
+    return [_count(kept[alias], f"django_mcp.rate.{key}", timeout_s) for key, timeout_s in keys]
 
 
 def _count(cache: Any, key: str, timeout_s: int) -> int:
@@ -47,15 +49,4 @@ def _count(cache: Any, key: str, timeout_s: int) -> int:
 
 
 _local = PerProcess(threading.local, settings=("CACHES",))
-
-
-def _cache_of_thread() -> Any:
-    """Return this thread's connection to the cache.
-
-    Those of `caches` belong to a task, so each request would open a new one.
-    """
-    alias = settings.THROTTLE_CACHE
-    kept: dict[str, Any] = vars(_local.get())
-    if alias not in kept:
-        kept[alias] = caches.create_connection(alias)
-    return kept[alias]
+"""Each thread's connections to caches."""

@@ -1,4 +1,4 @@
-"""Which users are active: one user, a filter for queries, users by primary key, and principals without one."""
+"""Which users are active: one user, a filter for queries, and users by primary key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import FieldDoesNotExist
-
-from django_mcp.auth.principal import Principal
 
 
 def is_active(user: Any) -> bool:
@@ -29,10 +27,3 @@ def find_users(keys: Collection[Any]) -> dict[Any, Any]:
     """Return the active users with these primary keys."""
     users = get_user_model()._default_manager.filter(pk__in=keys, **active_filter())
     return {user.pk: user for user in users}
-
-
-def find_without_active_user(principals: Collection[Principal]) -> set[Principal]:
-    """Return the principals whose user was deleted or deactivated."""
-    wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
-    found = find_users(set(wanted.values())) if wanted else {}
-    return {each for each, pk in wanted.items() if pk not in found}

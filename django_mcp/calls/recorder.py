@@ -15,8 +15,8 @@ from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_s
 from django_mcp.process import PerProcess
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
-from django_mcp.protocol.texts import clean
-from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
+from django_mcp.protocol.texts import clean, name_and_version
+from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import key_of
@@ -28,6 +28,7 @@ BATCH = 1000
 FLUSH_EVERY_S = 1.0
 
 _Item = tuple[RecordedCall, bool, bool]
+"""A call, whether it is to be written, and whether it is to be sent to receivers."""
 
 
 class _Writer(BackgroundWriter[list[_Item]]):
@@ -46,9 +47,6 @@ class _Writer(BackgroundWriter[list[_Item]]):
             self._wake()
         elif queued >= BATCH:
             self._is_due.set()
-
-    def forget(self) -> None:
-        self._queue.clear()
 
     def _take(self) -> list[_Item]:
         queue = self._queue
@@ -74,11 +72,6 @@ class _Writer(BackgroundWriter[list[_Item]]):
 
 
 _writer = PerProcess(_Writer, settings=("DJANGO_MCP", "DATABASES"), close=_Writer.stop)
-
-
-def put(call: RecordedCall, *, is_recorded: bool, is_signalled: bool) -> None:
-    """Queue a call, to be written, sent to receivers, or both. Takes a microsecond."""
-    (_writer.current or _writer.get()).put((call, is_recorded, is_signalled))
 
 
 def flush_calls() -> None:
@@ -110,30 +103,25 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,39}:")
 _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
-class CallRecorder:
-    """Queues the record of each call of a server; see `Observer`."""
-
-    def __init__(self, server: MCPServer) -> None:
-        self._server = server
-
-    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
-        rate = settings.RECORD_CALLS
-        is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
-        is_signalled = bool(tool_called.receivers) and call.method == "tools/call"
-        if is_recorded or is_signalled:
-            put(
-                _note(self._server, call, answer, duration_s),
-                is_recorded=is_recorded,
-                is_signalled=is_signalled,
-            )
+def record_call(
+    server: MCPServer, call: Call, answer: bytes | Refusal | None, duration_s: float
+) -> None:
+    """Queue the record of a server's call; see `Observer`."""
+    rate = settings.RECORD_CALLS
+    is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
+    is_signalled = bool(tool_called.receivers) and call.method == "tools/call"
+    if is_recorded or is_signalled:
+        noted = _note(server, call, answer, duration_s)
+        (_writer.current or _writer.get()).put((noted, is_recorded, is_signalled))
 
 
 def _note(
     server: MCPServer, call: Call, answer: bytes | Refusal | None, duration_s: float
 ) -> RecordedCall:
-    principal, client, failure = call.exchange.principal, call.client_info or {}, call.failure
+    principal, failure = call.exchange.principal, call.failure
     user = getattr(principal, "user", principal)
-    name, is_known = _name(server.registry, call)
+    name, is_known = _name(server.core.registry, call)
+    client_name, client_version = name_and_version(call.connection.client_info)
     return RecordedCall(
         server=server,
         started_at=time.time() - duration_s,
@@ -145,9 +133,9 @@ def _note(
         reference=(failure.reference if failure is not None else None) or "",
         user_id=getattr(user, "pk", None),
         principal=_text(key_of(principal), 128),
-        revision=call.revision,
-        client_name=_text(client.get("name"), 100),
-        client_version=_text(client.get("version"), 50),
+        revision=call.rules.name,
+        client_name=client_name,
+        client_version=client_version,
         arguments=_arguments(call),
         session=getattr(call.connection, "key", ""),
         error=clean(failure.error, 100) if failure is not None else "",
@@ -165,27 +153,25 @@ def _outcome(call: Call, answer: bytes | Refusal | None) -> str:
 
 
 def _name(registry: Registry, call: Call) -> tuple[str, bool]:
-    """Return the name to record, and whether an entry has it."""
+    """Return the name to record, and whether an entry has it.
+
+    Of an unknown URI, that is the name of an entry that is hidden or disabled, or else the scheme, since
+    the rest of it is arguments.
+    """
     if call.entry is not None:
         return clean(call.entry.name, 200), True
-    if call.method == "resources/read":
-        return _name_at(registry, call.params.get("uri"))
-    # An unknown name is text from the client.
-    name = _text(call.params.get("name"), 200)
-    return name, name in registry.registered("prompts" if call.method == "prompts/get" else "tools")
-
-
-def _name_at(registry: Registry, uri: Any) -> tuple[str, bool]:
-    """Return the part of an unknown URI that may be recorded, since the rest of it is arguments.
-
-    That is the name of an entry that is hidden or disabled, or else the URI's scheme.
-    """
+    if call.method != "resources/read":
+        # An unknown name is text from the client.
+        name = _text(call.params.get("name"), 200)
+        kind = "prompts" if call.method == "prompts/get" else "tools"
+        return name, name in registry.registered[kind]
+    uri = call.params.get("uri")
     if type(uri) is not str:
         return "", False
-    entry = registry.registered("resources").get(uri)
+    entry = registry.registered["resources"].get(uri)
     if entry is not None:
         return clean(entry.name, 200), True
-    for each in registry.registered("templates").values():
+    for each in registry.registered["templates"].values():
         if isinstance(each, TemplateEntry) and each.template.match(uri) is not None:
             return clean(each.name, 200), True
     scheme = _SCHEME.match(uri)
@@ -207,18 +193,16 @@ def _arguments(call: Call) -> str:
     ):
         return clean(encode(given).decode(), MAX_ARGUMENTS_LENGTH)
     # Only names that the author chose: a client's own can be as sensitive as values.
-    known = _argument_names(entry)
-    kinds = {name: _kind(given[name]) for name in known if name in given}
+    known: list[str] = []
+    if isinstance(entry, ToolEntry):
+        properties = entry.input_schema.get("properties")
+        known = list(properties) if isinstance(properties, dict) else []
+    elif isinstance(entry, PromptEntry):
+        known = list(entry.argument_names)
+    kinds = {name: _kind(given[name]) for name in known[:MAX_ARGUMENTS] if name in given}
     if len(kinds) < len(given):
         kinds["…"] = str(len(given) - len(kinds))
     return clean(encode(kinds).decode(), MAX_ARGUMENTS_LENGTH)
-
-
-def _argument_names(entry: Entry) -> list[str]:
-    if isinstance(entry, ToolEntry):
-        properties = entry.input_schema.get("properties")
-        return list(properties)[:MAX_ARGUMENTS] if isinstance(properties, dict) else []
-    return list(entry.argument_names)[:MAX_ARGUMENTS] if isinstance(entry, PromptEntry) else []
 
 
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -31,23 +32,11 @@ WHAT = ("server", "method", "name", "outcome", "step")
 
 _KEY = ("width", "minute", *WHAT)
 
-_TEXTS = (
-    "method",
-    "name",
-    "outcome",
-    "reference",
-    "principal",
-    "revision",
-    "client_name",
-    "client_version",
-    "arguments",
-    "session",
-    "error",
-)
+_TEXTS = tuple(each.name for each in fields(RecordedCall) if each.type == "str")
 """Fields of `CallRecord` with the value of the same attribute of a `RecordedCall`."""
 
 COLUMNS = ("started_at", "minute", "duration_ms", "step", "server", "user", *_TEXTS)
-"""Fields of `CallRecord`, in the order of `_to_row`."""
+"""Fields of `CallRecord`, in the order of `_to_rows`."""
 
 _find_texts = attrgetter(*_TEXTS)
 _NAME = COLUMNS.index("name")
@@ -58,8 +47,7 @@ def insert(calls: Sequence[RecordedCall]) -> None:
     """Write calls, from a thread that may use the database; raises its errors."""
     alias = router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS
     connection = connections[alias]
-    fields: list[Any] = [CallRecord._meta.get_field(name) for name in COLUMNS]
-    rows = _to_rows(calls, connection, fields[COLUMNS.index("user")])
+    rows = _to_rows(calls, connection, CallRecord._meta.get_field("user"))
     tallies = tally(
         _COUNTED(row if call.is_known else (*row[:_NAME], "", *row[_NAME + 1 :]))
         for call, row in zip(calls, rows, strict=True)
@@ -83,20 +71,16 @@ def _to_rows(
     servers: dict[str, str] = {}
     rows = []
     for call in calls:
-        user, server = call.user_id, call.server.options.name
+        user, server = call.user_id, call.server.name
         if user not in users:
             users[user] = user_field.get_db_prep_save(user, connection)
         if server not in servers:
             servers[server] = clean(server, 100)
         started_at = datetime.fromtimestamp(call.started_at, connection.timezone)
-        rows.append(_to_row(call, prepare_time(started_at), servers[server], users[user]))
+        minute, duration_ms = int(call.started_at // 60), call.duration_s * 1000
+        numbers = prepare_time(started_at), minute, duration_ms, step_of(duration_ms)
+        rows.append((*numbers, servers[server], users[user], *_find_texts(call)))
     return rows
-
-
-def _to_row(call: RecordedCall, started_at: Any, server: str, user: Any) -> tuple[Any, ...]:
-    duration_ms = call.duration_s * 1000
-    minute, step = int(call.started_at // 60), step_of(duration_ms)
-    return (started_at, minute, duration_ms, step, server, user, *_find_texts(call))
 
 
 def insert_rows(
@@ -115,8 +99,8 @@ def insert_rows(
         suffix: the end of the statement, such as an `ON CONFLICT` clause.
     """
     quote = connection.ops.quote_name
-    fields: list[Any] = [model._meta.get_field(name) for name in columns]
-    names = ", ".join(quote(field.column) for field in fields)
+    targets: list[Any] = [model._meta.get_field(name) for name in columns]
+    names = ", ".join(quote(field.column) for field in targets)
     target = f"INSERT INTO {quote(model._meta.db_table)} ({names})"
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -124,13 +108,13 @@ def insert_rows(
             # parameter for each value.
             values = ", ".join(
                 f"(item->>{at})::{field.cast_db_type(connection)}"
-                for at, field in enumerate(fields)
+                for at, field in enumerate(targets)
             )
             text = msgspec.json.encode(rows, enc_hook=str).decode()
             source = f"{values} FROM json_array_elements(%s) AS item"
             cursor.execute(f"{target} SELECT {source} {suffix}", [text])
         else:
-            marks = ", ".join(["%s"] * len(fields))
+            marks = ", ".join(["%s"] * len(targets))
             cursor.executemany(f"{target} VALUES ({marks}) {suffix}", rows)
 
 
@@ -152,27 +136,19 @@ def tally(calls: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Add rows of `tally` to existing ones, in the caller's transaction."""
     connection = connections[using]
-    if not connection.features.supports_update_conflicts_with_target:
-        _add_each(using, rows)
+    if connection.features.supports_update_conflicts_with_target:
+        quote = connection.ops.quote_name
+        key, calls = ", ".join(map(quote, _KEY)), quote("calls")
+        total = f"{quote(CallTally._meta.db_table)}.{calls} + excluded.{calls}"
+        suffix = f"ON CONFLICT ({key}) DO UPDATE SET {calls} = {total}"
+        insert_rows(connection, CallTally, (*_KEY, "calls"), rows, suffix)
         return
-    insert_rows(connection, CallTally, (*_KEY, "calls"), rows, _on_conflict(connection))
-
-
-def _on_conflict(connection: BaseDatabaseWrapper) -> str:
-    quote = connection.ops.quote_name
-    key, calls = ", ".join(map(quote, _KEY)), quote("calls")
-    total = f"{quote(CallTally._meta.db_table)}.{calls} + excluded.{calls}"
-    return f"ON CONFLICT ({key}) DO UPDATE SET {calls} = {total}"
-
-
-def _add_each(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Add rows on a database without upserts that add."""
     tallies = CallTally.objects.using(using)
-    for *key, calls in rows:
-        values = dict(zip(_KEY, key, strict=True))
-        _, is_new = tallies.get_or_create(**values, defaults={"calls": calls})
+    for *key_values, count in rows:
+        values = dict(zip(_KEY, key_values, strict=True))
+        _, is_new = tallies.get_or_create(**values, defaults={"calls": count})
         if not is_new:
-            tallies.filter(**values).update(calls=F("calls") + calls)
+            tallies.filter(**values).update(calls=F("calls") + count)
 
 
 def old_calls(now: datetime) -> QuerySet[CallRecord]:

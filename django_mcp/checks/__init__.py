@@ -15,7 +15,7 @@ from django_mcp.checks.declared import Check, declared
 def _runner(checks: list[Check]) -> Check:
     def run(**kwargs: Any) -> list[CheckMessage]:
         # Each adds its own checks when it is imported.
-        from django_mcp.checks import access, serving, site, versions  # noqa: F401
+        from django_mcp.checks import access, serving, site, transactions  # noqa: F401
 
         return [message for each in checks for message in each(**kwargs)]
 

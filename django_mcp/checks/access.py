@@ -40,7 +40,7 @@ def check_gates() -> Iterator[CheckMessage]:
     """E006, E007, W006, W007: access to the mounted servers."""
     for server in _mounted_servers():
         try:
-            gate = server.gate
+            gate = server.core.gate
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
@@ -76,11 +76,13 @@ def _mounted_servers() -> list[MCPServer]:
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
-    needs = server.derived.requirements
+    needs = server.core.derived.requirements
     tools = [
         tool.name
-        for tool in server.registry.tools.values()
-        if not ((tool.annotations or {}).get("readOnlyHint") or needs.guards(tool))
+        for tool in server.core.registry.tools.values()
+        if not (tool.annotations or {}).get("readOnlyHint")
+        and tool not in needs.rules
+        and tool not in needs.scopes
     ]
     if tools:
         shown = ", ".join(tools[:5]) + (" and more" if len(tools) > 5 else "")
@@ -101,15 +103,13 @@ def check_permissions() -> Iterator[CheckMessage]:
     from django_mcp.auth.permissions import find_unknown_permissions
 
     for server in all_servers():
-        for source, name, near in find_unknown_permissions(server.derived.requirements):
+        for source, name, near in find_unknown_permissions(server.core.derived.requirements):
+            first = (
+                f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
+            )
             yield checks.Warning(
                 f"{source} needs the permission {name!r}, which no model of the installed apps has.",
-                hint=(
-                    f"Did you mean {near!r}? If not, "
-                    if near
-                    else "Write it as app_label.codename and "
-                )
-                + "declare it in Meta.permissions of a model and migrate.",
+                hint=f"{first} declare it in Meta.permissions of a model and migrate.",
             )
 
 
@@ -117,10 +117,10 @@ def check_permissions() -> Iterator[CheckMessage]:
 def check_reach() -> Iterator[CheckMessage]:
     """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
     for server in _mounted_servers():
-        gate = server.gate
+        gate = server.core.gate
         if gate is not None and gate.authenticators:
             continue
-        needs = server.derived.requirements
+        needs = server.core.derived.requirements
         asking = {
             guarded.source
             for guarded, rules in needs.rules.items()
@@ -158,20 +158,20 @@ def check_scopes() -> Iterator[CheckMessage]:
 
     Source: 2025-11-25 security best practices "Scope Minimization".
     """
-    for source, scope in sorted(set(_scopes())):
+    found = {
+        (guarded.source, scope)
+        for server in all_servers()
+        for guarded, scopes in server.core.derived.requirements.scopes.items()
+        for scope in scopes
+    }
+    for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
+        found |= {(f"DJANGO_MCP[{key!r}]", scope) for scope in getattr(settings, key) or ()}
+    for source, scope in sorted(found):
         if "*" in scope:
             yield checks.Warning(
                 f"{source} names the scope {scope!r}, which reads as a wildcard and is none.",
                 hint="Name each scope; what a broad one stands for is said by SCOPE_IMPLIES.",
             )
-
-
-def _scopes() -> Iterator[tuple[str, str]]:
-    for server in all_servers():
-        for guarded, scopes in server.derived.requirements.scopes.items():
-            yield from ((guarded.source, scope) for scope in scopes)
-    for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
-        yield from ((f"DJANGO_MCP[{key!r}]", scope) for scope in getattr(settings, key) or ())
 
 
 @check(Tags.security, id="django_mcp.W010")
@@ -181,15 +181,12 @@ def check_mirrored_arguments() -> Iterator[CheckMessage]:
     Source: 2026-07-28 server/tools "x-mcp-header", security considerations.
     """
     for server in all_servers():
-        for tool in server.registry.tools.values():
+        for tool in server.core.registry.tools.values():
             for param in tool.header_params:
-                if _PRIVATE.search(_snake(param.path[-1])):
+                name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", "_", param.path[-1])
+                if _PRIVATE.search(name.lower()):
                     yield checks.Warning(
                         f"{tool.source} has its callers repeat the argument {param.pointer} in the "
                         f"header {param.header}, which proxies and servers write into their logs.",
                         hint="Take McpHeader away from it; silence this if it is nothing private.",
                     )
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", "_", name).lower()

@@ -26,9 +26,7 @@ _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 @check(id="django_mcp.W016")
 def check_urls() -> Iterator[CheckMessage]:
     """W016: the default server has entries, and no URL leads to it."""
-    registry = default_server.registry
-    entries = (registry.tools, registry.resources, registry.templates, registry.prompts)
-    count = sum(map(len, entries))
+    count = sum(1 for _ in default_server.core.registry.entries())
     is_served = any(mount.server is default_server for mount in find_mounts())
     if not count or is_served or sys.argv[1:2] == ["mcp_serve"]:
         return
@@ -55,21 +53,80 @@ def check_asgi() -> Iterator[CheckMessage]:
         )
 
 
+def _is_left_to_django() -> bool:
+    """Return whether Django's request handling, with the site's MIDDLEWARE, serves the endpoints."""
+    path = getattr(site_settings, "ASGI_APPLICATION", None)
+    return not isinstance(path, str) or not _is_wrapped(path)
+
+
 def _is_wrapped(path: str) -> bool:
     """Return whether an ASGI application was made with the wrapper, as far as can be told.
 
-    Its module is imported only if its text does not name the wrapper.
+    Its module is imported only if its text does not call the wrapper.
     """
     try:
         spec = find_spec(path.rpartition(".")[0])
         if spec is None or spec.origin is None:
             return True
-        if "django_mcp_application" in Path(spec.origin).read_text(encoding="utf-8"):
+        if "django_mcp_application(" in Path(spec.origin).read_text(encoding="utf-8"):
             return True
         import_string(path)
     except Exception:  # noqa: BLE001 - the module is the site's; who serves it sees its error
         return True
     return is_wrapped.is_set()
+
+
+@check(id="django_mcp.W003")
+def check_login_pages() -> Iterator[CheckMessage]:
+    """W003: middleware may answer the plain view's clients with a login page."""
+    for path in site_settings.MIDDLEWARE if _is_left_to_django() else ():
+        # Django's own asks the view, which is exempt.
+        if "loginrequired" in path.lower() and not path.startswith("django."):
+            yield checks.Warning(
+                f"{path} may answer MCP clients with a login page.",
+                hint="Exempt the endpoint there, or serve it with django_mcp_application, which "
+                "runs none of the site's MIDDLEWARE.",
+            )
+
+
+@check(id="django_mcp.W004")
+def check_redirects() -> Iterator[CheckMessage]:
+    """W004: middleware redirects a POST to the plain view."""
+    middleware = site_settings.MIDDLEWARE if _is_left_to_django() else ()
+    if (
+        "django.middleware.security.SecurityMiddleware" in middleware
+        and site_settings.SECURE_SSL_REDIRECT
+        and not site_settings.SECURE_REDIRECT_EXEMPT
+    ):
+        yield checks.Warning(
+            "SECURE_SSL_REDIRECT answers a POST over http with a redirect, which loses its body; "
+            "MCP clients report that as a broken server.",
+            hint="Give clients the https address, and add r'^mcp/?$' to SECURE_REDIRECT_EXEMPT if "
+            "the endpoint is reached over http, from behind a proxy for example.",
+        )
+    if "django.middleware.common.CommonMiddleware" in middleware and site_settings.PREPEND_WWW:
+        yield checks.Warning(
+            "PREPEND_WWW answers a POST without www. with a redirect, which loses its body.",
+            hint="Give clients the address with www.",
+        )
+
+
+@check(deploy=True, id="django_mcp.I001")
+def check_skipped_middleware() -> Iterator[CheckMessage]:
+    """I001: the site's middleware does not run for the consumer."""
+    skipped = [
+        path
+        for path in site_settings.MIDDLEWARE
+        # What Django's own does is done by the endpoint, or means nothing there.
+        if path not in settings.MIDDLEWARE and not path.startswith("django.")
+    ]
+    if skipped and not _is_left_to_django():
+        yield Info(
+            "Where django_mcp_application serves the MCP endpoint, this MIDDLEWARE of the site "
+            f"does not run: {', '.join(skipped)}.",
+            hint="What MCP calls need of it, such as a tenant, belongs in DJANGO_MCP['MIDDLEWARE']. "
+            "Silence this if they need none of it.",
+        )
 
 
 @check(id="django_mcp.W015")
@@ -134,18 +191,3 @@ def check_connections() -> Iterator[CheckMessage]:
             hint="Keep workers x (SYNC_THREADS + Django's own threads) below the database's limit, "
             "or set CONN_MAX_AGE to 0, with the pool of the database's own OPTIONS if it has one.",
         )
-
-
-@check(deploy=True, id="django_mcp.I003")
-def check_writers() -> Iterator[CheckMessage]:
-    """I003: SQLite with several writers."""
-    for alias, database in site_settings.DATABASES.items():
-        if "sqlite" not in database.get("ENGINE", "") or "mode=memory" in str(database.get("NAME")):
-            continue
-        mode = (database.get("OPTIONS") or {}).get("transaction_mode", "")
-        if str(mode).upper() != "IMMEDIATE":
-            yield Info(
-                f"On the SQLite database {alias!r}, tools that write at the same time can fail with "
-                "'database is locked'.",
-                hint="Set its OPTIONS to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}.",
-            )

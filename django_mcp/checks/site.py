@@ -1,10 +1,12 @@
-"""System checks of what a site sets and registers: `DJANGO_MCP`, its servers and their entries, hosts and middleware."""
+"""System checks of what a site sets and registers: `DJANGO_MCP`, its servers and their entries, hosts and middleware, and of what is installed."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib import metadata
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any, get_args, get_origin
@@ -14,19 +16,25 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
+from django.utils.module_loading import import_string
+from django.utils.version import get_version_tuple
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import find_problems, server_settings, settings, site_aliases
+from django_mcp.conf import find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
 from django_mcp.registry import hints
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.servers import MCPServer, all_servers
-from django_mcp.tasks.runners import load_runner
+from django_mcp.servers import all_servers
 
 _DESCRIBING = {"title", "description", "default"}
 """The keywords of a schema that accepts everything."""
+
+DISTRIBUTION = "django-mcp-endpoints"
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
+_FLOOR = re.compile(r"(>=|!=)\s*([0-9][0-9.]*)(?![0-9.*])")
 
 
 @check()
@@ -42,7 +50,7 @@ def check_middleware() -> Iterator[CheckMessage]:
     """E003: middleware in `DJANGO_MCP` cannot be loaded."""
     paths = settings.MIDDLEWARE
     try:
-        load_middleware(paths, all_servers()[0].answer)
+        load_middleware(paths, all_servers()[0].core.answer)
     except ImproperlyConfigured as error:
         yield Error(str(error), hint="Name factories by dotted path.")
 
@@ -64,7 +72,7 @@ def check_runner() -> Iterator[CheckMessage]:
     """E009: the task runner cannot be loaded."""
     path = settings.TASK_RUNNER
     try:
-        load_runner(path)
+        import_string(path)()
     except (ImportError, ImproperlyConfigured, TypeError) as error:
         yield Error(
             f"DJANGO_MCP['TASK_RUNNER'] cannot be loaded: {error}",
@@ -72,38 +80,14 @@ def check_runner() -> Iterator[CheckMessage]:
         )
 
 
-@check(id="django_mcp.E011")
-def check_atomic() -> Iterator[CheckMessage]:
-    """E011: a synchronous tool would open a transaction on a database that the site does not have."""
-    known = [alias for alias, database in site_settings.DATABASES.items() if database]
-    listed = ", ".join(map(repr, known)) or "none"
-    for source, aliases in _transactions():
-        for alias in aliases:
-            if alias not in known:
-                yield Error(
-                    f"{source} names the database {alias!r}, which is not in DATABASES.",
-                    hint=f"Databases are: {listed}. False opens no transaction.",
-                )
-
-
-def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what names databases, with the aliases: tools, the setting, and servers."""
-    for server in all_servers():
-        for tool in server.registry.tools.values():
-            yield f"{tool.source}: atomic=", tool.handler.aliases or ()
-    of_site = site_aliases(server_settings.atomic)
-    yield "DJANGO_MCP['ATOMIC']", of_site
-    for server in all_servers():
-        of_server = site_aliases(server.options.atomic)
-        if of_server != of_site:
-            yield f"The option atomic of the server {server.name!r}", of_server
-
-
 @check(id="django_mcp.E014")
 def check_returned_models() -> Iterator[CheckMessage]:
     """E014: a function declares that it returns a model, without the fields to publish."""
     for server in all_servers():
-        for entry in _returning(server):
+        registry = server.core.registry
+        for entry in chain(
+            registry.tools.values(), registry.resources.values(), registry.templates.values()
+        ):
             for model in dict.fromkeys(_find_models(_declared(entry))):
                 yield Error(
                     f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
@@ -111,11 +95,6 @@ def check_returned_models() -> Iterator[CheckMessage]:
                     f"list[{model.__name__}Out]; the function may return the {model.__name__} objects "
                     "or a queryset.",
                 )
-
-
-def _returning(server: MCPServer) -> Iterator[Entry]:
-    registry = server.registry
-    return chain(registry.tools.values(), registry.resources.values(), registry.templates.values())
 
 
 def _declared(entry: Entry) -> Any:
@@ -138,7 +117,7 @@ def _find_models(annotation: Any) -> Iterator[type[Model]]:
 def check_descriptions() -> Iterator[CheckMessage]:
     """I007: a tool has no description, which models choose tools by."""
     for server in all_servers():
-        for tool in server.registry.tools.values():
+        for tool in server.core.registry.tools.values():
             if not tool.description:
                 yield Info(
                     f"{tool.source} has no description, so models do not know when to call {tool.name}.",
@@ -150,7 +129,7 @@ def check_descriptions() -> Iterator[CheckMessage]:
 def check_annotations() -> Iterator[CheckMessage]:
     """I008: nothing says what a parameter of a tool is."""
     for server in all_servers():
-        for tool in server.registry.tools.values():
+        for tool in server.core.registry.tools.values():
             for name in _find_unannotated(tool):
                 yield Info(
                     f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
@@ -200,6 +179,59 @@ def check_shadowing() -> Iterator[CheckMessage]:
         )
 
 
+@check(Tags.security, id="django_mcp.W013")
+def check_versions() -> Iterator[CheckMessage]:
+    """W013: an installed version is too old, or excluded."""
+    try:
+        requirements = metadata.requires(DISTRIBUTION) or ()
+    except metadata.PackageNotFoundError:
+        # The package is not installed, but used from a folder.
+        return
+    for requirement in requirements:
+        found = _REQUIREMENT.match(requirement)
+        # Those of the extra `dev` do not count.
+        if found is None or "dev" in (found[3] or ""):
+            continue
+        name, wanted = found[1], found[2].strip()
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        installed = _numbers(version)
+        is_right = all(
+            installed >= _numbers(bound) if operator == ">=" else installed != _numbers(bound)
+            for operator, bound in _FLOOR.findall(wanted)
+        )
+        if not is_right:
+            yield checks.Warning(
+                f"{name} {version} is installed, which may have known security holes.",
+                hint=f"Install {name} {wanted}.",
+            )
+
+
+@check(id="django_mcp.E012")
+def check_other_distributions() -> Iterator[CheckMessage]:
+    """E012: another distribution has installed a package `django_mcp` over this one."""
+    owners = {
+        each.metadata["Name"]
+        for each in metadata.distributions()
+        if "\ndjango_mcp/__init__.py," in "\n" + (each.read_text("RECORD") or "")
+    }
+    for name in sorted(owners - {DISTRIBUTION}):
+        yield Error(
+            f"{name} installs a package django_mcp too, and overwrites files of {DISTRIBUTION}.",
+            hint=f"pip uninstall {name} {DISTRIBUTION}, then install {DISTRIBUTION} again.",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, without zeros at the end: 6.0 and 6.0.0 are one."""
+    numbers = list(get_version_tuple(version))
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
 @check(Tags.security, id="django_mcp.W002")
 def check_hosts() -> Iterator[CheckMessage]:
     """W002: a web page can reach the endpoint under another host name (DNS rebinding)."""
@@ -208,41 +240,6 @@ def check_hosts() -> Iterator[CheckMessage]:
             "ALLOWED_HOSTS accepts every host, so a web page that points a name of its own at this "
             "site can call the MCP endpoint from the browser of anybody who reaches it.",
             hint="List the names of this site in ALLOWED_HOSTS.",
-        )
-
-
-@check(id="django_mcp.W003")
-def check_login_pages() -> Iterator[CheckMessage]:
-    """W003: middleware may answer the plain view's clients with a login page."""
-    for path in site_settings.MIDDLEWARE:
-        # Django's own asks the view, which is exempt.
-        if "loginrequired" in path.lower() and not path.startswith("django."):
-            yield checks.Warning(
-                f"{path} may answer MCP clients with a login page.",
-                hint="Exempt the endpoint there, or serve it with django_mcp_application, which "
-                "runs none of the site's MIDDLEWARE.",
-            )
-
-
-@check(id="django_mcp.W004")
-def check_redirects() -> Iterator[CheckMessage]:
-    """W004: middleware redirects a POST."""
-    middleware = site_settings.MIDDLEWARE
-    if (
-        "django.middleware.security.SecurityMiddleware" in middleware
-        and site_settings.SECURE_SSL_REDIRECT
-        and not site_settings.SECURE_REDIRECT_EXEMPT
-    ):
-        yield checks.Warning(
-            "SECURE_SSL_REDIRECT answers a POST over http with a redirect, which loses its body; "
-            "MCP clients report that as a broken server.",
-            hint="Give clients the https address, and add r'^mcp/?$' to SECURE_REDIRECT_EXEMPT if "
-            "the endpoint is reached over http, from behind a proxy for example.",
-        )
-    if "django.middleware.common.CommonMiddleware" in middleware and site_settings.PREPEND_WWW:
-        yield checks.Warning(
-            "PREPEND_WWW answers a POST without www. with a redirect, which loses its body.",
-            hint="Give clients the address with www.",
         )
 
 
@@ -258,18 +255,6 @@ def check_decorated_views() -> Iterator[CheckMessage]:
         )
 
 
-@check(deploy=True, id="django_mcp.I001")
-def check_skipped_middleware() -> Iterator[CheckMessage]:
-    """I001: the site's middleware does not run for the consumer."""
-    skipped = [path for path in site_settings.MIDDLEWARE if path not in settings.MIDDLEWARE]
-    if skipped and getattr(site_settings, "ASGI_APPLICATION", None):
-        yield Info(
-            "Where django_mcp_application serves the MCP endpoint, this MIDDLEWARE of the site "
-            f"does not run: {', '.join(skipped)}.",
-            hint="What MCP calls need of it, such as a tenant, belongs in DJANGO_MCP['MIDDLEWARE'].",
-        )
-
-
 @check(deploy=True, id="django_mcp.I006")
 def check_web_resources() -> Iterator[CheckMessage]:
     """I006: a resource has a web URI, which clients may try to fetch.
@@ -277,16 +262,11 @@ def check_web_resources() -> Iterator[CheckMessage]:
     Source: 2025-11-25 server/resources "Common URI Schemes".
     """
     for server in all_servers():
-        for source, uri in _uris(server):
-            if uri.lower().startswith(("https://", "http://")):
+        registry = server.core.registry
+        for uri, entry in chain(registry.resources.items(), registry.templates.items()):
+            if str(uri).lower().startswith(("https://", "http://")):
                 yield Info(
-                    f"{source} is served at {uri!r}, which tells clients that they can fetch it "
+                    f"{entry.source} is served at {str(uri)!r}, which tells clients that they can fetch it "
                     "from the web themselves.",
                     hint="Use a scheme of your own, unless they can.",
                 )
-
-
-def _uris(server: MCPServer) -> Iterator[tuple[str, str]]:
-    registry = server.registry
-    yield from ((entry.source, uri) for uri, entry in registry.resources.items())
-    yield from ((entry.source, str(uri)) for uri, entry in registry.templates.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import threading
 import time
 from collections import Counter
@@ -14,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from django_mcp.auth.authenticator import BearerAuthenticator
+from django_mcp.auth.authenticator import MAX_AGE_S, BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.recheck import RECHECK_S, Reasker
-from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.contrib.issuers import (
     FetchError,
     FindUser,
@@ -29,13 +27,12 @@ from django_mcp.contrib.issuers import (
     to_auth_info,
 )
 from django_mcp.execution.outages import Warner
+from django_mcp.log import logger
 from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
 
 __all__ = ["IntrospectionAuthenticator"]
-
-logger = logging.getLogger("django_mcp")
 
 THREADS: Final = 8
 """Questions that are asked at the same time."""

@@ -49,22 +49,21 @@ class Client:
 
     def over_http(self, name: str, url: str, authorization: str | None) -> JSONObject:
         """Return the configuration for a server at a URL, with the header that it needs."""
-        if not self.only_starts_programs:
-            headers = {"Authorization": authorization} if authorization else None
-            return self._server(name, present(type=self.http_type, url=url, headers=headers))
-        entry: JSONObject = {"command": "npx", "args": ["-y", "mcp-remote", url]}
-        if authorization:
-            # On Windows, it starts programs in a way that splits arguments at spaces.
-            entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
-            entry["env"] = {"AUTHORIZATION": authorization}
-        return self._server(name, entry)
+        headers = {"Authorization": authorization} if authorization else None
+        entry = present(type=self.http_type, url=url, headers=headers)
+        if self.only_starts_programs:
+            entry = {"command": "npx", "args": ["-y", "mcp-remote", url]}
+            if authorization:
+                # On Windows, it starts programs in a way that splits arguments at spaces.
+                entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
+                entry["env"] = {"AUTHORIZATION": authorization}
+        return {self.key: {name: entry}}
 
     def over_stdio(self, name: str, command: list[str], env: Mapping[str, str]) -> JSONObject:
         """Return the configuration for a server that the client starts by a command."""
         program, *args = command
-        return self._server(
-            name, present(type=self.stdio_type, command=program, args=args, env=dict(env))
-        )
+        entry = present(type=self.stdio_type, command=program, args=args, env=dict(env))
+        return {self.key: {name: entry}}
 
     def install_link(self, name: str, configuration: JSONObject) -> str:
         """Return the address that has the client add the server; empty if there is none.
@@ -72,9 +71,6 @@ class Client:
         It stays on the user's computer, so that an API key in it goes to nobody else.
         """
         return "" if self.make_link is None else self.make_link(name, configuration[self.key][name])
-
-    def _server(self, name: str, entry: JSONObject) -> JSONObject:
-        return {self.key: {name: entry}}
 
 
 CLIENTS = {
@@ -108,7 +104,7 @@ CLIENTS = {
 
 def needs_key(server: MCPServer) -> bool:
     """Return whether the server accepts neither anonymous clients nor OAuth, only API keys."""
-    gate = server.gate
+    gate = server.core.gate
     if gate is None or gate.is_public:
         return False
     tokens = [each for each in gate.authenticators if isinstance(each, BearerAuthenticator)]

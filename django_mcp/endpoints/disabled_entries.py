@@ -35,40 +35,40 @@ def refresh() -> None:
     for server, kind, key in DisabledEntry.objects.values_list("server", "kind", "key"):
         found[server].add((kind, key))
     for each in all_servers():
-        each.registry.set_disabled(frozenset(found[each.name]))
+        each.core.registry.set_disabled(frozenset(found[each.name]))
 
 
-class _Watch:
-    """The thread that polls the table."""
-
-    def __init__(self) -> None:
-        self.has_read = threading.Event()
-        threading.Thread(target=self._work, name="django-mcp-disabling", daemon=True).start()
-
-    def _work(self) -> None:
-        trouble = Warner()
-        while True:
-            try:
-                run_with_connections(refresh)
-            except Exception as error:  # noqa: BLE001 - the top of this thread's loop
-                trouble.warn("Cannot read which entries are disabled: %r", error)
-            self.has_read.set()
-            time.sleep(REREAD_S)
+def _start() -> threading.Event:
+    """Start the thread that polls the table, and return the event of its first read."""
+    has_read = threading.Event()
+    threading.Thread(
+        target=_poll, args=(has_read,), name="django-mcp-disabling", daemon=True
+    ).start()
+    return has_read
 
 
-_watch = PerProcess(_Watch)
+def _poll(has_read: threading.Event) -> None:
+    trouble = Warner()
+    while True:
+        try:
+            run_with_connections(refresh)
+        except Exception as error:  # noqa: BLE001 - the top of this thread's loop
+            trouble.warn("Cannot read which entries are disabled: %r", error)
+        has_read.set()
+        time.sleep(REREAD_S)
+
+
+_first_read = PerProcess(_start)
 
 
 def watch() -> None:
     """Follow the table in this process from now on. The first call waits for the first read."""
-    if _watch.current is not None or _is_shared():
-        _watch.get().has_read.wait(FIRST_READ_LIMIT_S)
-
-
-def _is_shared() -> bool:
-    # Entries are disabled in the admin.
-    is_followed = bool(settings.SYNC_THREADS) and apps.is_installed("django.contrib.admin")
-    return is_followed and is_shared_database(router.db_for_read(DisabledEntry))
+    if _first_read.current is None:
+        # Entries are disabled in the admin.
+        is_followed = bool(settings.SYNC_THREADS) and apps.is_installed("django.contrib.admin")
+        if not (is_followed and is_shared_database(router.db_for_read(DisabledEntry))):
+            return
+    _first_read.get().wait(FIRST_READ_LIMIT_S)
 
 
 def _follow(*, using: str, **_kwargs: Any) -> None:

@@ -6,7 +6,6 @@ The ASGI wrapper finds the server of a path here, and the log messages at start 
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from django.conf import settings as site_settings
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
+from django_mcp.log import logger
 from django_mcp.process import reset_on
 from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
-
-logger = logging.getLogger("django_mcp")
 
 MAX_KNOWN = 512
 """Cached paths; one with captured values, such as a tenant's name, has any number of them."""
@@ -100,9 +98,6 @@ def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, 
             yield here, is_still_fixed, each.callback
 
 
-# -- the server of a path
-
-
 Match: TypeAlias = tuple[ASGIApp, Mapping[str, Any]]
 """The ASGI application in place of a view, and the captured values of the path."""
 
@@ -146,8 +141,6 @@ def _find_candidates() -> tuple[frozenset[str], bool]:
 reset_on(_find_candidates.cache_clear, settings=("ROOT_URLCONF",))
 reset_on(_known.clear, settings=("ROOT_URLCONF",))
 
-# -- log messages at start
-
 
 _announced: WeakSet[MCPServer] = WeakSet()
 
@@ -155,13 +148,13 @@ _announced: WeakSet[MCPServer] = WeakSet()
 def announce() -> None:
     """Log where each server of the URLconf is and what it offers, once in a process."""
     for mount in find_mounts():
-        server, registry = mount.server, mount.server.registry
+        server, registry = mount.server, mount.server.core.registry
         if server in _announced:
             continue
         _announced.add(server)
         logger.info(
             "MCP server %r at %s: tools %d, resources %d, resource templates %d, prompts %d",
-            server.options.name,
+            server.name,
             mount.path,
             len(registry.tools),
             len(registry.resources),

@@ -115,30 +115,27 @@ async def _respond(method: str, query: str) -> HttpResponse:
 def patterns_of(server: MCPServer) -> list[URLPattern]:
     """Return the URL patterns of a server: its endpoint and its health, each in both slash forms."""
     view, health = MCPView(server, require_authorization_servers), HealthView()
+    try:
+        has_legacy_sse = server.core.options.legacy_sse
+    except ImproperlyConfigured:
+        # An exception here would end manage.py check before it reports the wrong setting.
+        has_legacy_sse = False
     return [
         path("mcp", view, name="endpoint"),
         path("mcp/", view),
         path("mcp/health", health, name="health"),
         path("mcp/health/", health),
-        *(legacy_patterns_of(server) if _has_legacy_sse(server) else ()),
+        *(legacy_patterns_of(server) if has_legacy_sse else ()),
     ]
-
-
-def _has_legacy_sse(server: MCPServer) -> bool:
-    try:
-        return server.options.legacy_sse
-    except ImproperlyConfigured:
-        # An exception here would end manage.py check before it reports the wrong setting.
-        return False
 
 
 def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
     """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
+    stream = LegacyStreamConsumer.as_asgi(server=server.core)
+    message = LegacyMessageConsumer.as_asgi(server=server.core)
     return [
-        path("sse", EndpointView(LegacyStreamConsumer.as_asgi(server=server)), name="sse"),
-        path(
-            "messages", EndpointView(LegacyMessageConsumer.as_asgi(server=server)), name="messages"
-        ),
+        path("sse", EndpointView(stream), name="sse"),
+        path("messages", EndpointView(message), name="messages"),
     ]
 
 
@@ -155,7 +152,15 @@ def site_of(server: SiteServer) -> ASGIApp:
         *_without_servers(getattr(site, "urlpatterns", ())),
     ]
     site_settings.ROOT_URLCONF = __name__
-    starts, sign_in = tuple(_starts_of(server)), _sign_in_of(server)
+    starts: list[str] = []
+    sign_in = None
+    if authenticators_of(server):
+        starts.append(f"{METADATA_PATH}/")
+    if any(each.is_of_this_site for each in authenticators_of(server)):
+        starts += [f"{SERVER_PATH}/", f"{OPENID_PATH}/", f"/{settings.OAUTH_PREFIX}"]
+        login = urlsplit(resolve_url(site_settings.LOGIN_URL))
+        if not login.netloc:
+            sign_in = f"{login.path.rstrip('/')}/"
     handler = ASGIHandler()
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
@@ -163,30 +168,10 @@ def site_of(server: SiteServer) -> ASGIApp:
             await reject_websocket(scope, receive, send)
             return
         path = f"{scope['path'].removesuffix('/')}/"
-        is_answered = path == sign_in or path.startswith(starts)
+        is_answered = path == sign_in or path.startswith(tuple(starts))
         await (handler if is_answered else not_found)(scope, receive, send)
 
     return serve
-
-
-def _starts_of(server: SiteServer) -> Iterator[str]:
-    if authenticators_of(server):
-        yield f"{METADATA_PATH}/"
-    if _takes_own_tokens(server):
-        yield f"{SERVER_PATH}/"
-        yield f"{OPENID_PATH}/"
-        yield f"/{settings.OAUTH_PREFIX}"
-
-
-def _sign_in_of(server: SiteServer) -> str | None:
-    """Return the path of the login page, with a slash at its end; None: it is elsewhere."""
-    parts = urlsplit(resolve_url(site_settings.LOGIN_URL))
-    is_here = _takes_own_tokens(server) and not parts.netloc
-    return f"{parts.path.rstrip('/')}/" if is_here else None
-
-
-def _takes_own_tokens(server: SiteServer) -> bool:
-    return any(each.is_of_this_site for each in authenticators_of(server))
 
 
 def _without_servers(found: Any) -> Iterator[Any]:

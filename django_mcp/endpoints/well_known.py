@@ -21,12 +21,12 @@ from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.scopes import baseline_scopes
 from django_mcp.endpoints.mounts import find_mounts, resolve
 from django_mcp.servers import MCPServer, all_servers
+from django_mcp.transports.http.guard import MAX_AGE_S
 from django_mcp.transports.http.view import MCPView
 
 View: TypeAlias = Callable[..., HttpResponseBase]
 
 _REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"
-MAX_AGE_S = 7200
 
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 _REMEDY = (
@@ -102,7 +102,7 @@ def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
 
 def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
     """Return the authenticators of a server; none if everybody may call it."""
-    return () if server.gate is None else server.gate.authenticators
+    return () if server.core.gate is None else server.core.gate.authenticators
 
 
 def find_server(path_info: str) -> MCPServer | None:
@@ -133,21 +133,12 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
     if prefix != "/" and path_info.startswith(prefix):
         path_info = path_info.removeprefix(prefix.rstrip("/"))
     server = find_server(path_info)
-    document = None if server is None else _describe(server, path_info, request)
-    if document is None:
+    issuers = [] if server is None else find_issuers(server, request)
+    if server is None or server.core.gate is None or not issuers:
         return refusal("not_found", "No protected resource is at this path", 404)
-    response: HttpResponse = JsonResponse(document)
-    return response
-
-
-def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[str, Any] | None:
-    gate = server.gate
-    issuers = find_issuers(server, request)
-    if gate is None or not issuers:
-        return None
-    scopes = list(dict.fromkeys((*gate.required_scopes, *baseline_scopes(server))))
-    options = server.options
-    found: dict[str, Any] = {
+    scopes = list(dict.fromkeys((*server.core.gate.required_scopes, *baseline_scopes(server))))
+    options = server.core.options
+    document = {
         "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),
         "authorization_servers": issuers,
         "bearer_methods_supported": ["header"],
@@ -155,7 +146,7 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
         **({"scopes_supported": scopes} if scopes else {}),
         **({"resource_documentation": options.website_url} if options.website_url else {}),
     }
-    return found
+    return JsonResponse(document)
 
 
 def find_issuers(server: Any, request: HttpRequest) -> list[str]:
@@ -168,7 +159,7 @@ def find_root_path() -> str | None:
     """Return the path of the root metadata's endpoint: the default server's, or the only one."""
     endpoints = {mount.server: mount.path for mount in reversed(find_mounts()) if mount.is_fixed}
     for server, endpoint in endpoints.items():
-        if getattr(server, "is_default", False) or len(endpoints) == 1:
+        if getattr(server.core, "is_default", False) or len(endpoints) == 1:
             return endpoint
     return None
 

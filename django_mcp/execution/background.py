@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Any, Generic, TypeVar
 
@@ -10,8 +9,7 @@ from django.dispatch import Signal
 
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.log import logger
 
 QUEUE_FULL = "the database is too slow"
 """Why a full queue drops entries, for the log."""
@@ -46,6 +44,11 @@ class BackgroundWriter(Generic[B]):
             while batch := self._take():
                 self._store(batch)
 
+    def forget(self) -> None:
+        """Drop what is queued by now."""
+        while self._take():
+            pass
+
     def stop(self) -> None:
         """End the thread, since the settings of its databases have changed."""
         self._stopped.set()
@@ -57,7 +60,6 @@ class BackgroundWriter(Generic[B]):
         raise NotImplementedError
 
     def _store(self, batch: B) -> None:
-        """Write a batch."""
         raise NotImplementedError
 
     def _gather(self) -> None:

@@ -19,8 +19,7 @@ from typing import Any
 
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 
-from django_mcp.execution.fair_queue import QueueFull
-from django_mcp.execution.pool import AwaitedWork, LoopPool, Work
+from django_mcp.execution.pool import AwaitedWork, LoopPool, QueueFull, Work
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange
@@ -77,11 +76,6 @@ class ThreadLease(Record):
         self.exchange = self.outer = None
         if self._turn is not None:
             self._turn.end()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether the call's thread runs something now."""
-        return self._turn is not None and self._turn.is_busy
 
     def submit(self, pool: LoopPool, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run a query in the call's thread; return a future of the running event loop."""
@@ -200,7 +194,7 @@ def is_awaited_in_lease() -> bool:
     """
     lease = _lease.get()
     while lease is not None:
-        if lease.is_busy:
+        if lease._turn is not None and lease._turn.is_busy:
             return True
         lease = lease.outer
     return False
@@ -218,16 +212,13 @@ class _LeasedThreads(Executor):
             return callers.submit(call)
         lease = _lease.get()
         pool = None if lease is None or has_thread.get() else lease.pool
-        if lease is None or pool is None:
-            return SyncToAsync.single_thread_executor.submit(_run_usably, call)
-        return lease.submit(pool, call)
+        if lease is not None and pool is not None:
+            return lease.submit(pool, call)
+        # Loads `django.db`, which importing a server must not.
+        from django_mcp.execution.db_connections import usable_connections
 
-
-def _run_usably(call: Callable[[], Any]) -> Any:
-    from django_mcp.execution.db_connections import usable_connections
-
-    with usable_connections():
-        return call()
+        # It is also a decorator, which makes one for each call.
+        return SyncToAsync.single_thread_executor.submit(usable_connections()(call))
 
 
 _sensitive = SyncToAsync.thread_sensitive_context

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from django_mcp.log import logger
 from django_mcp.server.services.ports import StoreUnavailable
-
-logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ class Warner:
     """Logs the same warning at most once in `WARN_EVERY_S`.
 
     It is for what reports only failures. What reports its successes too uses an `OutageLog` of
-    `server/streams/outage_log.py`, which also logs the end.
+    `server/streams/messenger.py`, which also logs the end.
     """
 
     _next_s = 0.0
@@ -110,11 +109,15 @@ class Breaker:
         """
         if not self._enter():
             raise self._failure
-        is_probe = self._is_down
+        is_probe, began_s = self._retry_s is not None, math.inf
+        limit_s = self._timeout_s or TIMEOUT_S
+        limit = asyncio.timeout(limit_s)
 
         def ask() -> T:
+            nonlocal began_s
+            began_s = time.monotonic()
             # The database may have failed while this waited for a thread.
-            if self._is_down and not is_probe:
+            if self._retry_s is not None and not is_probe:
                 raise self._failure
             try:
                 return function()
@@ -125,22 +128,28 @@ class Breaker:
                 raise
 
         try:
-            async with asyncio.timeout(self._timeout_s or TIMEOUT_S):
+            async with limit:
                 found = await runner(ask)
         except StoreUnavailable:
             raise
         except BaseException as error:
+            if limit.expired() and time.monotonic() - began_s < limit_s / 2:
+                # It waited for a thread, behind many requests, which says nothing of the database.
+                raise StoreUnavailable from error
             if not (isinstance(error, TimeoutError) or is_outage(error)):
-                self._is_probing = False
                 raise
             self._fail(error)
             raise self._failure from error
-        self._succeed()
+        finally:
+            # A probe is over, however it ended.
+            self._is_probing &= not is_probe
+        self._note_answer()
         return found
 
-    @property
-    def _is_down(self) -> bool:
-        return self._retry_s is not None
+    def _note_answer(self) -> None:
+        if self._retry_s is not None:
+            logger.warning("%s answers again", self._subject)
+            self._retry_s, self._is_probing = None, False
 
     def _enter(self) -> bool:
         """Return whether the caller may query; then it must report the result."""
@@ -151,11 +160,6 @@ class Breaker:
             may_probe = not self._is_probing and time.monotonic() >= retry_s
             self._is_probing |= may_probe
             return may_probe
-
-    def _succeed(self) -> None:
-        if self._retry_s is not None:
-            logger.warning("%s answers again", self._subject)
-            self._retry_s, self._is_probing = None, False
 
     def _fail(self, error: BaseException) -> None:
         is_unmigrated = report_unmigrated(error)

@@ -3,29 +3,32 @@
 `ThreadPoolExecutor` creates a future with a lock and a condition for each piece of work, and the event
 loop another one. Here there is only the loop's.
 
-Work without a free thread waits in a queue that takes turns between principals.
+Work without a free thread waits in a queue that takes turns between principals, so that many entries of
+one do not delay the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import os
 import queue
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from django_mcp.execution.fair_queue import FairQueue
+from django_mcp.log import logger
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter
+from django_mcp.server.exchange.timers import call_in_loop
 
-logger = logging.getLogger("django_mcp")
+T = TypeVar("T", bound=Hashable)
 
 REPORT_EVERY_S = 60.0
 MAX_REPORTED = 20
@@ -33,6 +36,60 @@ MAX_REPORTED = 20
 
 EXHAUSTED_AFTER_S = 5.0
 """A pool is exhausted if work has waited for so long while no thread became free. Our own limit."""
+
+
+class QueueFull(Exception):
+    """A key, or all keys together, have as many entries as they may."""
+
+
+class FairQueue(Generic[T]):
+    """Entries by key. Keys take turns; entries of one key are first come, first served.
+
+    It is not safe for threads: its owner holds a lock. If it has limits, its keys are quota keys.
+    """
+
+    def __init__(self, limits: Limits | None = None, anonymous_share: float = 1.0) -> None:
+        self._limits = limits
+        self._meter = QuotaMeter()
+        self._anonymous_share = anonymous_share
+        self._entries: OrderedDict[Hashable, OrderedDict[T, None]] = OrderedDict()
+        self.count = 0
+
+    def put(self, key: Hashable, entry: T) -> None:
+        """Add an entry at the end of its key's line (or raise `QueueFull`); a new key goes last."""
+        if self._limits is not None:
+            taken = self._meter.take(self._limits, str(key), 0, share=self._anonymous_share)
+            if taken is not None:
+                raise QueueFull
+        self._entries.setdefault(key, OrderedDict())[entry] = None
+        self.count += 1
+
+    def take(self) -> T | None:
+        """Remove and return the first entry of the key whose turn it is; None: there is none."""
+        if not self.count:
+            return None
+        key, entries = self._entries.popitem(last=False)
+        entry, _ = entries.popitem(last=False)
+        if entries:
+            self._entries[key] = entries
+        self._count_out(key)
+        return entry
+
+    def discard(self, key: Hashable, entry: T) -> bool:
+        """Remove an entry if it is there, and return whether it was."""
+        entries = self._entries.get(key)
+        if entries is None or entry not in entries:
+            return False
+        del entries[entry]
+        if not entries:
+            del self._entries[key]
+        self._count_out(key)
+        return True
+
+    def _count_out(self, key: Hashable) -> None:
+        self.count -= 1
+        if self._limits is not None:
+            self._meter.give_back(str(key), 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,22 +217,19 @@ class LoopPool(Executor):
     def put(self, work: Work) -> bool:
         """Give work to a thread, or queue it (or raise `QueueFull`); return whether a thread has it."""
         with self._lock:
-            if self._idle_count:
-                self._idle_count -= 1
-                work.began_s = time.monotonic()
-                self._running[work] = None
-                self._handed_over.put(work)
-                return True
-            if self._thread_count < self._find_limit():
-                self._thread_count += 1
-                work.began_s = time.monotonic()
-                self._running[work] = None
-            else:
+            if not self._idle_count and self._thread_count >= self._find_limit():
                 work.queued_as = work.key
                 self._queue.put(work.queued_as, work)
                 if self._short_since_s is None:
                     self._short_since_s = time.monotonic()
                 return False
+            work.began_s = time.monotonic()
+            self._running[work] = None
+            if self._idle_count:
+                self._idle_count -= 1
+                self._handed_over.put(work)
+                return True
+            self._thread_count += 1
         self._start(work)
         return True
 
@@ -206,14 +260,13 @@ class LoopPool(Executor):
         """Return the state of the pool."""
         now_s = time.monotonic()
         with self._lock:
-            running = list(self._running)
-            waiting, since_s = self._queue.count, self._short_since_s
-        found = [(each.describe(), now_s - (each.began_s or now_s)) for each in running]
+            working, waiting, since_s = list(self._running), self._queue.count, self._short_since_s
+        running = [(each.describe(), now_s - (each.began_s or now_s)) for each in working]
         return PoolState(
             max_threads=self.max_threads,
             waiting=waiting,
             short_s=None if since_s is None else now_s - since_s,
-            running=sorted(found, key=lambda each: -each[1]),
+            running=sorted(running, key=lambda each: -each[1]),
         )
 
     def _report(self, setting: str) -> None:
@@ -245,15 +298,6 @@ class LoopPool(Executor):
             return self.max_threads
         abandoned = sum(work.is_abandoned for work in self._running)
         return self.max_threads + min(self._replacements, abandoned)
-
-    def _take(self) -> Work | None:
-        """Remove work from the queue for a thread that became free."""
-        work = self._queue.take()
-        if work is not None:
-            work.began_s = time.monotonic()
-            self._running[work] = None
-        self._short_since_s = time.monotonic() if self._queue.count else None
-        return work
 
     # -- in the threads
 
@@ -292,17 +336,18 @@ class LoopPool(Executor):
         with self._lock:
             if work is not None:
                 del self._running[work]
-            is_surplus = (
-                self._thread_count > self.max_threads and self._thread_count > self._find_limit()
-            )
+            is_surplus = self._thread_count > self._find_limit()
             if is_surplus or (self._is_closed and not self._queue.count):
                 self._thread_count -= 1
                 return None, False
-            if self._queue.count:
-                return self._take(), True
-            self._short_since_s = None
-            self._idle_count += 1
-            return None, True
+            following = self._queue.take()
+            self._short_since_s = time.monotonic() if self._queue.count else None
+            if following is None:
+                self._idle_count += 1
+            else:
+                following.began_s = time.monotonic()
+                self._running[following] = None
+            return following, True
 
 
 class AwaitedWork(Work):
@@ -319,9 +364,7 @@ class AwaitedWork(Work):
 
     def fail_after(self, delay_s: float, error: type[Exception]) -> None:
         """Raise `error` where the result is awaited, unless there is one by then."""
-        timer = self._loop.call_later(
-            delay_s, lambda: self._settle(self.done.set_exception, error())
-        )
+        timer = self._loop.call_later(delay_s, self._settle, self.done.set_exception, error())
         self.done.add_done_callback(lambda _done: timer.cancel())
 
     def run(self) -> None:
@@ -333,22 +376,15 @@ class AwaitedWork(Work):
             # A future cannot carry it, since it would end the coroutine that awaits it.
             wrapped = RuntimeError("StopIteration was raised in a thread")
             wrapped.__cause__ = error
-            self._send(self.done.set_exception, wrapped)
+            self.fail(wrapped)
         except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-            self._send(self.done.set_exception, error)
+            self.fail(error)
         else:
-            self._send(self.done.set_result, value)
+            call_in_loop(self._loop, self._settle, self.done.set_result, value)
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` where the result is awaited. From any thread."""
-        self._send(self.done.set_exception, error)
-
-    def _send(self, settle: Callable[[Any], None], outcome: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._settle, settle, outcome)
-        except RuntimeError:
-            # The loop is closed, so the result is not awaited.
-            return
+        call_in_loop(self._loop, self._settle, self.done.set_exception, error)
 
     def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
         if not self.done.done():

@@ -5,17 +5,14 @@ Every worker of the site can read both.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.core.signing import BadSignature, Signer
+from django.core.signing import BadSignature, Signer, b64_decode, b64_encode
 
 from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
 from django_mcp.execution.threads import run_in_pool
@@ -25,8 +22,6 @@ from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-T = TypeVar("T")
-
 PRUNE_EVERY_S = 10.0
 """How often each process deletes expired states, when it writes one."""
 
@@ -34,22 +29,18 @@ PRUNE_EVERY_S = 10.0
 class SiteSealer:
     """Signs with the site's `SECRET_KEY`. Signatures with `SECRET_KEY_FALLBACKS` stay valid."""
 
-    def __init__(self, salt: str = "django_mcp") -> None:
-        self._salt = salt
-
     def seal(self, value: bytes) -> str:
-        return self._signer().sign(base64.urlsafe_b64encode(value).decode().rstrip("="))
+        return self._signer().sign(b64_encode(value).decode())
 
     def unseal(self, text: str) -> bytes | None:
         try:
-            encoded = self._signer().unsign(text)
-            return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
-        except (BadSignature, binascii.Error, ValueError):
+            return b64_decode(self._signer().unsign(text).encode())
+        except (BadSignature, ValueError):
             return None
 
     def _signer(self) -> Signer:
         # Created each time, since it copies the keys, which tests change.
-        return Signer(salt=self._salt)
+        return Signer(salt="django_mcp")
 
 
 class SiteStates:
@@ -63,6 +54,7 @@ class SiteStates:
         quota = digest_of_quota(quota_key)
 
         def write() -> None:
+            self._prune()
             if _kept.take((quota,), len(value)) is not None:
                 raise StateStoreFull(STATE_STORE_FULL)
             _rows("KeptState").create(
@@ -73,7 +65,7 @@ class SiteStates:
                 expires_at=moment(until_s),
             )
 
-        await self._write(write)
+        await run_in_pool(write)
         return reference
 
     async def find(self, owner: str | None, reference: str) -> bytes | None:
@@ -96,20 +88,17 @@ class SiteStates:
         quota = digest_of_quota(quota_key)
 
         def write() -> bool:
+            self._prune()
             if _used.take((quota,), 0) is not None:
                 raise StateStoreFull(STATE_STORE_FULL)
             values = {"quota_key": quota, "expires_at": moment(until_s)}
             rows = _rows("UsedState")
             return bool(rows.get_or_create(digest=_digest(None, token), defaults=values)[1])
 
-        return await self._write(write)
+        return await run_in_pool(write)
 
-    async def _write(self, write: Callable[[], T]) -> T:
-        def prune_and_write() -> T:
-            self._pruner.prune_if_due(lambda: sum(map(delete_some, expired_states())))
-            return write()
-
-        return await run_in_pool(prune_and_write)
+    def _prune(self) -> None:
+        self._pruner.prune_if_due(lambda: sum(map(delete_some, expired_states())))
 
 
 def _rows(name: str) -> Any:

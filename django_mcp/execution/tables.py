@@ -96,25 +96,19 @@ class Usage:
 
     def give_back(self, caller: Caller, size: int, *, count: int = 1) -> None:
         """Stop counting rows of a caller."""
-        for key in (
-            caller,
-            (),
-            *([(ANONYMOUS_PREFIX,)] if caller[-1].startswith(ANONYMOUS_PREFIX) else []),
-        ):
+        keys = [caller, ()]
+        if caller[-1].startswith(ANONYMOUS_PREFIX):
+            keys.append((ANONYMOUS_PREFIX,))
+        for key in keys:
             used = self._counts.get(key)
             if used is not None:
                 used[0] -= count
                 used[1] -= size
 
     def _find(self, key: tuple[str, ...]) -> list[int]:
-        """Return rows and bytes."""
         used = self._counts.get(key)
-        if used is None:
-            used = self._count(key)
-            self._counts.set(key, used, RECOUNT_S)
-        return used
-
-    def _count(self, key: tuple[str, ...]) -> list[int]:
+        if used is not None:
+            return used
         # Loads `django.db`, which importing a server must not.
         from django.db.models import Count, Sum
 
@@ -125,7 +119,9 @@ class Usage:
             rows = rows.filter(**dict(zip(self._columns, key, strict=True)))
         sizes = {} if self._size is None else {"bytes": Sum(self._size)}
         found = rows.aggregate(count=Count("pk"), **sizes)
-        return [found["count"], found.get("bytes") or 0]
+        used = [found["count"], found.get("bytes") or 0]
+        self._counts.set(key, used, RECOUNT_S)
+        return used
 
 
 def moment(time_s: float) -> datetime:

@@ -16,19 +16,14 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import AsyncToSync, sync_to_async
 
 from django_mcp.conf import server_settings, settings, site_aliases
-from django_mcp.execution.fair_queue import FairQueue, QueueFull
-from django_mcp.execution.leases import (
-    ThreadLease,
-    has_thread,
-    is_awaited_in_lease,
-)
+from django_mcp.execution.leases import ThreadLease, has_thread, is_awaited_in_lease
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.pool import AwaitedWork, LoopPool, PoolState
+from django_mcp.execution.pool import AwaitedWork, FairQueue, LoopPool, PoolState, QueueFull
 from django_mcp.process import PerProcess
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.quotas import Limits, network_of
 from django_mcp.server.services.ports import NoThread
 
 T = TypeVar("T")
@@ -48,6 +43,10 @@ _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
 _breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
     "django_mcp_breaker", default=None
 )
+caller_address: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "django_mcp_caller_address", default=None
+)
+"""The IP address of the client whose request is served. The package's own queries take turns between them."""
 
 _submitting = threading.local()
 """The `call` that the event loop of this thread is giving to a pool, since asgiref passes on a function
@@ -118,10 +117,8 @@ def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
 def find_pool_states() -> dict[str, PoolState]:
     """Return the states of the pools for handlers and for tasks, by the name of the setting."""
     lanes = _lanes.current
-    if lanes is None or lanes.pool is None or lanes.task_pool is None:
-        return {}
-    pools = {"SYNC_THREADS": lanes.pool, "TASK_THREADS": lanes.task_pool}
-    return {name: pool.find_state() for name, pool in pools.items()}
+    pools = {} if lanes is None else {"SYNC_THREADS": lanes.pool, "TASK_THREADS": lanes.task_pool}
+    return {name: pool.find_state() for name, pool in pools.items() if pool is not None}
 
 
 async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None) -> T:
@@ -190,6 +187,14 @@ def in_calling_thread() -> AbstractContextManager[None]:
     return _setting(_runs_in_place, True)
 
 
+class _OwnWork(AwaitedWork):
+    """A query of the package that waits for a thread or has one."""
+
+    @property
+    def key(self) -> Hashable:
+        return network_of(caller_address.get() or "")
+
+
 class _HandlerWork(AwaitedWork):
     """A synchronous handler that waits for a thread or has one."""
 
@@ -203,9 +208,9 @@ class _HandlerWork(AwaitedWork):
         return self._ctx.exchange.quota_key
 
     def describe(self) -> str:
-        ctx = self._ctx
-        name = getattr(ctx.entry, "name", "")
-        return f"{ctx.method} {name} by {ctx.exchange.quota_key}"
+        call = self._ctx
+        name = getattr(call.entry, "name", "")
+        return f"{call.method} {name} by {call.exchange.quota_key}"
 
 
 class _Lanes:
@@ -219,15 +224,15 @@ class _Lanes:
             run_with_connections,
         )
 
-        def work(function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]) -> Any:
-            if ctx is None:
+        def work(function: Callable[[], Any], call: Call | None, aliases: Sequence[str]) -> Any:
+            if call is None:
                 return run_with_connections(function)
-            if ctx.is_cancelled:
+            if call.is_cancelled:
                 # The call was cancelled while this waited for a thread.
                 raise HandlerAbandoned
-            ctx.exchange.waits_for_thread = False
+            call.exchange.waits_for_thread = False
             if aliases:
-                function = partial(run_atomically, function, lambda: ctx.is_cancelled, aliases)
+                function = partial(run_atomically, function, call.must_roll_back, aliases)
             return run_with_connections(function)
 
         def work_in_pool(*args: Any) -> Any:
@@ -261,7 +266,7 @@ class _Lanes:
                 setting="TASK_THREADS",
                 make_work=_HandlerWork,
             )
-            self.our_pool = LoopPool(few, "django-mcp-own")
+            self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnWork)
             self.authentication_pool = LoopPool(few, "django-mcp-auth")
             self.by_pool = {
                 # asgiref's type is too narrow.
@@ -270,7 +275,6 @@ class _Lanes:
             }
 
     def close(self) -> None:
-        """Let the threads end after their work."""
         for pool in (self.pool, self.task_pool, self.our_pool, self.authentication_pool):
             if pool is not None:
                 pool.close()

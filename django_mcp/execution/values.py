@@ -19,13 +19,14 @@ from django.core.exceptions import (
     SynchronousOnlyOperation,
     ValidationError,
 )
+from django.utils.choices import flatten_choices
 from django.utils.translation import gettext as _
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, to_pointer
-from django_mcp.registry.forms import Form, FormAnswer, make_form
-from django_mcp.registry.problems import Problem
+from django_mcp.registry.forms import Form, make_form
+from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.returns import ReturnError
 from django_mcp.server.exchange.call import Failure, FailureKind
 
@@ -76,23 +77,21 @@ def _unnamed(model: type[Any]) -> str:
     )
 
 
-def _is_of(value: Any, module: str, *names: str) -> bool:
-    """Return whether a value is of one of a module's classes, without loading the module.
-
-    It is not, if nothing has loaded the module. Loading it needs settings.
-    """
-    found = sys.modules.get(module)
-    return found is not None and isinstance(value, tuple(getattr(found, name) for name in names))
+def find_class(module: str, name: str) -> type[Any] | tuple[()]:
+    """Return a class for `isinstance`; nothing is of it while its module, which this does not load, is not loaded."""
+    # Loading Django's modules of models needs settings.
+    found: type[Any] | tuple[()] = getattr(sys.modules.get(module), name, ())
+    return found
 
 
 def _is_rows(value: Any) -> bool:
-    return _is_of(value, "django.db.models.query", "QuerySet", "RawQuerySet") or _is_of(
-        value, "django.db.models.manager", "BaseManager"
-    )
+    module = "django.db.models.query"
+    kinds = (find_class(module, "QuerySet"), find_class(module, "RawQuerySet"))
+    return isinstance(value, (*kinds, find_class("django.db.models.manager", "BaseManager")))
 
 
 def _is_model(value: Any) -> bool:
-    return _is_of(value, "django.db.models.base", "Model")
+    return isinstance(value, find_class("django.db.models.base", "Model"))
 
 
 def _read_rows(value: Any) -> list[Any]:
@@ -127,14 +126,25 @@ class DjangoExceptions:
                 kind=FailureKind.DENIED, message=_own_text(error) or _("Permission denied.")
             )
         if isinstance(error, ObjectDoesNotExist):
-            return Failure(kind=FailureKind.MISSING, message=_missing_text(error))
+            # Of "shop.models.Order.DoesNotExist" only "Order" may be published.
+            model, _dot, name = type(error).__qualname__.rpartition(".")
+            if name != "DoesNotExist" or not model:
+                return self.missing()
+            message = _("%(name)s not found.") % {"name": model.rpartition(".")[2]}
+            return Failure(kind=FailureKind.MISSING, message=message)
         if isinstance(error, SynchronousOnlyOperation):
             # The log shows it below the traceback.
             error.add_note(
                 "This handler is asynchronous: use the asynchronous methods of the ORM (aget(), acount(), "
                 "async for), or write it with def."
             )
-        if _is_of(error, "django.http.response", "Http404"):
+        is_operational = isinstance(error, find_class("django.db.utils", "OperationalError"))
+        if is_operational and "is locked" in str(error):
+            error.add_note(
+                "Tools that write at the same time wait for each other if you set OPTIONS of this SQLite "
+                "database to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}."
+            )
+        if isinstance(error, find_class("django.http.response", "Http404")):
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
         return None
 
@@ -147,14 +157,6 @@ def _own_text(error: Exception) -> str:
     first = error.args[0] if error.args else ""
     # A URL resolver passes a dict of the patterns that it tried.
     return "" if isinstance(first, dict | list | tuple) else str(first)
-
-
-def _missing_text(error: ObjectDoesNotExist) -> str:
-    # Of "shop.models.Order.DoesNotExist" only "Order" may be published.
-    model, _dot, name = type(error).__qualname__.rpartition(".")
-    if name == "DoesNotExist" and model:
-        return _("%(name)s not found.") % {"name": model.rpartition(".")[2]}
-    return _("Not found.")
 
 
 def _validation_texts(error: ValidationError) -> Iterator[str]:
@@ -172,9 +174,7 @@ def make_django_form(schema: Any) -> Form:
     A `functools.partial` of such a class has further arguments for it, such as `instance`.
     """
     made = schema.func if isinstance(schema, functools.partial) else schema
-    # A class can only be one when its module is loaded.
-    module = sys.modules.get("django.forms.forms")
-    if module is not None and isinstance(made, type) and issubclass(made, module.BaseForm):
+    if isinstance(made, type) and issubclass(made, find_class("django.forms.forms", "BaseForm")):
         return _DjangoForm(schema)
     return make_form(schema)
 
@@ -200,16 +200,17 @@ class _DjangoForm(Form):
             "required": [name for name, field in asked.items() if field.required],
         }
 
-    def read(self, content: Any) -> FormAnswer | list[Problem]:
+    def read(self, content: Any) -> Any:
         """See `Form.read`; the form validates the answer, with its own error messages."""
         if type(content) is not dict:
-            return [Problem("", _("Enter a valid value."))]
+            raise ArgumentErrors([Problem("", _("Enter a valid value."))])
         unbound = self._make()
         asked = {name for name, field in unbound.fields.items() if _is_asked(field)}
         given = {name: value for name, value in content.items() if name in asked}
         wrong = [name for name, value in given.items() if not _is_plain(value)]
         if wrong:
-            return [Problem(to_pointer([name]), _("Enter a valid value.")) for name in wrong]
+            invalid = _("Enter a valid value.")
+            raise ArgumentErrors([Problem(to_pointer([name]), invalid) for name in wrong])
         hidden = {
             name: unbound.get_initial_for_field(field, name)
             for name, field in unbound.fields.items()
@@ -217,23 +218,23 @@ class _DjangoForm(Form):
         }
         data = {unbound.add_prefix(name): value for name, value in {**hidden, **given}.items()}
         form = self._make(data=data)
-        return FormAnswer(form) if form.is_valid() else list(_problems(form))
+        if form.is_valid():
+            return form
+        raise ArgumentErrors(
+            [
+                Problem("" if name == NON_FIELD_ERRORS else to_pointer([name]), str(message))
+                for name, messages in form.errors.items()
+                for message in messages
+            ]
+        )
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a form field can have this value."""
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value)
     if isinstance(value, int | float):
         return -MAX_NUMBER < value < MAX_NUMBER
     return isinstance(value, str)
-
-
-def _problems(form: BaseForm) -> Iterator[Problem]:
-    for name, messages in form.errors.items():
-        pointer = "" if name == NON_FIELD_ERRORS else to_pointer([name])
-        for message in messages:
-            yield Problem(pointer, str(message))
 
 
 def _is_asked(field: Field) -> bool:
@@ -266,39 +267,28 @@ def _kind(field: Any, name: str) -> JSONObject:
         return _choices(field)
     if isinstance(field, forms.IntegerField):
         is_whole = not isinstance(field, forms.FloatField | forms.DecimalField)
-        return {"type": "integer" if is_whole else "number", **_bounds(field)}
+        described: JSONObject = {"type": "integer" if is_whole else "number"}
+        bounds: dict[str, Any] = {"minimum": field.min_value, "maximum": field.max_value}
+        for key, bound in bounds.items():
+            value = bound() if callable(bound) else bound
+            if value is not None:
+                described[key] = value if isinstance(value, int) else float(value)
+        return described
     return {"type": "string", **_text_rules(field)}
 
 
 def _choices(field: Any) -> JSONObject:
     from django import forms
 
-    found = list(islice(_flat(field.choices), MAX_CHOICES + 1))
-    shown = [{"const": value, "title": label} for value, label in found]
+    choices: Iterable[Any] = flatten_choices(field.choices)
+    found = list(islice((each for each in choices if each[0] not in ("", None)), MAX_CHOICES + 1))
+    shown = [{"const": str(value), "title": str(label)} for value, label in found]
     if isinstance(field, forms.MultipleChoiceField | forms.ModelMultipleChoiceField):
         items: JSONObject = {"anyOf": shown} if shown else {"enum": []}
         return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}
     if len(found) > MAX_CHOICES or not shown:
         return {"type": "string"}
     return {"type": "string", "oneOf": shown}
-
-
-def _flat(choices: Any) -> Iterator[tuple[str, str]]:
-    for value, label in choices:
-        if isinstance(label, list | tuple):
-            yield from _flat(label)
-        elif value not in ("", None):
-            yield str(value), str(label)
-
-
-def _bounds(field: Any) -> JSONObject:
-    found = {"minimum": field.min_value, "maximum": field.max_value}
-    return {key: _number(value) for key, value in found.items() if value is not None}
-
-
-def _number(value: Any) -> int | float:
-    value = value() if callable(value) else value
-    return value if isinstance(value, int) else float(value)
 
 
 def _text_rules(field: Any) -> JSONObject:

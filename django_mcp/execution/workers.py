@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import socket
 import time
@@ -15,10 +14,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.execution.outages import report_unmigrated
+from django_mcp.log import logger
 from django_mcp.models.sessions import Worker
 from django_mcp.process import process_id, reset_on
-
-logger = logging.getLogger("django_mcp")
 
 LEASE_S = 10.0
 """How long a process counts as alive without renewing its lease. Our own limit."""

@@ -6,6 +6,7 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from asgiref.sync import sync_to_async
@@ -13,11 +14,11 @@ from asgiref.sync import sync_to_async
 from django_mcp.auth.principal import Principal, make_key
 from django_mcp.inprocess.results import MCPError, Unanswered, to_error
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.json import JSONObject, decode, encode, present
 from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.server import MCPServer
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -39,8 +40,6 @@ ALL_CAPABILITIES: JSONObject = {
     "roots": {},
 }
 """The capabilities of a client that can be asked anything."""
-
-_ACTIONS = ("accept", "decline", "cancel")
 
 
 class Answerer:
@@ -66,9 +65,33 @@ class Answerer:
         else:
             self.queue.extend(given)
 
-    def begin(self) -> None:
-        """Start a new call, whose questions may have the same keys as the last one's."""
+    async def finish(
+        self,
+        method: str,
+        params: JSONObject,
+        send: Callable[[str, JSONObject], Awaitable[JSONObject]],
+        on_asked: Callable[[JSONObject, JSONObject], Awaitable[None]] | None = None,
+    ) -> JSONObject:
+        """Return the result of a request, after all its rounds of questions.
+
+        Args:
+            method: of the request. Its questions may have the same keys as those of the last one.
+            params: of the first round.
+            send: sends one round, and returns its result.
+            on_asked: called with the params of the next round, still without answers, and the
+                questions by key.
+        """
         self._used.clear()
+        for _round in range(MAX_ROUNDS):
+            result = await send(method, params)
+            if not is_question(result):
+                return result
+            asked = result.get("inputRequests", {})
+            params = {**params, "requestState": result.get("requestState")}
+            if on_asked is not None:
+                await on_asked(params, asked)
+            params["inputResponses"] = await self.answer_all(asked)
+        raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
 
     async def answer_all(self, questions: Mapping[str, JSONObject]) -> JSONObject:
         """Return the answers to the questions of one round, in the protocol's form."""
@@ -92,7 +115,11 @@ class Answerer:
         if self.queue:
             return self.queue.popleft()
         if self.function is None:
-            raise Unanswered(_describe(key, question, self.by_key), questions)
+            asked = _message_of(question) or f" ({question.get('method')})"
+            names = ", ".join(map(repr, self.by_key))
+            known = f" There are answers to {names}." if names else ""
+            end = "" if asked.endswith((".", "?", "!")) else "."
+            raise Unanswered(f"Nothing answers the question {key!r}{asked}{end}{known}", questions)
         if inspect.iscoroutinefunction(self.function):
             return await self.function(key, question)
         # It may ask a person, or query the database.
@@ -110,7 +137,10 @@ def to_answer(question: JSONObject, value: Any) -> JSONObject:
     """
     method = question.get("method")
     if method == "elicitation/create":
-        return _to_elicited(value)
+        for action, short in (("accept", True), ("decline", False), ("cancel", None)):
+            if value is short or (isinstance(value, str) and value == action):
+                return {"action": action}
+        return {"action": "accept", "content": _to_object(value)}
     if method == "sampling/createMessage" and isinstance(value, str):
         content = {"type": "text", "text": value}
         return {"role": "assistant", "content": content, "model": "unknown"}
@@ -120,29 +150,11 @@ def to_answer(question: JSONObject, value: Any) -> JSONObject:
     return _to_object(value)
 
 
-def _to_elicited(value: Any) -> JSONObject:
-    if value is True:
-        return {"action": "accept"}
-    if value is False:
-        return {"action": "decline"}
-    if value is None:
-        return {"action": "cancel"}
-    if isinstance(value, str) and value in _ACTIONS:
-        return {"action": value}
-    return {"action": "accept", "content": _to_object(value)}
-
-
 def _to_object(value: Any) -> JSONObject:
     found = decode(encode(value))
     if not isinstance(found, dict):
         raise TypeError(f"{value!r:.100} is not an answer to this question.")
     return found
-
-
-def _describe(key: str, question: JSONObject, given: Mapping[str, Any]) -> str:
-    asked = _message_of(question) or f" ({question.get('method')})"
-    known = f" There are answers to {', '.join(map(repr, given))}." if given else ""
-    return f"Nothing answers the question {key!r}{asked}.{known}"
 
 
 def _message_of(question: JSONObject) -> str:
@@ -179,22 +191,36 @@ class Surroundings(TypedDict, total=False):
 
 
 async def send(
-    server: MCPServer, method: str, params: JSONObject, **how: Unpack[Surroundings]
+    server: Core, method: str, params: JSONObject, **how: Unpack[Surroundings]
 ) -> JSONObject:
     """Return the result of one request, after all its rounds, or raise the server's `MCPError`."""
-    revision = revision_called(how.get("revision"))
     given = how.get("answers")
-    answerer = Answerer(given)
-    capabilities = how.get("capabilities")
-    if capabilities is None:
-        capabilities = {} if given is None else ALL_CAPABILITIES
-    for _round in range(MAX_ROUNDS):
-        result = await _send_once(server, revision, method, params, capabilities, how)
-        if not is_question(result):
-            return result
-        params = {**params, "requestState": result.get("requestState")}
-        params["inputResponses"] = await answerer.answer_all(result.get("inputRequests", {}))
-    raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
+    return await Answerer(given).finish(method, params, partial(_send_once, server, how))
+
+
+def write_request(
+    method: str,
+    params: JSONObject,
+    revision: Revision | None,
+    *,
+    capabilities: JSONObject,
+    client_info: JSONObject | None = None,
+    log_level: str | None = "debug",
+    has_progress: bool = True,
+) -> JSONObject:
+    """Return a client's request, with what its `_meta` lacks; `params` may have keys of its own.
+
+    The declarations of the client are written where the revision has them in each request. None:
+    the connection has them.
+    """
+    meta: JSONObject = {keys.PROGRESS_TOKEN: "progress"} if has_progress else {}
+    if revision is not None and revision.is_stateless:
+        meta[keys.PROTOCOL_VERSION] = revision.name
+        meta[keys.CLIENT_CAPABILITIES] = capabilities
+        meta |= present(**{keys.CLIENT_INFO: client_info, keys.LOG_LEVEL: log_level})
+    meta |= params.get("_meta", {})
+    params = {**params, "_meta": meta} if meta else params
+    return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}
 
 
 def is_question(result: JSONObject) -> bool:
@@ -203,35 +229,37 @@ def is_question(result: JSONObject) -> bool:
 
 
 async def _send_once(
-    server: MCPServer,
-    revision: Revision,
-    method: str,
-    params: JSONObject,
-    capabilities: JSONObject,
-    how: Surroundings,
+    server: Core, how: Surroundings, method: str, params: JSONObject
 ) -> JSONObject:
+    revision = revision_called(how.get("revision"))
+    capabilities = how.get("capabilities")
+    if capabilities is None:
+        capabilities = {} if how.get("answers") is None else ALL_CAPABILITIES
     request = how.get("request")
-    listens = how.get("on_progress") is not None or how.get("on_log") is not None
+    log_level = None if how.get("on_log") is None else how.get("log_level", "debug")
+    listens = log_level is not None or how.get("on_progress") is not None
+    connection = None
+    if not revision.is_stateless or server.revisions.find(revision.name) is not revision:
+        # The revision is that of the results, whether or not it is enabled for clients.
+        connection = ConnectionState(
+            revision, client_capabilities=capabilities, log_level=log_level
+        )
     exchange = Exchange(
         principal=principal_of(how.get("user")),
         can_stream=listens,
         sink=_Listener(how) if listens else None,
         build_request=None if request is None else lambda: request,
         url_kwargs=how.get("url_kwargs") or {},
-        connection=_connect(server, revision, capabilities, how),
+        connection=connection,
     )
-    meta: JSONObject = {keys.PROGRESS_TOKEN: "progress"} if how.get("on_progress") else {}
-    if exchange.connection is None:
-        meta[keys.PROTOCOL_VERSION] = revision.name
-        meta[keys.CLIENT_CAPABILITIES] = capabilities
-        if how.get("on_log") is not None:
-            meta[keys.LOG_LEVEL] = how.get("log_level", "debug")
-    message = {
-        "jsonrpc": "2.0",
-        "id": next(_ids),
-        "method": method,
-        "params": {**params, "_meta": meta} if meta else params,
-    }
+    message = write_request(
+        method,
+        params,
+        revision if connection is None else None,
+        capabilities=capabilities,
+        log_level=log_level,
+        has_progress=how.get("on_progress") is not None,
+    )
     exchange.body = encode(message)
     reply = await server.answer(exchange)
     if reply.body is None:
@@ -265,20 +293,6 @@ def principal_of(user: Any) -> Any:
     return Principal(key=make_key("in-process", user.pk), user=user)
 
 
-def _connect(
-    server: MCPServer, revision: Revision, capabilities: JSONObject, how: Surroundings
-) -> ConnectionState | None:
-    """Return the state of an initialized connection; None if the revision has no handshake."""
-    if server.revisions.find(revision.name) is revision and revision.is_stateless:
-        return None
-    # The revision is that of the results, whether or not it is enabled for clients.
-    return ConnectionState(
-        revision,
-        client_capabilities=capabilities,
-        log_level=how.get("log_level", "debug") if how.get("on_log") is not None else None,
-    )
-
-
 def revision_called(name: str | None) -> Revision:
     """Return a revision by its name, by default the newest; raise ValueError for an unknown one."""
     if name is None:
@@ -291,8 +305,6 @@ def revision_called(name: str | None) -> Revision:
 
 
 class _Listener:
-    """Passes a handler's notifications to the callbacks."""
-
     def __init__(self, how: Surroundings) -> None:
         self._on_progress = how.get("on_progress")
         self._on_log = how.get("on_log")

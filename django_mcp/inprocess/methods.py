@@ -49,7 +49,7 @@ def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return call
 
 
-class InProcess:
+class InProcess(MCPServer):
     """Calls of a server in its own process, with the same checks as for a client.
 
     Visibility, validation, timeouts, limits and `DJANGO_MCP["MIDDLEWARE"]` apply as over a
@@ -81,7 +81,7 @@ class InProcess:
             MCPError: any other error.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        return CallResult(raw=await send(self._as_server(), "tools/call", params, **how))
+        return CallResult(raw=await send(self.core, "tools/call", params, **how))
 
     async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
         """Read the resource at a URI.
@@ -90,24 +90,22 @@ class InProcess:
             UnknownResource: there is none for this user.
             MCPError: any other error, or a failure of the handler.
         """
-        return ResourceResult(
-            raw=await send(self._as_server(), "resources/read", {"uri": uri}, **how)
-        )
+        return ResourceResult(raw=await send(self.core, "resources/read", {"uri": uri}, **how))
 
     async def aget_prompt(
         self,
         name: str,
-        arguments: Mapping[str, str] | None = None,
+        arguments: Mapping[str, Any] | None = None,
         **how: Unpack[Surroundings],
     ) -> FilledPrompt:
-        """Get a prompt with its arguments filled in.
+        """Get a prompt with its arguments filled in. Numbers are passed as strings, as clients do.
 
         Raises:
             UnknownPrompt: there is none for this user.
             MCPError: any other error, such as a missing argument, or a failure of the handler.
         """
-        params = {"name": name, "arguments": dict(arguments or {})}
-        return FilledPrompt(raw=await send(self._as_server(), "prompts/get", params, **how))
+        params = {"name": name, "arguments": to_texts(arguments or {})}
+        return FilledPrompt(raw=await send(self.core, "prompts/get", params, **how))
 
     async def acomplete(
         self,
@@ -131,9 +129,7 @@ class InProcess:
             MCPError: any other error, such as an unknown argument.
         """
         params = completion_params(of, argument, value, arguments)
-        return CompletionResult(
-            raw=await send(self._as_server(), "completion/complete", params, **how)
-        )
+        return CompletionResult(raw=await send(self.core, "completion/complete", params, **how))
 
     async def alist_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
         """Return the tools that the user sees, in the protocol's form."""
@@ -161,14 +157,18 @@ class InProcess:
     list_prompts = _in_sync(alist_prompts)
 
     async def _list(self, method: str, how: Surroundings) -> list[JSONObject]:
-        server = self._as_server()
-        if method.partition("/")[0] not in server.derived.features:
+        if method.partition("/")[0] not in self.core.derived.features:
             # The server has no such list if nothing is registered; in process it is empty.
             return []
-        return await read_pages(method, lambda params: send(server, method, params, **how))
+        return await read_pages(method, lambda params: send(self.core, method, params, **how))
 
-    def _as_server(self) -> MCPServer:
-        return self  # type: ignore[return-value]  # a part of one
+
+def to_texts(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a prompt with numbers and booleans as strings: MCP has no others."""
+    return {
+        name: str(value) if isinstance(value, int | float) else value
+        for name, value in arguments.items()
+    }
 
 
 async def read_pages(

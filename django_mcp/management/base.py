@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Unmigrated, is_unmigrated
@@ -17,8 +18,9 @@ from django_mcp.inprocess.results import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
-from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.registry.entries import TEMPLATES, Kind
+from django_mcp.registry.entries import TEMPLATES, Kind, TemplateEntry
+from django_mcp.registry.problems import find_near
+from django_mcp.registry.registry import Registry
 from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -27,9 +29,6 @@ T = TypeVar("T")
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
-
-_FROM_VERBOSITY = {0: None, 1: "info"}
-"""The lowest level of log messages that are shown."""
 
 
 def take_token(option: str | None) -> str | None:
@@ -56,13 +55,15 @@ class SiteCommand(BaseCommand):
     requires_system_checks: tuple[str, ...] | Literal["__all__"] = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """See `BaseCommand.execute`."""
         try:
             return super().execute(*args, **options)
         except Exception as error:
             if not is_unmigrated(error):
                 raise
             raise CommandError(f"{Unmigrated.message} ({error})") from error
+
+    def print_json(self, value: JSONObject) -> None:
+        self.stdout.write(encode_pretty(value))
 
 
 class ServerCommand(SiteCommand):
@@ -90,16 +91,6 @@ class ServerCommand(SiteCommand):
             help="ask no questions; calls that need an answer fail",
         )
 
-    def _keywords(self, options: dict[str, Any]) -> Any:
-        """Return the keyword arguments of a call in process for the options."""
-        level = _FROM_VERBOSITY.get(options["verbosity"], "debug")
-        return {
-            "user": find_user(options["user"]),
-            "answers": self._answers(options),
-            "on_log": self._show_log if level in LOG_LEVELS else None,
-            **({"log_level": level} if level is not None else {}),
-        }
-
     def _answers(self, options: dict[str, Any]) -> Any:
         if options["answers"] is not None:
             found = parse_json(options["answers"], "--answers")
@@ -116,11 +107,17 @@ class ServerCommand(SiteCommand):
 
     def attempt(self, call: Callable[..., T], options: dict[str, Any], *args: Any) -> T:
         """Return the result of a method of the command's server, with its progress shown."""
-        server, keywords = find_server(options["server"]), self._keywords(options)
+        server, user = find_server(options["server"]), find_user(options["user"])
         with ProgressBar(self.stderr._out) as bar:
-            show = bar.show if bar.is_shown else None
+            keywords: Any = {
+                "user": user,
+                "answers": self._answers(options),
+                "on_progress": bar.show if bar.is_shown else None,
+                "on_log": self._show_log if options["verbosity"] else None,
+                "log_level": "info" if options["verbosity"] == 1 else "debug",
+            }
             try:
-                return call(server, *args, on_progress=show, **keywords)
+                return call(server, *args, **keywords)
             except (Interrupted, KeyboardInterrupt) as error:
                 raise CommandError("Stopped.", returncode=INTERRUPTED) from error
             except MissingCapability as error:
@@ -129,10 +126,9 @@ class ServerCommand(SiteCommand):
                     f"({error.message})"
                 ) from error
             except Unanswered as error:
-                raise CommandError(f"{error.message} Answers are given in --answers.") from error
+                raise CommandError(f"{error.message} Give answers with --answers.") from error
             except LookupError as error:
-                text = self._explain(error, str(args[0]), server, keywords["user"])
-                raise wrong_use(text) from error
+                raise wrong_use(self._explain(error, str(args[0]), server, user)) from error
             except MCPError as error:
                 raise CommandError(f"{printable(error.message)} (error {error.code})") from error
             except TypeError as error:
@@ -147,19 +143,20 @@ class ServerCommand(SiteCommand):
             for entry in getattr(server, kind.method)(user=user)
         ]
         things = self.kinds[0].key
-        of_kind = [getattr(server.registry, kind.mapping) for kind in self.kinds]
+        registry = server.core.registry
+        of_kind = [getattr(registry, kind.mapping) for kind in self.kinds]
         if user is None and any(name in entries for entries in of_kind):
             return f"{error}. Anonymous users cannot use it: name a user with --user."
-        templates = server.registry.templates if TEMPLATES in self.kinds else {}
+        templates = registry.templates if TEMPLATES in self.kinds else {}
         for template, entry in templates.items():
             if entry.template.match(name) is not None:
-                hint = (
-                    " Anonymous users may not read it: name a user with --user."
-                    if user is None
-                    else ""
-                )
-                return f"{error}. The template {template} has no such object for this user.{hint}"
-        close = [each for each in get_close_matches(name, known, n=4) if each != name][:3]
+                text = f"{error}. The template {template} has no such object for this user."
+                if user is None:
+                    text += " Anonymous users may not read it: name a user with --user."
+                return text
+        if self._is_disabled(registry, name):
+            return f"{error}. {name!r} is disabled in the admin."
+        close = [each for each in find_near(name, known, most=4) if each != name][:3]
         if close:
             return f"{error}. Did you mean {' or '.join(close)}?"
         if known:
@@ -170,8 +167,15 @@ class ServerCommand(SiteCommand):
             return f"{error}. This user sees no {things}.{hint}"
         return f"The server {server.name!r} has no {things}. {where_to_register()}"
 
-    def print_json(self, value: JSONObject) -> None:
-        self.stdout.write(encode_pretty(value))
+    def _is_disabled(self, registry: Registry, name: str) -> bool:
+        """Return whether an entry that is disabled has this name or URI, or is a template of it."""
+        return any(
+            key == name
+            or (isinstance(entry, TemplateEntry) and entry.template.match(name) is not None)
+            for kind in self.kinds
+            for key, entry in registry.registered[kind.mapping].items()
+            if (kind.mapping, key) in registry.disabled
+        )
 
 
 def add_server(parser: CommandParser) -> None:
@@ -194,9 +198,6 @@ def find_user(username: str | None) -> Any:
     """Return the active user of a name, and None without one; raise CommandError if there is none."""
     if username is None:
         return None
-    from django.contrib.auth import get_user_model
-    from django.db import DatabaseError
-
     try:
         user: Any = get_user_model()._default_manager.get_by_natural_key(username)
     except ImproperlyConfigured as error:

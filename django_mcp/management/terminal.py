@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +26,15 @@ def to_text(block: JSONObject) -> str:
             return f"[{block.get('name', '')}: {block.get('uri', '')}]"
         case "resource":
             inner = block["resource"]
-            return str(inner["text"]) if "text" in inner else _binary("resource", inner, "blob")
-    return _binary(str(block.get("type")), block, "data")
+            if "text" in inner:
+                return str(inner["text"])
+            block = {"type": "resource", "data": inner.get("blob", ""), **inner}
+    encoded = block.get("data", "")
+    size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+    return f"[{block.get('type')}, {block.get('mimeType', 'unknown type')}, {size} bytes]"
 
 
-def size_of(encoded: str) -> int:
-    """Return the number of bytes in a Base64 text."""
-    return len(encoded) * 3 // 4 - encoded[-2:].count("=")
-
-
-def _binary(kind: str, block: JSONObject, key: str) -> str:
-    return f"[{kind}, {block.get('mimeType', 'unknown type')}, {size_of(block.get(key, ''))} bytes]"
-
-
-class ProgressBar:
+class ProgressBar(AbstractContextManager["ProgressBar"]):
     """Shows progress in one line of a stream, if it is a terminal, and removes it at the end."""
 
     def __init__(self, stream: Any) -> None:
@@ -46,16 +42,12 @@ class ProgressBar:
         self.is_shown = bool(getattr(stream, "isatty", bool)())
         self._has_written = False
 
-    def __enter__(self) -> ProgressBar:
-        return self
-
     def __exit__(self, *_error: object) -> None:
         if self._has_written:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show the progress."""
         line = render(progress, total, message)
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{line[:width]}")
@@ -83,11 +75,7 @@ _YES_OR_NO = {
 
 
 class Refused(Exception):
-    """The user does not answer; `action` is what they did instead."""
-
-    def __init__(self, action: str) -> None:
-        super().__init__(action)
-        self.action = action
+    """The user does not answer; the text is what they did instead."""
 
 
 class Interrupted(Exception):
@@ -126,7 +114,7 @@ class Terminal:
                 return self._confirm("Agreed?")
             return self._fill_in(params.get("requestedSchema", {}))
         except Refused as refused:
-            return refused.action
+            return str(refused)
 
     def _fill_in(self, schema: JSONObject) -> Any:
         fields: JSONObject = schema.get("properties", {})
@@ -163,6 +151,8 @@ class Terminal:
     ) -> None:
         title = field.get("title") or name
         notes = [str(field["description"])] if field.get("description") else []
+        if field.get("type") == "boolean":
+            notes.append("y or n")
         if "default" in field:
             notes.append(f"default: {_show_default(field['default'])}")
         elif not is_required:

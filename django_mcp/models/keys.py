@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -18,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.known_servers import find_unknown_tools
 from django_mcp.protocol.texts import clean, mark_invisible
+from django_mcp.server.memory.state import digest_of
 
 SECRET_BYTES = 32
 PREFIX_BYTES = 6
@@ -25,17 +25,10 @@ PREFIX_BYTES = 6
 _KEY = re.compile(r"mcp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
-class KeyParts(NamedTuple):
-    """The parts of a key: one to find it by, and one to verify it."""
-
-    prefix: str
-    secret: str
-
-
-def split_key(text: str) -> KeyParts | None:
-    """Return the parts of a key; None if it does not have the form of one."""
+def split_key(text: str) -> tuple[str, str] | None:
+    """Return the prefix, to find a key by, and the secret, to verify it; None if it has not the form of one."""
     found = _KEY.fullmatch(text)
-    return None if found is None else KeyParts(*found.groups())
+    return None if found is None else (found[1], found[2])
 
 
 class APIKeyManager(models.Manager["APIKey"]):
@@ -123,8 +116,6 @@ class APIKey(models.Model):
     objects: ClassVar[APIKeyManager] = APIKeyManager()
 
     class Meta:
-        """Names for people, and the newest first."""
-
         verbose_name = _("API key")
         verbose_name_plural = _("API keys")
         ordering = ("-created_at", "-pk")
@@ -152,12 +143,13 @@ class APIKey(models.Model):
         """Give the key a new prefix and secret, unsaved, and return its text."""
         self.prefix = secrets.token_hex(PREFIX_BYTES)
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        self.digest = _digest(secret)
+        # The secret is random and long, so a slow hash would add no protection.
+        self.digest = digest_of(secret)
         return f"mcp_{self.prefix}_{secret}"
 
     def is_secret(self, secret: str) -> bool:
         """Compare a secret with this key's in constant time."""
-        return constant_time_compare(self.digest, _digest(secret))
+        return constant_time_compare(self.digest, digest_of(secret))
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the key was revoked or has expired."""
@@ -175,8 +167,3 @@ class APIKey(models.Model):
     def allowed_tools(self) -> frozenset[str] | None:
         """The only tools the key may use; None: all that its user may."""
         return frozenset(self.tools.split()) if self.is_restricted else None
-
-
-def _digest(secret: str) -> str:
-    # The secret is random and long, so a slow hash would add no protection.
-    return hashlib.sha256(secret.encode()).hexdigest()

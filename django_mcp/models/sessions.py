@@ -28,19 +28,16 @@ class JSONTextField(_TextField):
     """Any JSON value, as text: PostgreSQL's own type rejects some that clients may send."""
 
     def from_db_value(self, value: str | None, *_args: Any) -> Any:
-        """Return the value in a row."""
         return None if value is None else decode(value)
 
     def get_prep_value(self, value: Any) -> Any:
-        """Return the stored form of a value; None is unchanged."""
         return None if value is None else encode(value).decode()
 
     def to_python(self, value: Any) -> Any:
-        """Return the value itself: forms only show it."""
-        return value
+        """Return the value of the JSON in a fixture: forms only show it."""
+        return decode(value) if isinstance(value, str) else value
 
     def value_to_string(self, obj: models.Model) -> str:
-        """Return the value in the form of serializers."""
         return str(self.get_prep_value(self.value_from_object(obj)))
 
 
@@ -56,6 +53,16 @@ def user_key(**options: Any) -> models.ForeignKey[Any, Any]:
         db_constraint=False,
         related_name="+",
         **found,
+    )
+
+
+def _session_key(related_name: str, **options: Any) -> models.ForeignKey[Any, Any]:
+    return models.ForeignKey(
+        "Session",
+        verbose_name=_("session"),
+        on_delete=models.CASCADE,
+        related_name=related_name,
+        **options,
     )
 
 
@@ -114,9 +121,7 @@ class Session(models.Model):
 class SessionItem(models.Model):
     """One key of `ctx.session`, in a row of its own, so that concurrent writers do not conflict."""
 
-    session = models.ForeignKey(
-        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="items"
-    )
+    session = _session_key("items")
     key = models.CharField(_("key"), max_length=200)
     value = JSONTextField(_("value"))
     size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
@@ -136,9 +141,7 @@ class SessionItem(models.Model):
 class Subscription(models.Model):
     """A resource that a session is subscribed to."""
 
-    session = models.ForeignKey(
-        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="subscriptions"
-    )
+    session = _session_key("subscriptions")
     uri = models.TextField(_("URI"))
     uri_digest = models.CharField(_("digest"), max_length=64, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -204,15 +207,7 @@ class Stream(models.Model):
         Worker, verbose_name=_("worker"), on_delete=models.CASCADE, related_name="streams"
     )
     # No constraint: rows are inserted in bulk, and an ended session must not fail the batch.
-    session = models.ForeignKey(
-        Session,
-        verbose_name=_("session"),
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        db_constraint=False,
-        related_name="streams",
-    )
+    session = _session_key("streams", null=True, blank=True, db_constraint=False)
     server = models.CharField(_("server"), max_length=100)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
     user = user_key()
@@ -251,13 +246,7 @@ class StreamEvent(models.Model):
     """A recorded event of a call's stream. It may outlive the stream, the worker and the call."""
 
     stream_id = models.UUIDField(_("stream"))
-    session = models.ForeignKey(
-        Session,
-        verbose_name=_("session"),
-        on_delete=models.CASCADE,
-        db_constraint=False,
-        related_name="events",
-    )
+    session = _session_key("events", db_constraint=False)
     number = models.PositiveIntegerField(_("number"))
     message = models.TextField(_("message"))
     is_last = models.BooleanField(_("last"), default=False)
@@ -279,9 +268,7 @@ class StreamEvent(models.Model):
 class PendingAnswer(models.Model):
     """A request sent to a client on a stream, and the response once it has arrived."""
 
-    session = models.ForeignKey(
-        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="questions"
-    )
+    session = _session_key("questions")
     ask_id = models.CharField(_("id"), max_length=64)
     answer = JSONTextField(_("answer"), null=True, blank=True)
     answered_at = models.DateTimeField(_("answered"), null=True, blank=True)

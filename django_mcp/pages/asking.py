@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,12 +12,12 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.answers import Elicited
 from django_mcp.server.asking.questions import check_asks
 from django_mcp.server.exchange.call import AskFailed, Waiting
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.handlers.context import Context
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from django_mcp.models.calls import PageVisit
-
-logger = logging.getLogger("django_mcp")
 
 NEEDS_USER = gettext_lazy("This needs a user who is signed in.")
 """The text for anonymous callers of what needs a user."""
@@ -82,7 +79,7 @@ class PageAsking(Context[Any]):
             ToolError: the user or the site's address is unknown.
             AskFailed: the page was not completed in time; uncaught, the model gets the error.
         """
-        key = key or self.answers.next_key()
+        key = key or self._call.answers.next_key()
         path = self._begin_page(view, args, kwargs)
         visit_id = self.once(f"page {key}", lambda: self._open(path, state))
         elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
@@ -103,13 +100,11 @@ class PageAsking(Context[Any]):
         key: str | None = None,
     ) -> Elicited:
         """Ask as `elicit_page` does, from an asynchronous handler."""
-        key = key or self.answers.next_key()
+        key = key or self._call.answers.next_key()
         path = self._begin_page(view, args, kwargs)
-
-        async def open_apart() -> str:
-            return await run_in_pool(partial(self._open, path, state))
-
-        visit_id = await self.aonce(f"page {key}", open_apart)
+        visit_id: str = await self.aonce(
+            f"page {key}", lambda: run_in_pool(partial(self._open, path, state))
+        )
         elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
         if not elicited.is_accepted:
             return elicited
@@ -124,7 +119,7 @@ class PageAsking(Context[Any]):
 
         path = reverse(view, args=args or None, kwargs=dict(kwargs or {}) or None)
         # Before anything is written: check the client and the user.
-        check_asks(self, {"": ask_url("", self._origin() + path)}, may_be_told=False)
+        check_asks(self._call, {"": ask_url("", self._origin() + path)}, may_be_told=False)
         if self.user.is_anonymous or self.user.pk is None:
             raise ToolError(str(NEEDS_USER))
         return path
@@ -139,7 +134,7 @@ class PageAsking(Context[Any]):
             logger.error(
                 "%s cannot send the user to a page: no request has this site's address. Set "
                 "DJANGO_MCP['PUBLIC_URL'].",
-                self.entry.name if self.entry is not None else self.method,
+                self._call.entry.name if self._call.entry is not None else self.method,
             )
             raise ToolError(
                 _("This needs a page of the site, whose address this connection does not know.")
@@ -156,14 +151,14 @@ class PageAsking(Context[Any]):
         visit: PageVisit = PageVisit(
             user=self.user,
             principal_key=key_of(self.principal) or "",
-            server=self.server.name,
-            entry=self.entry.name if self.entry is not None else "",
+            server=self._call.server.name,
+            entry=self._call.entry.name if self._call.entry is not None else "",
             path=path.removeprefix(get_script_prefix().rstrip("/")),
-            session_key=self.connection.key if isinstance(self.connection, Session) else "",
+            session_key=self.session_key or "",
             state=state,
         )
         # How much time the user has.
-        seconds = max(self.options.state_ttl_s, self.options.ask_timeout_s)
+        seconds = max(self._call.options.state_ttl_s, self._call.options.ask_timeout_s)
         return open_visit(visit, seconds)
 
     def _question(self, message: str, path: str, visit_id: str) -> Ask:
@@ -181,14 +176,14 @@ class PageAsking(Context[Any]):
         """
         if completed is not None:
             return Elicited(action="accept", data=completed.result)
-        may_ask_again = self.unwinds_to_ask
-        if key not in self.answers.waited:
+        may_ask_again = self._call.unwinds_to_ask
+        if key not in self._call.answers.waited:
             from django_mcp.pages.visits import wait_until_done
 
-            seconds = WAIT_S if may_ask_again else self.options.ask_timeout_s
+            seconds = WAIT_S if may_ask_again else self._call.options.ask_timeout_s
             raise Waiting(key, partial(wait_until_done, visit_id, seconds))
         if not may_ask_again:
             raise AskFailed(_("The user did not finish the page in time."))
-        del self.answers.known[key]
+        del self._call.answers.known[key]
         self.ask({key: self._question(message, path, visit_id)})
         raise AssertionError("asking leaves the handler")

@@ -24,8 +24,6 @@ UNFRAMED = "frame-ancestors 'none'"
 _ANY_THEME = "object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
 """For an admin with a theme or changes by the site, whose scripts and styles may be anywhere."""
 
-_ADMIN_TEMPLATES = ("admin/base.html", "admin/base_site.html")
-
 
 class _Headers(ResponseHeaders):
     """Headers of a response that are sent with a policy of the package, which middleware does not see.
@@ -38,7 +36,6 @@ class _Headers(ResponseHeaders):
     policy = always = ""
 
     def items(self) -> Any:
-        """Return what is sent."""
         theirs = self.get(HEADER)
         policies = (self.policy,) if theirs is None else (theirs, self.always)
         others = {name: value for name, value in super().items() if name.lower() != HEADER.lower()}
@@ -61,8 +58,7 @@ def protect_public_page(response: HttpResponseBase) -> None:
     It allows scripts and styles in files of the site, and nothing from other origins. It does not
     restrict form targets: the consent page's form leads to the client.
     """
-    policy = _own_policy()
-    set_policy(response, f"{policy}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
+    set_policy(response, f"{_own_policy()}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
 
 
 def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +75,6 @@ def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _own_policy() -> str:
-    """Return a policy that allows the site's own files."""
     static = urlsplit(settings.STATIC_URL or "")
     own = f"'self' {static.scheme or 'https'}://{static.netloc}" if static.netloc else "'self'"
     return (
@@ -94,7 +89,10 @@ def _is_plain_admin() -> bool:
 
     own = Path(django.contrib.admin.__file__).parent
     try:
-        origins = [get_template(name).origin for name in _ADMIN_TEMPLATES]  # type: ignore[attr-defined]
+        templates: list[Any] = [
+            get_template(f"admin/{name}.html") for name in ("base", "base_site")
+        ]
     except TemplateDoesNotExist:
         return False
+    origins = [each.origin for each in templates]
     return all(origin is not None and Path(origin.name).is_relative_to(own) for origin in origins)

@@ -52,7 +52,7 @@ class Elicitation:
         from django_mcp.pages.visits import complete_visit
 
         complete_visit(self._visit, result)
-        return _done_page(self.request)
+        return _show(self.request, "page_done.html", 200)
 
     async def acomplete(self, result: Any = None) -> HttpResponse:
         """Complete as `complete` does, from an asynchronous view."""
@@ -75,17 +75,12 @@ def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elici
     # Loads `django.db`, which decorating a view must not.
     from django.http import Http404
 
-    found = _find_elicitation(request, token, path)
-    if found is None:
-        raise Http404
-    return found
-
-
-def _find_elicitation(request: HttpRequest, token: str | None, path: str) -> Elicitation | None:
     from django_mcp.pages.visits import find_visit
 
     visit = find_visit(token, path, request.user) if request.user.is_authenticated else None
-    return None if visit is None else Elicitation(request, visit)
+    if visit is None:
+        raise Http404
+    return Elicitation(request, visit)
 
 
 def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,17 +115,19 @@ def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
 def _enter(request: HttpRequest) -> HttpResponseBase | None:
     """Return the response in place of the page; None: the page."""
     from django.contrib.auth.views import redirect_to_login
+    from django.http import Http404
 
     if not request.user.is_authenticated:
         # For any token, so that the response reveals nothing about it.
         return redirect_to_login(request.get_full_path())
-    found = _find_elicitation(request, request.GET.get(PARAMETER), request.path_info)
-    if found is None:
-        return (
-            switch_account(request) if is_switch(request) else _show(request, "page_none.html", 404)
-        )
+    try:
+        found = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
+    except Http404:
+        if is_switch(request):
+            return switch_account(request)
+        return _show(request, "page_none.html", 404)
     request.elicitation = found  # type: ignore[attr-defined]
-    return _done_page(request) if found.is_done else None
+    return _show(request, "page_done.html", 200) if found.is_done else None
 
 
 SWITCH = "switch_account"
@@ -154,10 +151,6 @@ def switch_account(request: HttpRequest) -> HttpResponse:
         return redirect_to_login(request.get_full_path())
 
     return sign_out(request)
-
-
-def _done_page(request: HttpRequest) -> HttpResponse:
-    return _show(request, "page_done.html", 200)
 
 
 def _show(request: HttpRequest, template: str, status: int) -> HttpResponse:

@@ -44,10 +44,9 @@ def find_visit(token: object, path: str, user: Any) -> PageVisit | None:
         visit_id = uuid.UUID(_signer().unsign(token))
     except (BadSignature, ValueError):
         return None
-    rows = PageVisit._default_manager.filter(
+    return PageVisit._default_manager.filter(
         pk=visit_id, path=path, user=user.pk, expires_at__gt=timezone.now()
-    )
-    return rows.first()
+    ).first()
 
 
 def complete_visit(visit: PageVisit, result: Any) -> bool:

@@ -76,7 +76,19 @@ class Icon:
     theme: Literal["light", "dark"] | None = None
 
     def __post_init__(self) -> None:
-        _check_icon_source(self.src)
+        if self.src.startswith("https://"):
+            check_uri(self.src)
+        elif self.src.startswith("data:"):
+            head = self.src[: self.src.find(",") + 1].lower()
+            if not head.startswith("data:image/") or not head.endswith(";base64,"):
+                raise ValueError(
+                    "The data: URI of an icon must be like 'data:image/png;base64,...'"
+                )
+        else:
+            raise ValueError(
+                f"The icon source {self.src[:100]!r} is neither https: nor data:, and clients show no "
+                "others. Serve the picture over https, or embed it as 'data:image/png;base64,...'"
+            )
         check_mime_type(self.mime_type)
         sizes = to_tuple("sizes", self.sizes)
         for size in sizes:
@@ -141,20 +153,6 @@ def to_tuple(field: str, values: Iterable[Any], kind: Any = str) -> tuple[Any, .
             name = getattr(kind, "__name__", kind)
             raise TypeError(f"{field} is made of {name}, not of {type(value).__name__}")
     return found
-
-
-def _check_icon_source(src: str) -> None:
-    if src.startswith("https://"):
-        check_uri(src)
-    elif src.startswith("data:"):
-        head = src[: src.find(",") + 1].lower()
-        if not head.startswith("data:image/") or not head.endswith(";base64,"):
-            raise ValueError("The data: URI of an icon must be like 'data:image/png;base64,...'")
-    else:
-        raise ValueError(
-            f"The icon source {src[:100]!r} is neither https: nor data:, and clients show no "
-            "others. Serve the picture over https, or embed it as 'data:image/png;base64,...'"
-        )
 
 
 def _to_timestamp(moment: str | datetime) -> str:

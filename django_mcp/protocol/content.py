@@ -58,8 +58,6 @@ _TEXT_TYPES = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Block:
-    """What every block may have beside its content."""
-
     annotations: Annotations | None = None
     meta: Meta | None = None
 
@@ -161,8 +159,6 @@ class ResourceLink(_Block):
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What both kinds of contents have."""
-
     uri: str
     _: KW_ONLY
     mime_type: str | None = None
@@ -290,6 +286,24 @@ class File:
         return self.to_content().to_wire()
 
 
+BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource, File)
+"""The kinds of blocks, and what becomes one."""
+
+
+def to_block(value: Any, kinds: tuple[type, ...]) -> Any:
+    """Return a block of one of these kinds; a string becomes a Text, a File the block for its type.
+
+    Raises:
+        TypeError: it is of another kind.
+    """
+    if isinstance(value, str):
+        return Text(value)
+    if not isinstance(value, kinds):
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"Content is made of {names} or str, not of {type(value).__name__}")
+    return value.to_content() if isinstance(value, File) else value
+
+
 def _to_text(text: object) -> str:
     if text is None or isinstance(text, bytes | bytearray | memoryview):
         raise TypeError(f"Text is made of a string, not of {type(text).__name__}")
@@ -339,10 +353,8 @@ def _read(source: FileSource) -> bytes:
 
 
 def _find_name(source: FileSource) -> str | None:
-    if isinstance(source, str | os.PathLike):
-        return PurePath(source).name
-    name = getattr(source, "name", None)
-    return PurePath(name).name if isinstance(name, str) else None
+    path = source if isinstance(source, str | os.PathLike) else getattr(source, "name", None)
+    return PurePath(path).name if isinstance(path, str | os.PathLike) else None
 
 
 def _guess_type(name: str) -> str:

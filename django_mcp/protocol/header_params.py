@@ -5,9 +5,9 @@ This module checks annotations in schemas; `headers` checks requests against the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,9 +21,7 @@ ANNOTATION = "x-mcp-header"
 PARAM_PREFIX = "Mcp-Param-"
 """Precedes the annotated name in the header."""
 
-HeaderParamType: TypeAlias = Literal["string", "integer", "boolean"]
-
-_TYPES = get_args(HeaderParamType)
+_TYPES = ("string", "integer", "boolean")
 
 
 class HeaderParam(Struct, frozen=True, kw_only=True):
@@ -32,12 +30,10 @@ class HeaderParam(Struct, frozen=True, kw_only=True):
     Attributes:
         path: the keys that lead to it in the arguments, outermost first.
         header: the whole header name as published, `"Mcp-Param-Region"`.
-        type: the argument's type in the schema.
     """
 
     path: tuple[str, ...]
     header: str
-    type: HeaderParamType
 
     @property
     def pointer(self) -> str:
@@ -64,8 +60,6 @@ class McpHeader:
     Other types (a float, a list, a union) keep their form, and `header_params` rejects them. Put the
     annotation outside of the Optional: `Annotated[str | None, McpHeader("Region")]`.
 
-    `header_params` also checks the name, when the tool is registered.
-
     Source: 2026-07-28 server/tools, "x-mcp-header".
     """
 
@@ -73,10 +67,16 @@ class McpHeader:
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
         """Return the schema of the annotated type with the keyword added."""
-        schema = _without_null(dict(handler(core_schema)))
+        schema = dict(handler(core_schema))
+        branches = schema.get("anyOf", [])
+        others = [branch for branch in branches if branch != {"type": "null"}]
+        if len(others) == 1 < len(branches):
+            del schema["anyOf"]
+            schema = {**others[0], **schema}
         if "$ref" in schema:
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            schema = {**handler.resolve_ref_schema(schema), **beside}
+            definition = handler.resolve_ref_schema(schema)
+            del schema["$ref"]
+            schema = {**definition, **schema}
         schema[ANNOTATION] = self.name
         return schema
 
@@ -95,14 +95,16 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
     Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is our own.
     """
     found: dict[str, HeaderParam] = {}
-    for path, place, node in _annotated(schema):
-        if path is None:
+    for place, _, node in walk(schema):
+        if not isinstance(node, dict) or ANNOTATION not in node:
+            continue
+        if not place or len(place) % 2 or set(place[::2]) != {"properties"}:
             raise ValueError(
-                f"{ANNOTATION} at {place} is not on a property of the arguments: it may only be "
+                f"{ANNOTATION} at {to_pointer(place) or 'the root'} is not on a property of the arguments: it may only be "
                 "reached through `properties`, not through $ref, $defs, items or a combination. "
                 "Write the property's schema in place"
             )
-        param = _to_param(path, node)
+        param = _to_param(tuple(map(str, place[1::2])), node)
         other = found.setdefault(param.header.lower(), param)
         if other is not param:
             raise ValueError(
@@ -131,24 +133,4 @@ def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
             "boolean fits into a header: give the property that one type (an optional one as "
             "Annotated[str | None, McpHeader(...)]), or drop the annotation"
         )
-    return HeaderParam(path=path, header=PARAM_PREFIX + name, type=node["type"])
-
-
-def _annotated(schema: object) -> Iterator[tuple[tuple[str, ...] | None, str, Mapping[str, Any]]]:
-    """Yield every annotated schema: its path in the arguments, if any, and its place."""
-    for place, _, node in walk(schema):
-        if isinstance(node, dict) and ANNOTATION in node:
-            is_argument = place and set(place[::2]) == {"properties"} and len(place) % 2 == 0
-            path = tuple(map(str, place[1::2])) if is_argument else None
-            yield path, to_pointer(place) or "the root", node
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    branches = schema.get("anyOf")
-    if not isinstance(branches, list):
-        return schema
-    others = [branch for branch in branches if branch != {"type": "null"}]
-    if len(others) != 1 or len(others) == len(branches):
-        return schema
-    beside = {key: value for key, value in schema.items() if key != "anyOf"}
-    return {**others[0], **beside}
+    return HeaderParam(path=path, header=PARAM_PREFIX + name)

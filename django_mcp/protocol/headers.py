@@ -27,8 +27,6 @@ LAST_EVENT_ID = "last-event-id"
 MAX_INTEGER = 2**53 - 1
 """The largest absolute value of an integer in a header: what every JSON reader keeps."""
 
-MAX_NAMES_KEPT = 256
-
 _SENTINEL_START = "=?base64?"
 _SENTINEL_END = "?="
 _WHITESPACE = b" \t"
@@ -37,17 +35,9 @@ _PLAIN = re.compile(r"[ -~]*")
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")
 
 
-class _Encoded(dict[str, bytes]):
-    """Encoded names; few different names are looked up."""
-
-    def __missing__(self, name: str) -> bytes:
-        found = name.encode("latin-1", "replace")
-        if len(self) < MAX_NAMES_KEPT:
-            self[name] = found
-        return found
-
-
-_ENCODED = _Encoded()
+@lru_cache(maxsize=256)
+def _encode_name(name: str) -> bytes:
+    return name.encode("latin-1", "replace")
 
 
 class Headers:
@@ -67,7 +57,11 @@ class Headers:
         self.line_count = len(raw)
         self._repeated = _NONE
         if len(self.by_name) != self.line_count:
-            self._join(raw)
+            lines: dict[bytes, list[bytes]] = {}
+            for name, value in raw:
+                lines.setdefault(name, []).append(value.strip(_WHITESPACE))
+            self.by_name = {name: b", ".join(values) for name, values in lines.items()}
+            self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, str]) -> Headers:
@@ -76,7 +70,7 @@ class Headers:
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, or None; the name is given in lower case."""
-        value = self.by_name.get(_ENCODED[name])
+        value = self.by_name.get(_encode_name(name))
         return None if value is None else value.strip(_WHITESPACE).decode("latin-1")
 
     def says(self, name: str, text: str) -> bool:
@@ -85,15 +79,15 @@ class Headers:
         It may be False for an equivalent value, such as one with blanks around it, which then has to be
         read. Repeated values are joined by a comma, so `text` must not contain one.
         """
-        return text.isascii() and self.by_name.get(_ENCODED[name]) == text.encode()
+        return text.isascii() and self.by_name.get(_encode_name(name)) == text.encode()
 
     def is_repeated(self, name: str) -> bool:
         """Return whether several lines had this name, given in lower case."""
-        return bool(self._repeated) and _ENCODED[name] in self._repeated
+        return bool(self._repeated) and _encode_name(name) in self._repeated
 
     def discard(self, name: str) -> None:
         """Remove a header, given in lower case."""
-        self.by_name.pop(_ENCODED[name], None)
+        self.by_name.pop(_encode_name(name), None)
 
     def names(self) -> tuple[str, ...]:
         """Return the names in lower case, each once, in order of appearance."""
@@ -102,13 +96,6 @@ class Headers:
     def __repr__(self) -> str:
         # Without values, which include credentials.
         return f"Headers({', '.join(self.names())})"
-
-    def _join(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        lines: dict[bytes, list[bytes]] = {}
-        for name, value in raw:
-            lines.setdefault(name, []).append(value.strip(_WHITESPACE))
-        self.by_name = {name: b", ".join(values) for name, values in lines.items()}
-        self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
 
 class InvalidHeader(ValueError):
@@ -190,7 +177,7 @@ def check_param_headers(
     Source: 2026-07-28 basic/transports, "Custom Headers from Tool Parameters".
     """
     for param in params:
-        argument = _find_argument(param.path, arguments)
+        argument = find_argument(param.path, arguments)
         try:
             found = _read(param.header.lower(), headers)
         except InvalidHeader as error:
@@ -211,7 +198,7 @@ def _read(name: str, headers: Headers) -> str | None:
     return None if text is None else decode_value(text)
 
 
-def _find_argument(path: tuple[str, ...], arguments: object) -> object:
+def find_argument(path: tuple[str, ...], arguments: object) -> object:
     """Return the argument at a path; None if it is missing or null."""
     for key in path:
         if not isinstance(arguments, Mapping):
@@ -247,8 +234,6 @@ def _to_bytes(text: str) -> bytes:
 # -- Accept and Content-Type
 
 
-_JSON = ("application", "json")
-_EVENT_STREAM = ("text", "event-stream")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _UTF_8_NAMES = frozenset({"utf-8", "utf8"})
 _LONGEST_CACHED_CHARS = 512
@@ -291,51 +276,42 @@ def _cached(read: Callable[[str], T]) -> Callable[[str], T]:
 
 @_cached
 def _admitted(accept: str) -> tuple[bool, bool]:
-    ranges = [_media_range(element) for element in _split(accept, ",")]
-    ranges = [found for found in ranges if found[0]]
-    return _is_admitted(_JSON, ranges), _is_admitted(_EVENT_STREAM, ranges)
+    ranges: dict[str, bool] = {}
+    for element in _split(accept, ","):
+        name, parameters = _read_parameters(element)
+        is_wanted = not any(
+            key == "q" and value and not value.strip("0.") for key, value in parameters
+        )
+        if name == "*":
+            # Java's URLConnection has sent a bare star for decades.
+            name = "*/*"
+        if name and not name.startswith("/"):
+            ranges[name] = is_wanted or ranges.get(name, False)
+    return _is_admitted("application/json", ranges), _is_admitted("text/event-stream", ranges)
+
+
+def _is_admitted(media_type: str, ranges: Mapping[str, bool]) -> bool:
+    for wanted in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
+        if wanted in ranges:
+            return ranges[wanted]
+    return not ranges
 
 
 @_cached
 def _is_json(content_type: str) -> bool:
-    media_type, *parameters = _split(content_type, ";")
-    if media_type.strip(" \t").lower() != "application/json":
-        return False
-    return all(
-        value.lower() in _UTF_8_NAMES
-        for name, value in map(_parameter, parameters)
-        if name == "charset"
+    media_type, parameters = _read_parameters(content_type)
+    return media_type == "application/json" and all(
+        value.lower() in _UTF_8_NAMES for name, value in parameters if name == "charset"
     )
 
 
-def _is_admitted(media_type: tuple[str, str], ranges: list[tuple[str, str, bool]]) -> bool:
-    if not ranges:
-        return True
-    main, sub = media_type
-    for wanted in ((main, sub), (main, "*"), ("*", "*")):
-        verdicts = [is_wanted for *found, is_wanted in ranges if tuple(found) == wanted]
-        if verdicts:
-            return any(verdicts)
-    return False
-
-
-def _media_range(element: str) -> tuple[str, str, bool]:
-    """Return main type, subtype and whether `q` is above zero; both types empty for a blank."""
-    name, *parameters = _split(element, ";")
-    main, slash, sub = name.strip(" \t").lower().partition("/")
-    if main == "*" and not slash:
-        # Java's URLConnection has sent a bare star for decades.
-        sub = "*"
-    is_wanted = not any(
-        name == "q" and value and not value.strip("0.")
-        for name, value in map(_parameter, parameters)
-    )
-    return main, sub, is_wanted
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name.strip(" \t").lower(), value.strip(" \t").strip('"')
+def _read_parameters(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return what precedes the parameters, in lower case, and these by name in lower case."""
+    value, *others = _split(text, ";")
+    pairs = [other.partition("=") for other in others]
+    return value.strip(" \t").lower(), [
+        (name.strip(" \t").lower(), each.strip(" \t").strip('"')) for name, _, each in pairs
+    ]
 
 
 def _split(text: str, separator: str) -> list[str]:

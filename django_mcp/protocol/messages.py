@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,10 @@ from django_mcp.protocol.json import (
 )
 from django_mcp.protocol.records import Record
 
-RequestId: TypeAlias = str | int | float
+MAX_ID_CHARS = 1024
+"""Characters of a request id or progress token, which is repeated in messages to the client. Our own limit."""
+
+RequestId: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)] | int | float
 """A string or an integer, kept in its type: `1`, `"1"` and `1.0` differ."""
 
 
@@ -101,6 +104,8 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
     return request
 
 
+_ID = f"a whole number, or a string of at most {MAX_ID_CHARS} characters"
+
 _LARGE_BYTES = 4096
 """Longer messages are decoded only once, in the general way. Our own limit."""
 
@@ -131,7 +136,7 @@ def _to_single(value: JSONValue) -> Message:
     is_request = "id" in value
     id_ = value.get("id")
     if is_request and not is_request_id(id_):
-        return _malformed("The id of a request must be a string or a whole number")
+        return _malformed(f"The id of a request must be {_ID}")
     if value.get("jsonrpc") != "2.0":
         return _malformed('A message must have "jsonrpc": "2.0"', id_)
     if type(method) is not str:
@@ -157,17 +162,21 @@ def _to_response(value: JSONObject) -> Message:
             return _malformed("A malformed response")
         return Response(id_, error=error)
     if not is_request_id(id_):
-        return _malformed("The id of a response must be a string or a whole number")
+        return _malformed(f"The id of a response must be {_ID}")
     return Response(id_, result=value["result"])
 
 
 def is_request_id(value: Any) -> bool:
-    """Return whether MCP allows `value` as the id of a request.
+    """Return whether MCP allows `value` as the id of a request, and it is within `MAX_ID_CHARS`.
 
-    Null, booleans and fractions are not (all revisions, basic "Requests").
+    Null, booleans and fractions are not allowed (all revisions, basic "Requests").
     """
     kind = type(value)
-    return kind is str or kind is int or (kind is float and value.is_integer())
+    if kind is str:
+        return len(value) <= MAX_ID_CHARS
+    if kind is int:
+        return bool(value.bit_length() <= MAX_ID_CHARS * 8)
+    return kind is float and value.is_integer()
 
 
 def _malformed(message: str, id_: Any = None, status: int | None = None) -> Malformed:

@@ -6,40 +6,30 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from msgspec import UNSET
+
 from django_mcp.protocol.annotations import Meta, Role, check_meta, to_plain, to_tuple
 from django_mcp.protocol.content import (
-    Audio,
+    BLOCKS,
     BlobContents,
     Content,
-    EmbeddedResource,
     File,
-    Image,
     ResourceContents,
-    ResourceLink,
-    Text,
     TextContents,
+    to_block,
 )
 from django_mcp.protocol.json import JSONObject, present
 
 MAX_COMPLETION_VALUES = 100
 """The maximum number of values of one response (all revisions, server/utilities/completion)."""
 
-_BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource)
 
-
-class Absent(enum.Enum):
-    """The type of `ABSENT`."""
-
-    ABSENT = "absent"
-
-
-ABSENT: Final = Absent.ABSENT
+ABSENT: Final = UNSET
 """No structured content, as opposed to null."""
 
 
@@ -80,13 +70,15 @@ class ToolResult:
     meta: Meta | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.content, (str, File, *_BLOCKS)):
+        if isinstance(self.content, (str, *BLOCKS)):
             raise TypeError("The content of a ToolResult is a list of blocks: write [block]")
-        object.__setattr__(self, "content", tuple(map(_to_block, self.content)))
+        blocks = tuple(to_block(each, BLOCKS) for each in self.content)
+        object.__setattr__(self, "content", blocks)
         check_meta(self.meta)
 
     def to_wire(self) -> JSONObject:
-        wire: JSONObject = {"content": [_to_block(block).to_wire() for block in self.content]}
+        blocks: Any = self.content
+        wire: JSONObject = {"content": [block.to_wire() for block in blocks]}
         if self.structured is not ABSENT:
             wire["structuredContent"] = self.structured
         if self.is_error:
@@ -107,12 +99,13 @@ class PromptMessage:
     role: Role = "user"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "content", _to_block(self.content))
+        object.__setattr__(self, "content", to_block(self.content, BLOCKS))
         if self.role not in ("user", "assistant"):
             raise ValueError(f"role is {self.role!r}: use 'user' or 'assistant'")
 
     def to_wire(self) -> JSONObject:
-        return {"role": self.role, "content": _to_block(self.content).to_wire()}
+        block: Any = self.content
+        return {"role": self.role, "content": block.to_wire()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +187,3 @@ class Completion:
     def to_wire(self) -> JSONObject:
         """Return the value of `completion` in the result."""
         return present(values=list(self.values), total=self.total, hasMore=self.has_more)
-
-
-def _to_block(value: object) -> Content:
-    if isinstance(value, _BLOCKS):
-        return value
-    if isinstance(value, str):
-        return Text(value)
-    if isinstance(value, File):
-        return value.to_content()
-    raise TypeError(
-        f"Content is made of Text, Image, Audio, ResourceLink, EmbeddedResource, File or str, "
-        f"not of {type(value).__name__}"
-    )

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from django_mcp.protocol.annotations import Role, to_tuple
-from django_mcp.protocol.content import Audio, Image, Text
+from django_mcp.protocol.content import Audio, Image, Text, to_block
 from django_mcp.protocol.json import JSONObject, present
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
@@ -54,7 +54,8 @@ class ToolUseResult:
         object.__setattr__(self, "content", blocks)
 
     def to_wire(self) -> JSONObject:
-        content = [block.to_wire() for block in _to_blocks(self.content, (Text, Image, Audio))]
+        blocks: Any = self.content
+        content = [block.to_wire() for block in blocks]
         wire = {"type": "tool_result", "toolUseId": self.tool_use_id, "content": content}
         return {**wire, "isError": True} if self.is_error else wire
 
@@ -81,9 +82,10 @@ class SamplingMessage:
             object.__setattr__(self, "content", blocks[0] if len(blocks) == 1 else blocks)
 
     def to_wire(self) -> JSONObject:
-        blocks = _to_blocks(self.content, _BLOCKS)
-        content: Any = [block.to_wire() for block in blocks]
-        return {"role": self.role, "content": content if len(content) > 1 else content[0]}
+        content: Any = self.content
+        is_list = isinstance(content, tuple)
+        wire = [block.to_wire() for block in content] if is_list else content.to_wire()
+        return {"role": self.role, "content": wire}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,11 +191,10 @@ def _write_text(name: str, value: Any) -> str:
     return str.__str__(str(value))
 
 
-def _write_temperature(name: str, value: Any) -> float:
+def _write_temperature(name: str, value: float) -> float:
     if not (_is_number(value) and value >= 0):
         raise ValueError(f"{name} is {value!r:.100}: use a number, 0 or more")
-    found: float = value
-    return found
+    return value
 
 
 def _write_preferences(name: str, value: Any) -> JSONObject:
@@ -329,11 +330,10 @@ def _check_mapping(name: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} is {value!r:.100}: use one of {', '.join(choices)}")
-    found: str = value
-    return found
+    return value
 
 
 def _is_number(value: object) -> bool:
@@ -342,9 +342,4 @@ def _is_number(value: object) -> bool:
 
 def _to_blocks(content: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
     parts = (content,) if isinstance(content, (str, *kinds)) else tuple(content)
-    blocks = tuple(Text(each) if isinstance(each, str) else each for each in parts)
-    for block in blocks:
-        if not isinstance(block, kinds):
-            names = ", ".join(kind.__name__ for kind in kinds)
-            raise TypeError(f"Content is made of {names} or str, not of {type(block).__name__}")
-    return blocks
+    return tuple(to_block(each, kinds) for each in parts)

@@ -19,7 +19,9 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 """Keywords whose value is the URI of a further schema for the same value."""
 
 # Keywords with schemas for the value itself, ...
-_BESIDE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_BESIDE = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
 # ... and for a part of it.
 _INSIDE = frozenset(
     {
@@ -37,7 +39,9 @@ _INSIDE = frozenset(
     }
 )
 _DEFINITIONS = ("$defs", "definitions")
-_MAPS = frozenset({"patternProperties", "properties", "dependentSchemas", *_DEFINITIONS})
+_MAPS = frozenset(
+    {"patternProperties", "properties", "dependentSchemas", "dependencies", *_DEFINITIONS}
+)
 
 
 class Child(Struct, frozen=True):
@@ -61,26 +65,19 @@ def children(schema: Any) -> Iterator[Child]:
     if not isinstance(schema, dict):
         return
     for keyword, value in schema.items():
-        if keyword == "dependencies" and isinstance(value, dict):
-            for name, child in value.items():
-                if not isinstance(child, list):  # a list names properties, in older dialects
-                    yield Child((keyword, name), child, is_beside=True)
-        elif keyword in _DEFINITIONS and isinstance(value, dict):
-            for name, child in value.items():
-                yield Child((keyword, name), child, is_beside=False, is_applied=False)
-        elif keyword in _BESIDE or keyword in _INSIDE:
-            yield from _under(keyword, value, is_beside=keyword in _BESIDE)
-
-
-def _under(keyword: str, value: Any, *, is_beside: bool) -> Iterator[Child]:
-    if keyword in _MAPS:
-        for name, child in value.items() if isinstance(value, dict) else ():
-            yield Child((keyword, name), child, is_beside=is_beside)
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield Child((keyword, index), child, is_beside=is_beside)
-    else:
-        yield Child((keyword,), value, is_beside=is_beside)
+        if keyword not in _BESIDE and keyword not in _INSIDE and keyword not in _DEFINITIONS:
+            continue
+        is_beside, is_applied = keyword in _BESIDE, keyword not in _DEFINITIONS
+        if keyword in _MAPS:
+            for name, child in value.items() if isinstance(value, dict) else ():
+                if keyword == "dependencies" and isinstance(child, list):
+                    continue  # it names properties, in older dialects
+                yield Child((keyword, name), child, is_beside, is_applied)
+        elif isinstance(value, list):
+            for index, child in enumerate(value):
+                yield Child((keyword, index), child, is_beside)
+        else:
+            yield Child((keyword,), value, is_beside)
 
 
 def walk(schema: Any) -> Iterator[tuple[tuple[str | int, ...], int, Any]]:
@@ -125,9 +122,9 @@ def to_object(value: Any, schema: JSONObject | None) -> JSONObject:
         value: the content.
         schema: of the content; None: the tool has published none.
     """
-    is_object = isinstance(value, dict) if schema is None else describes_objects(schema)
-    found: JSONObject = value if is_object else {KEY: value}
-    return found
+    # A value that is not validated may break its schema.
+    is_object = isinstance(value, dict) and (schema is None or describes_objects(schema))
+    return value if is_object else {KEY: value}
 
 
 def describes_objects(schema: JSONObject) -> bool:
@@ -151,7 +148,6 @@ def _describes_objects(schema: Any, root: JSONObject, seen: tuple[str, ...]) -> 
 
 
 def _find(root: JSONObject, reference: str) -> Any:
-    """Return a definition of the same schema, or None."""
     place, _, name = reference.removeprefix("#/").partition("/")
     definitions = root.get(place) if place in _DEFINITIONS else None
     return definitions.get(name) if isinstance(definitions, dict) else None

@@ -1,13 +1,6 @@
 """Parse the URI templates of resources, and match URIs against them in linear time.
 
-Of RFC 6570, templates may use what leaves one way back from a URI to its variables:
-
-- `{x}` and `{/x}`: a text without slashes; `{/x*}`: a list of such texts, each after a slash.
-- `{+x}`: a path, which may hold slashes and other reserved characters.
-- `{?x,y*}`, at the end: parameters of the query, which may be missing and come in any order. An
-  exploded one (`y*`) may be repeated, and is a list; others are not. Unknown names do not match.
-
-The RFC defines only expansion; the rules for matching are our own:
+Templates may use the forms of RFC 6570 that docs/reference/api.md lists. The RFC defines only expansion; the rules for matching are our own:
 
 - All but the parameters of a query are required and not empty, since an empty variable and an
   undefined one expand alike.
@@ -95,7 +88,10 @@ class UriTemplate:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        path, query = _split_query(text)
+        path, has_query, names_in_query = text.partition("{?")
+        if has_query and (not text.endswith("}") or "{" in names_in_query or "?" in path):
+            raise UriTemplateError("{?...} is the whole query, at the end", text)
+        query = names_in_query[:-1].split(",") if has_query else []
         parts = list(_parse_path(path, text, has_query=bool(query)))
         self._is_exploded = {each.removesuffix("*"): each.endswith("*") for each in query}
         self.optional_variables = frozenset(self._is_exploded)
@@ -164,16 +160,6 @@ class UriTemplate:
         return values
 
 
-def _split_query(text: str) -> tuple[str, list[str]]:
-    """Return what precedes the query of a template, and the names in the query as written."""
-    path, mark, names = text.partition("{?")
-    if not mark:
-        return text, []
-    if not names.endswith("}") or "{" in names or "?" in path:
-        raise UriTemplateError("{?...} is the whole query, at the end", text)
-    return path, names[:-1].split(",")
-
-
 def _parse_path(path: str, text: str, *, has_query: bool) -> Iterator[_Part]:
     # Literals at even places, and the text between braces at odd ones.
     pieces = re.split(r"\{([^{}]*)\}", path)
@@ -220,7 +206,6 @@ def _parse_variable(piece: str, before: str, text: str, *, has_query: bool) -> _
 
 
 def _find_texts(parts: Sequence[_Part], text: str) -> list[str] | None:
-    """Return the text that each part takes, or None."""
     if len(parts) == 1 and isinstance(parts[0], _Variable):
         # Most templates have one variable, which takes all or nothing.
         return [text] if text and parts[0].characters.issuperset(text) else None

@@ -1,8 +1,4 @@
-"""Changed permissions and API keys: every process drops what it cached, and checks what is open.
-
-Django's signals and messages between processes make changes take effect at once. Without them, as after
-`QuerySet.update`, a change takes effect within 2 s.
-"""
+"""Changed permissions and API keys: every process drops what it cached, and checks what is open."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from django_mcp.auth.access import permissions_changed
-from django_mcp.auth.credentials import KEY_START
-from django_mcp.auth.verdicts import forget_verdicts
+from django_mcp.auth.authenticator import forget_verdicts
+from django_mcp.auth.principal import KEY_START
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all, offer_lists
@@ -46,7 +42,7 @@ class Changed:
         forget: Callable[[Names], None],
         recheck: Callable[[ServerHub, Names], Coroutine[Any, Any, object]],
     ) -> None:
-        self._kind = kind
+        self.kind = kind
         self._forget = forget
         self._recheck = recheck
         self._local = threading.local()
@@ -69,17 +65,14 @@ class Changed:
         if hub.is_running and hub.loop is not None:
             hub.loop.call_soon_threadsafe(self._announce, hub, names)
         else:
-            hub.bus.send_now({"kind": self._kind, "names": names})
+            hub.bus.send_now({"kind": self.kind, "names": names})
 
     def _announce(self, hub: ServerHub, names: Names) -> None:
-        hub.broadcast(self._kind, names=names)
+        hub.broadcast(self.kind, names=names)
         hub.spawn(self._recheck(hub, names))
 
-    def join(self, hub: ServerHub) -> None:
-        """Let a hub receive changes from other processes."""
-        hub.on(self._kind, partial(self._take, hub))
-
-    def _take(self, hub: ServerHub, message: JSONObject) -> None:
+    def take(self, hub: ServerHub, message: JSONObject) -> None:
+        """Receive changes from another process."""
         self._forget(message["names"])
         hub.spawn(self._recheck(hub, message["names"]))
 
@@ -111,19 +104,19 @@ def announce_key(prefix: str, using: str) -> None:
     changed_keys.announce_after_commit([f"{KEY_START}{prefix}"], using)
 
 
-def join(hub: ServerHub) -> None:
-    """Let a hub receive changed permissions and keys from other processes."""
-    changed_permissions.join(hub)
-    changed_keys.join(hub)
+def _join(hub: ServerHub) -> None:
+    for changed in (changed_permissions, changed_keys):
+        hub.on(changed.kind, partial(changed.take, hub))
 
 
 # -- the signals of Django
 
 
 def connect() -> None:
-    """Connect to the signals of API keys and of the models of `django.contrib.auth`."""
+    """Connect to the signals of API keys and of the models of `django.contrib.auth`, here and elsewhere."""
     from django_mcp.models import APIKey
 
+    process_hub().on_start.append(_join)
     uid = "django_mcp.push.changed_access"
     # Also for keys that are deleted with their user.
     post_save.connect(_key_changed, sender=APIKey, dispatch_uid=uid)

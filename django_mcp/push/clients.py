@@ -5,7 +5,6 @@ The streams and sessions of other processes are read from the database, two seco
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,24 +15,20 @@ from django.dispatch import Signal
 from django_mcp import signals
 from django_mcp.conf import settings
 from django_mcp.execution.background import send_signal
-from django_mcp.execution.fair_queue import FairQueue, QueueFull
-from django_mcp.execution.pool import LoopPool
+from django_mcp.execution.pool import FairQueue, LoopPool, QueueFull
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.process_hub import process_hub
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import Change, PushStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-logger = logging.getLogger("django_mcp")
 
 WAITING_LIMITS = Limits(own_count=10_000, own_bytes=0, count=10_000, bytes=0)
 """Signals that wait for slow receivers. More are dropped, with a line in the log. Our own limit."""
@@ -66,10 +61,6 @@ class SiteClientMethods(MCPServer):
     (`transaction.on_commit`).
     """
 
-    def _make_hub(self) -> ServerHub:
-        """Return the hub that all servers of the process share."""
-        return process_hub()
-
     def _publish(self, change: Change, using: str | None = None) -> int | None:
         """Publish a change here and in every other process; after the commit, if there is one.
 
@@ -79,9 +70,11 @@ class SiteClientMethods(MCPServer):
         from django.db import transaction
 
         if transaction.get_connection(using).in_atomic_block:
-            transaction.on_commit(partial(announce, self.hub, change), using=using, robust=True)
+            transaction.on_commit(
+                partial(announce, self.core.hub, change), using=using, robust=True
+            )
             return None
-        return announce(self.hub, change)
+        return announce(self.core.hub, change)
 
     open_streams = _blocking(MCPServer.aopen_streams)
     connected_sessions = _blocking(MCPServer.aconnected_sessions)
@@ -130,14 +123,12 @@ class SignalObserver:
     def _send(self, signal: Signal, **values: Any) -> None:
         if not signal.receivers:
             return
-        given = {name: _to_public(value) for name, value in values.items()}
+        for name, value in values.items():
+            if isinstance(value, Session):
+                values[name] = SessionHandle.of(value)
+            elif isinstance(value, PushStream):
+                values[name] = StreamHandle.of(value)
         try:
-            _courier.get().leave(partial(send_signal, signal, self._server, **given))
+            _courier.get().leave(partial(send_signal, signal, self._server, **values))
         except QueueFull:
             logger.warning("Receivers of signals are too slow: one was not sent")
-
-
-def _to_public(value: Any) -> Any:
-    if isinstance(value, Session):
-        return SessionHandle.of(value, has_stream=False)
-    return StreamHandle.of(value) if isinstance(value, PushStream) else value

@@ -1,15 +1,11 @@
-"""DatabaseBus: the hub's messages as rows that each process reads once a second.
-
-For sites with several processes and no Redis: slower, and one query a second for each process that
-has something open. Other processes make no queries.
-"""
+"""DatabaseBus: the hub's messages as rows that each process reads once a second."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -27,7 +23,7 @@ from django_mcp.models.sessions import BusMessage
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams.messenger import OutageLog
 
 T = TypeVar("T")
 
@@ -59,14 +55,17 @@ class DatabaseBus:
         self._seen: set[int] = set()
 
     async def send(self, *messages: JSONObject) -> None:
-        texts = pack(messages)
-        if texts:
-            await self._apart(partial(self._write, texts))
+        await self._apart(partial(self.send_now, *messages))
 
     def send_now(self, *messages: JSONObject) -> None:
-        texts = pack(messages)
-        if texts:
-            self._write(texts)
+        rows = [BusMessage(sender=process_id(), body=body) for body in pack(messages)]
+        if not rows:
+            return
+        # A separate block: if it fails, the caller's transaction remains usable.
+        using = router.db_for_write(BusMessage)
+        with transaction.atomic(using=using):
+            BusMessage._default_manager.using(using).bulk_create(rows, batch_size=BATCH)
+        self._pruner.prune_if_due(lambda: delete_some(old_messages()))
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         self._is_idle, self._idle_at = True, timezone.now()
@@ -107,44 +106,22 @@ class DatabaseBus:
             self._settled = self._highest = max(self._settled, before)
             self._marks.clear()
             self._is_idle = False
-        late = self._find_late(rows)
-        read = [*rows.filter(pk__in=late)] if late else []
         page = list(rows.filter(pk__gt=self._highest)[:BATCH])
-        found = self._take([*read, *page])
-        self._settle()
-        return found, len(page) == BATCH
-
-    def _find_late(self, rows: QuerySet[BusMessage]) -> list[int]:
-        """Return the ids of rows that appeared after rows with higher ids were read."""
-        if self._settled == self._highest:
-            return []
-        recent = rows.filter(pk__gt=self._settled, pk__lte=self._highest)
-        return [pk for pk in recent.values_list("pk", flat=True) if pk not in self._seen][:BATCH]
-
-    def _take(self, rows: Sequence[BusMessage]) -> list[str]:
-        """Return the messages of other processes in these rows, and mark the rows as read."""
-        found = []
-        for row in rows:
-            self._highest = max(self._highest, row.pk)
-            self._seen.add(row.pk)
-            if row.sender != process_id():
-                found.append(row.body)
-        return found
-
-    def _settle(self) -> None:
+        read = page
+        if self._settled != self._highest:
+            # Rows that appeared after rows with higher ids were read come first.
+            recent = rows.filter(pk__gt=self._settled, pk__lte=self._highest)
+            late = [pk for pk in recent.values_list("pk", flat=True) if pk not in self._seen]
+            read = [*rows.filter(pk__in=late[:BATCH]), *page] if late else page
+        if page:
+            self._highest = page[-1].pk
+        self._seen.update(row.pk for row in read)
         now = time.monotonic()
         self._marks.append((now, self._highest))
         while self._marks and self._marks[0][0] < now - LATE_S:
             self._settled = max(self._settled, self._marks.popleft()[1])
         self._seen = {pk for pk in self._seen if pk > self._settled}
-
-    def _write(self, bodies: Sequence[str]) -> None:
-        rows = [BusMessage(sender=process_id(), body=body) for body in bodies]
-        # A separate block: if it fails, the caller's transaction remains usable.
-        using = router.db_for_write(BusMessage)
-        with transaction.atomic(using=using):
-            BusMessage._default_manager.using(using).bulk_create(rows, batch_size=BATCH)
-        self._pruner.prune_if_due(lambda: delete_some(old_messages()))
+        return [row.body for row in read if row.sender != process_id()], len(page) == BATCH
 
     async def _apart(self, function: Callable[[], T]) -> T:
         """Run a function in a separate thread, which no handler can keep busy."""

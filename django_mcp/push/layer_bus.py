@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,7 @@ from django.conf import settings as site_settings
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams.messenger import OutageLog
 
 LATE_S = 2.0
 """How long after a message with a higher number one may come. Our own limit."""
@@ -70,8 +71,9 @@ class LayerBus:
             "number": next(_numbers),
             "body": body,
         }
+        layer: Any = get_channel_layer()
         async with asyncio.timeout(TIMEOUT_S):
-            await _layer().group_send(self._group, envelope)
+            await layer.group_send(self._group, envelope)
 
     def send_now(self, *messages: JSONObject) -> None:
         async_to_sync(self.send)(*messages)
@@ -98,7 +100,7 @@ class LayerBus:
         await asyncio.gather(*(each for each in tasks if each.done()), return_exceptions=True)
 
     async def _listen(self, receive: Callable[[JSONObject], None]) -> None:
-        layer = _layer()
+        layer: Any = get_channel_layer()
         while True:
             begun_s = time.monotonic()
             try:
@@ -122,7 +124,7 @@ class LayerBus:
                 await hand_over(envelope.get("body"), receive)
 
     async def _rejoin(self, receive: Callable[[JSONObject], None]) -> None:
-        layer = _layer()
+        layer: Any = get_channel_layer()
         while True:
             await asyncio.sleep(REJOIN_S)
             if self._channel is None:
@@ -144,8 +146,13 @@ class LayerBus:
                 receive({"kind": "missed"})
 
 
-def _layer() -> Any:
-    return get_channel_layer()
+@dataclass(slots=True)
+class _Sender:
+    """The numbers that came from one process: all up to one, and those beyond a gap."""
+
+    upto: int
+    ahead: set[int] = field(default_factory=set)
+    gap_s: float = 0.0
 
 
 class Gaps:
@@ -159,44 +166,25 @@ class Gaps:
         """Record a message that came."""
         if type(sender) is not str or type(number) is not int:
             return
-        found = self._senders.get(sender)
-        if found is None:
-            # Earlier messages concerned nothing here.
-            self._senders[sender] = _Sender(number)
-            if len(self._senders) > MAX_SENDERS:
-                self._senders.popitem(last=False)
-            return
+        # Messages from before the first one concerned nothing here.
+        found = self._senders.setdefault(sender, _Sender(number))
         self._senders.move_to_end(sender)
-        found.take(number, self._clock())
+        if len(self._senders) > MAX_SENDERS:
+            self._senders.popitem(last=False)
+        if number > found.upto:
+            if not found.ahead:
+                found.gap_s = self._clock()
+            found.ahead.add(number)
+        while found.upto + 1 in found.ahead:
+            found.upto += 1
+            found.ahead.discard(found.upto)
 
     def find_lost(self) -> bool:
         """Return whether messages have not come in time; they are not expected any more."""
         latest_s = self._clock() - LATE_S
-        lost = [each for each in self._senders.values() if each.give_up(latest_s)]
-        return bool(lost)
-
-
-class _Sender:
-    __slots__ = ("_ahead", "_gap_s", "_upto")
-
-    def __init__(self, number: int) -> None:
-        self._upto = number
-        self._ahead: set[int] = set()
-        self._gap_s = 0.0
-
-    def take(self, number: int, now_s: float) -> None:
-        if number <= self._upto:
-            return
-        if not self._ahead:
-            self._gap_s = now_s
-        self._ahead.add(number)
-        while self._upto + 1 in self._ahead:
-            self._upto += 1
-            self._ahead.discard(self._upto)
-
-    def give_up(self, latest_s: float) -> bool:
-        if not self._ahead or (self._gap_s > latest_s and len(self._ahead) <= MAX_AHEAD):
-            return False
-        self._upto = max(self._ahead)
-        self._ahead.clear()
-        return True
+        is_any = False
+        for each in self._senders.values():
+            if each.ahead and (each.gap_s <= latest_s or len(each.ahead) > MAX_AHEAD):
+                each.upto, is_any = max(each.ahead), True
+                each.ahead.clear()
+        return is_any

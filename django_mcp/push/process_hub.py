@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import threading
@@ -18,31 +17,27 @@ from typing import Any
 
 from django.conf import settings as site_settings
 
-from django_mcp.auth.verdicts import knows_any
+from django_mcp.auth.authenticator import knows_any
 from django_mcp.conf import settings
 from django_mcp.execution.outages import report_unmigrated
+from django_mcp.log import logger
 from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.messenger import Bus
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams.messenger import Bus, OutageLog
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import maintain_streams
 
 GRACE_S = 2.0
 """How long streams may take to end before the server gets the signal as well."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 
 MAX_LEFT = 10_000
 """Messages that wait for the thread; when there are more, the oldest are dropped. Our own limit."""
-
-logger = logging.getLogger("django_mcp")
 
 
 class SiteBus:
@@ -111,20 +106,18 @@ class SiteBus:
     @property
     def _current(self) -> Bus:
         if self._bus is None:
-            self._bus = self._make()
+            kind = choose_bus()
+            if kind == "layer":
+                from django_mcp.push.layer_bus import LayerBus
+
+                self._bus = LayerBus(self._outage)
+            elif kind == "database":
+                from django_mcp.push.database_bus import DatabaseBus
+
+                self._bus = DatabaseBus(self.is_wanted, self._outage)
+            else:
+                self._bus = LocalBus()
         return self._bus
-
-    def _make(self) -> Bus:
-        kind = choose_bus()
-        if kind == "layer":
-            from django_mcp.push.layer_bus import LayerBus
-
-            return LayerBus(self._outage)
-        if kind == "database":
-            from django_mcp.push.database_bus import DatabaseBus
-
-            return DatabaseBus(self.is_wanted, self._outage)
-        return LocalBus()
 
 
 class _Outage(OutageLog):
@@ -198,7 +191,7 @@ def chain_signals(hub: ServerHub) -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in SIGNALS:
+    for number in (signal.SIGTERM, signal.SIGINT):
         previous = signal.getsignal(number)
         # A handler that was not set from Python cannot be called; an ignored signal stays ignored.
         if previous is None or previous is signal.SIG_IGN or isinstance(previous, _Link):
@@ -213,17 +206,12 @@ async def close_hub(hub: ServerHub) -> None:
         await hub.stop()
 
 
-def _make() -> ServerHub:
-    bus = SiteBus()
-    hub: ServerHub = Hub(bus)
-    maintain_streams(hub)
-    # What is remembered of a key must not outlive it for long, though nothing is open.
-    bus.is_wanted = lambda: hub.is_busy or knows_any("api-key")
-    hub.on_start.append(chain_signals)
-    return hub
-
-
-_hub = _make()
+_bus = SiteBus()
+_hub: ServerHub = Hub(_bus)
+maintain_streams(_hub)
+# What is remembered of a key must not outlive it for long, though nothing is open.
+_bus.is_wanted = lambda: _hub.is_busy or knows_any("api-key")
+_hub.on_start.append(chain_signals)
 
 
 def process_hub() -> ServerHub:

@@ -7,18 +7,20 @@ process. A stream whose row was deleted is closed: the message to close it may h
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
+from django_mcp.execution.tables import moment
 from django_mcp.execution.threads import find_pool_states, run_in_pool
-from django_mcp.execution.workers import process_lease, worker_id
+from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
@@ -28,7 +30,7 @@ from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.services.services import ServerHub
-from django_mcp.server.streams.stream import Ending, PushStream
+from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 
 _State: TypeAlias = tuple[tuple[int, int], tuple[set[str] | None, str]]
 """The contents of a stream's row: the number of its URIs and of its queued messages; its URIs (None: they are
@@ -63,9 +65,11 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     sessions = Counter(
         call.connection.key for call in running if isinstance(call.connection, Session)
     )
-    threads, held = _read_threads()
+    pool, now_s = find_pool_states().get("SYNC_THREADS"), time.time()
+    busy = [] if pool is None else pool.running
+    threads = [0, 0, 0] if pool is None else [len(busy), pool.max_threads, pool.waiting]
     # A handler runs on after its call has timed out.
-    if not running and not threads[0]:
+    if not running and not busy:
         return None
     callers = Counter(map(_caller, running))
     return {
@@ -73,21 +77,12 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
         "sessions": dict(sessions.most_common(MAX_NAMED)),
         "callers": [[*who, count] for who, count in callers.most_common(MAX_NAMED)],
         "threads": threads,
-        "held": held,
+        "held": [
+            [what, int(now_s - seconds)]
+            for what, seconds in busy[:MAX_HELD]
+            if seconds >= HELD_AFTER_S
+        ],
     }
-
-
-def _read_threads() -> tuple[list[int], list[list[Any]]]:
-    state = find_pool_states().get("SYNC_THREADS")
-    if state is None:
-        return [0, 0, 0], []
-    now_s = time.time()
-    held = [
-        [what, int(now_s - seconds)]
-        for what, seconds in state.running[:MAX_HELD]
-        if seconds >= HELD_AFTER_S
-    ]
-    return [len(state.running), state.max_threads, state.waiting], held
 
 
 def _caller(call: Call) -> tuple[str, ...]:
@@ -97,8 +92,8 @@ def _caller(call: Call) -> tuple[str, ...]:
         clean(call.options.name, 100),
         key_of(principal) or "",
         "" if user is None else str(user),
-        call.revision,
-        *name_and_version(call.client_info),
+        call.rules.name,
+        *name_and_version(call.connection.client_info),
     )
 
 
@@ -119,11 +114,7 @@ class StreamRows:
     async def write(self, hub: ServerHub) -> None:
         """Write what is open and in flight now, and close streams whose rows were deleted."""
         now: dict[str, _State] = {
-            # The set is never changed but replaced, so that comparing it costs nothing.
-            id: (
-                (len(each.uris), each.queued_events),
-                (each.uris if each.session is None else None, each.revision_name),
-            )
+            id: ((len(each.uris), each.queued_events), (_own_uris(each), each.revision_name))
             for id, each in hub.streams.items()
         }
         in_flight, streams = count_requests(hub), dict(hub.streams)
@@ -166,7 +157,15 @@ class StreamRows:
             changed = [_to_row(streams[id]) for id in kept if now[id][part] != written[id][part]]
             if changed:
                 Stream.objects.bulk_update(changed, fields, batch_size=200)
-        return lease, _find_lost(kept, len(now), lease)
+        # The rows that are missing were closed by the site, unless the lease under which they were written
+        # has ended.
+        rows = Stream.objects.filter(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
+        if not kept or rows.count() >= len(now):
+            return lease, set()
+        found = {pk.hex for pk in rows.order_by().values_list("pk", flat=True)}
+        # Checked last: the row of the process was there until now, so its deletion has deleted no others.
+        is_held = Worker.objects.filter(pk=worker_id()).exists() and lease == process_lease.number
+        return lease, kept - found if is_held else set()
 
 
 stream_rows = PerProcess(StreamRows)
@@ -178,24 +177,41 @@ async def sign_off(_hub: ServerHub) -> None:
         await run_in_pool(process_lease.let_go)
 
 
+async def take_over(hub: ServerHub) -> None:
+    """Activate streams of sessions whose newer streams were in processes that have died.
+
+    The row of a newer stream is not there at once, so those that were claimed lately are left out.
+    """
+    before_s = asyncio.get_running_loop().time() - LEASE_S
+    inactive = {
+        uuid.UUID(key): stream
+        for key, stream in hub.find_inactive().items()
+        if stream.claimed_s < before_s
+    }
+    if not inactive:
+        return
+    rows = Stream.objects.filter(session__in=inactive, worker__lease_until__gt=timezone.now())
+    others = rows.exclude(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
+    found = others.order_by("opened_at").values_list("session_id", "opened_at")
+    newest = await run_in_pool(lambda: dict(found))
+    for key, stream in inactive.items():
+        is_older = key in newest and newest[key].timestamp() > stream.opened_at
+        if not is_older and stream.claimed_s < before_s:
+            hub.take_over(key.hex, stream)
+            await asyncio.sleep(0)
+
+
+def _own_uris(stream: PushStream) -> set[str] | None:
+    if stream.session is not None:
+        return None
+    # The set of a pipe changes. That of a listening stream does not, so that comparing it costs nothing.
+    return set(stream.uris) if stream.kind is StreamKind.STDIO else stream.uris
+
+
 def _insert(streams: Collection[PushStream]) -> None:
     rows = [_to_row(stream) for stream in streams]
     with transaction.atomic(router.db_for_write(Stream)):
         Stream.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
-
-
-def _find_lost(kept: Set[str], count: int, lease: int) -> set[str]:
-    """Return the streams of those `kept` that have no row any more, of `count` that there should be.
-
-    If the lease under which they were written has ended, their rows were not closed by the site.
-    """
-    rows = Stream.objects.filter(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
-    if not kept or rows.count() >= count:
-        return set()
-    found = {pk.hex for pk in rows.order_by().values_list("pk", flat=True)}
-    # Checked last: the row of the process was there until now, so its deletion has deleted no others.
-    is_held = Worker.objects.filter(pk=worker_id()).exists() and lease == process_lease.number
-    return set(kept) - found if is_held else set()
 
 
 def _to_row(stream: PushStream) -> Any:
@@ -209,11 +225,12 @@ def _to_row(stream: PushStream) -> Any:
         principal_key=(key_of(stream.principal) or "")[:128],
         user_id=getattr(getattr(stream.principal, "user", None), "pk", None),
         revision=stream.revision_name,
+        opened_at=moment(stream.opened_at),
         client_name=client_name,
         client_version=client_version,
         lists=",".join(sorted(stream.lists)),
         uri_count=len(stream.uris),
-        uri_digests=_join_digests(stream.uris) if stream.session is None else "",
+        uri_digests=_join_digests(list(stream.uris)) if stream.session is None else "",
         queued_events=stream.queued_events,
     )
 
@@ -260,7 +277,6 @@ def _to_session(row: Any) -> SessionHandle | None:
         principal=row.principal_key or None,
         client_info=row.client_info,
         revision=row.revision,
-        has_stream=True,
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.access import permissions_changed
@@ -15,6 +15,7 @@ from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
+from django_mcp.execution.threads import caller_address
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.call import Call
@@ -22,8 +23,6 @@ from django_mcp.server.exchange.derived import VisibleEntries
 from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
-
-_Step: TypeAlias = Callable[[ServerHub], Awaitable[Any]]
 
 _trouble = Warner()
 _grants = GrantWatch()
@@ -33,19 +32,19 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 async def check_all(hub: ServerHub) -> set[PushStream]:
     """Check everything that is open in this process; return the streams notified of other lists."""
     notified: set[PushStream] = set()
-    steps: tuple[_Step, ...] = (
-        _end_lost_principals,
-        partial(_check_permissions, notified=notified),
-    )
+    # The hub may have started with a request, and its ticks have that context.
+    caller_address.set(None)
+    check = partial(_check_permissions, notified=notified)
+    steps: tuple[Callable[[ServerHub], Awaitable[Any]], ...] = (_end_lost_principals, check)
     # One at a time, so that older results cannot overwrite newer ones.
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         if settings.SESSION_STORE == "model":
             # Loads models, which a site with sessions in memory may not have.
-            from django_mcp.push.stream_rows import sign_off, stream_rows
+            from django_mcp.push.stream_rows import sign_off, stream_rows, take_over
 
             rows = stream_rows.get()
             is_idle = not (hub.is_busy or hub.calls or rows.are_any)
-            steps = (sign_off,) if is_idle else (*steps, rows.write)
+            steps = (sign_off,) if is_idle else (*steps, rows.write, take_over)
         for step in steps:
             try:
                 await step(hub)
@@ -58,23 +57,23 @@ async def _end_lost_principals(hub: ServerHub) -> None:
     """End the streams, calls and tasks of principals whose credentials are no longer valid."""
     streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
     calls = list(hub.calls)
-    tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None]
-    runs = {ctx for ctx, _run in tasks}
+    tasks = [(call, call.run) for call in calls if call.run is not None]
+    runs = {call for call, _run in tasks}
     # The call of a listening stream ends with its stream, and is answered then.
     listening = {each.exchange for each in streams}
-    calls = [ctx for ctx in calls if ctx not in runs and ctx.exchange not in listening]
+    calls = [call for call in calls if call not in runs and call.exchange not in listening]
     # By principal and not by user, since a user may have several credentials.
-    principals = {each.principal for each in streams} | {ctx.exchange.principal for ctx in calls}
+    principals = {each.principal for each in streams} | {call.exchange.principal for call in calls}
     ended = await recheck(principals)
     for stream in streams:
         if stream.principal in ended:
             stream.end(Ending.PRINCIPAL)
-    for ctx in calls:
-        if ctx.exchange.principal in ended:
-            ctx.cancel()
-    withdrawn = await recheck({ctx.exchange.principal for ctx in runs}, for_tasks=True)
-    for ctx, run in tasks:
-        if ctx.exchange.principal in withdrawn:
+    for call in calls:
+        if call.exchange.principal in ended:
+            call.cancel()
+    withdrawn = await recheck({call.exchange.principal for call in runs}, for_tasks=True)
+    for call, run in tasks:
+        if call.exchange.principal in withdrawn:
             run.stop()
 
 
@@ -107,7 +106,6 @@ async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
 
 
 def _find_reading(server: Services) -> frozenset[Function]:
-    """Return the permission functions of a server's resources."""
     rules = server.derived.requirements.rules.items()
     found = (asked for entry, asked in rules if isinstance(entry, ResourceEntry | TemplateEntry))
     return frozenset(filter(callable, chain.from_iterable(found)))
@@ -160,8 +158,15 @@ async def _check_stream(hub: ServerHub, stream: PushStream) -> bool:
     if before is not None:
         before = before.under(server.derived.requirements)
     lost = _find_lost(server, stream.uris, before, visible)
-    if lost:
-        await _take_away(hub, server, stream, lost)
+    if lost and stream.kind is StreamKind.STDIO and exchange.connection is not None:
+        # A pipe has one stream for good.
+        hub.set_subscriptions(exchange.connection, stream.uris.difference(lost))
+    elif lost:
+        if stream.session is not None:
+            # Otherwise the next stream of the session would end as well.
+            for uri in lost:
+                await server.sessions.unsubscribe(stream.session, uri)
+        stream.end(Ending.PRINCIPAL)
     stream.rights = visible
     if before is None or before.granted == visible.granted or not stream.is_active:
         return False
@@ -183,18 +188,6 @@ def _find_lost(
         if entries and had and not any(map(now.includes, entries)):
             lost.append(uri)
     return lost
-
-
-async def _take_away(hub: ServerHub, server: Services, stream: PushStream, lost: list[str]) -> None:
-    if stream.kind is StreamKind.STDIO:
-        # A pipe has one stream for good.
-        hub.set_uris(stream, stream.uris.difference(lost))
-        return
-    if stream.session is not None:
-        # Otherwise the next stream of the session would end as well.
-        for uri in lost:
-            await server.sessions.unsubscribe(stream.session, uri)
-    stream.end(Ending.PRINCIPAL)
 
 
 def offer_lists(hub: ServerHub, stream: PushStream) -> None:

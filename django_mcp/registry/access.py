@@ -51,8 +51,8 @@ class Access(Struct, frozen=True, kw_only=True):
         The permission of the server's `default` counts if the entry has none of its own.
         """
         permission = default.permission if self.permission is None else self.permission
-        extra = frozenset() if self.listed_if is None else frozenset({self.listed_if})
-        return to_rules(permission) | extra
+        rules: list[Rule] = [permission] if callable(permission) else list(permission or ())
+        return frozenset(rules if self.listed_if is None else [*rules, self.listed_if])
 
 
 OPEN = Access()
@@ -110,13 +110,6 @@ def read_scopes(given: str | Sequence[str] | None, source: str) -> tuple[str, ..
 
 # RFC 6749 section 3.3.
 _SCOPE = re.compile(r"[!#-\[\]-~]+")
-
-
-def to_rules(permission: tuple[str, ...] | Callable[..., Any] | None) -> frozenset[Rule]:
-    """Return all requirements as a set."""
-    if permission is None:
-        return frozenset()
-    return frozenset({permission} if callable(permission) else permission)
 
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})?(s|sec|second|m|min|minute|h|hour|d|day)")
@@ -246,12 +239,19 @@ def read_check(
             names = all_names
         elif name not in names and each.default is EMPTY:
             raise RegistrationError(
-                f"{source} takes {name}, but the arguments are {', '.join(all_names) or 'none'}."
+                f"{source} takes {name}, but the arguments are {', '.join(all_names) or 'none'}. "
+                f"Give both the same names."
             )
+    provide_subject = None
+    if first.annotation is not EMPTY:
+        annotation = hints.resolve_hints(function, source).get(first.name, Any)
+        provide_subject = find_provider(annotation, injectables)
+    if provide_subject is None:
+        provide_subject = (lambda ctx: ctx) if first.name == "ctx" else provide_user
     return ObjectCheck(
         function=function,
         is_async=is_async,
-        provide_subject=_find_subject(function, first, source, injectables) or provide_user,
+        provide_subject=provide_subject,
         names=names,
         defaults={
             name: given[name].default
@@ -260,17 +260,3 @@ def read_check(
         },
         whole=next(iter(given)) if properties and given else None,
     )
-
-
-def _find_subject(
-    function: Callable[..., Any],
-    first: inspect.Parameter,
-    source: str,
-    injectables: Injectables,
-) -> Provider | None:
-    if first.annotation is not EMPTY:
-        annotation = hints.resolve_hints(function, source).get(first.name, Any)
-        provider = find_provider(annotation, injectables)
-        if provider is not None:
-            return provider
-    return (lambda ctx: ctx) if first.name == "ctx" else None

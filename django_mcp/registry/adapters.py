@@ -1,14 +1,10 @@
-"""Turn type hints into JSON Schemas and converters with pydantic.
-
-pydantic is imported inside the functions, so that a site without typed handlers never loads it.
-`problems.py` describes conversion errors to clients.
-"""
+"""Turn type hints into JSON Schemas and converters with pydantic."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import isfinite
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
@@ -26,9 +22,6 @@ from django_mcp.registry.unions import AmbiguousUnion, check_unions
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
-
-NO_ARGUMENTS: JSONObject = {"type": "object", "additionalProperties": False}
-"""The schema of a tool without arguments (2025-11-25 server/tools "Tool", `inputSchema`)."""
 
 
 class UnsupportedType(TypeError):
@@ -254,17 +247,10 @@ def _generator() -> type[GenerateJsonSchema]:
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
-        def model_schema(self, schema: Any) -> JSONObject:
-            return _untitled(super().model_schema(schema), schema["cls"])
-
-        def dataclass_schema(self, schema: Any) -> JSONObject:
-            return _untitled(super().dataclass_schema(schema), schema["cls"])
-
-        def typed_dict_schema(self, schema: Any) -> JSONObject:
-            return _untitled(super().typed_dict_schema(schema), schema.get("cls"))
-
-        def enum_schema(self, schema: Any) -> JSONObject:
-            return _untitled(super().enum_schema(schema), schema["cls"])
+        model_schema = _untitled(GenerateJsonSchema.model_schema)
+        dataclass_schema = _untitled(GenerateJsonSchema.dataclass_schema)
+        typed_dict_schema = _untitled(GenerateJsonSchema.typed_dict_schema)
+        enum_schema = _untitled(GenerateJsonSchema.enum_schema)
 
         def decimal_schema(self, schema: Any) -> JSONObject:
             # pydantic's pattern uses look-ahead, which linear-time validators do not support.
@@ -283,7 +269,11 @@ def _generator() -> type[GenerateJsonSchema]:
 _DECIMAL = r"^[-+]?(\d+\.?\d*|\.\d+)$"
 
 
-def _untitled(schema: JSONObject, cls: Any) -> JSONObject:
-    if schema.get("title") == getattr(cls, "__name__", None):
-        schema.pop("title", None)
-    return schema
+def _untitled(describe: Callable[[Any, Any], JSONObject]) -> Any:
+    def describe_untitled(generator: Any, schema: Any) -> JSONObject:
+        found = describe(generator, schema)
+        if found.get("title") == getattr(schema.get("cls"), "__name__", None):
+            found.pop("title", None)
+        return found
+
+    return describe_untitled

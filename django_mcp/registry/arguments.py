@@ -6,7 +6,7 @@ a URI template are strings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -22,9 +22,8 @@ from django_mcp.registry.problems import (
     conversion_error,
     describe_conversion,
     in_order,
-    show,
 )
-from django_mcp.registry.signatures import Injection
+from django_mcp.registry.signatures import Provider
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
@@ -36,7 +35,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         function: called with the arguments that `read` and `inject` make; returns an awaitable if `is_async`.
         is_async: whether it runs on the event loop.
-        injections: the parameters that the server fills.
+        injections: how the server fills its other parameters, by name.
         read: turns the arguments of a call into keyword arguments.
         convert: turns the return value into a `ToolResult`, `ReadResult`, `PromptResult` or
             `Completion`. It may evaluate lazy objects, so for a synchronous function it runs in the
@@ -50,7 +49,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
 
     function: Callable[..., Any]
     is_async: bool
-    injections: tuple[Injection, ...]
+    injections: Mapping[str, Provider]
     read: Reader
     convert: Callable[..., Any]
     origin: Callable[..., Any]
@@ -61,15 +60,15 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> None:
         """Add what the server provides to arguments that `read` returned."""
-        for injection in self.injections:
-            bound[injection.parameter] = injection.provide(ctx)
+        for parameter, provide in self.injections.items():
+            bound[parameter] = provide(ctx)
 
 
 def read_nothing(arguments: JSONObject) -> dict[str, Any]:
     """Return no arguments, for a function without parameters."""
     if arguments:
         raise ArgumentErrors(
-            _first(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
+            first_problems(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
         )
     return {}
 
@@ -87,33 +86,7 @@ def read_typed(conversion: Conversion) -> Reader:
     return read
 
 
-def read_strings(conversion: Conversion, lists: Collection[str] = ()) -> Reader:
-    """Return a reader of string arguments, which expects lists of strings for `lists`."""
-    convert = read_typed(conversion)
-
-    def read(arguments: JSONObject) -> dict[str, Any]:
-        wrong = _first(
-            Problem(to_pointer([name]), f"must be a string, not {show(value)}")
-            for name, value in arguments.items()
-            if type(value) is not str and name not in lists
-        )
-        if wrong:
-            raise ArgumentErrors(wrong)
-        return convert(arguments)
-
-    return read
-
-
-def _first(problems: Iterator[Problem]) -> list[Problem]:
+def first_problems(problems: Iterator[Problem]) -> list[Problem]:
     """Return the first problems in order, since the client determines how many there are."""
     found = list(islice(problems, MAX_PROBLEMS + 1))
     return in_order(found[:MAX_PROBLEMS], has_more=len(found) > MAX_PROBLEMS)
-
-
-def read_chosen(parameters: Sequence[str]) -> Reader:
-    """Return a reader that passes the arguments in `parameters`, unchanged."""
-
-    def read(arguments: JSONObject) -> dict[str, Any]:
-        return {name: arguments[name] for name in parameters}
-
-    return read

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from django_mcp.protocol.annotations import Annotations, check_mime_type, check_uri
+from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.protocol.results import Completion
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry import adapters, hints
@@ -14,9 +15,9 @@ from django_mcp.registry.access import OPEN, Access
 from django_mcp.registry.arguments import (
     Handler,
     Reader,
-    read_chosen,
+    first_problems,
     read_nothing,
-    read_strings,
+    read_typed,
 )
 from django_mcp.registry.building import (
     Surroundings,
@@ -28,7 +29,7 @@ from django_mcp.registry.building import (
 )
 from django_mcp.registry.entries import PromptArgument, PromptEntry, ResourceEntry, TemplateEntry
 from django_mcp.registry.options import CommonOptions, TemplateOptions
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, show
 from django_mcp.registry.replies import (
     completion_converter,
     guess_mime_type,
@@ -60,9 +61,9 @@ def build_resource(
     signature = surroundings.read(function)
     source = signature.source
     if signature.parameters:
-        given = ", ".join(f"`{each.name}`" for each in signature.parameters)
         raise RegistrationError(
-            f"{source}: the URI {uri!r} has no variables, so nothing gives {given}. "
+            f"{source}: the URI {uri!r} has no variables, so nothing gives "
+            f"{listed(each.name for each in signature.parameters)}. "
             f"Put {{{signature.parameters[0].name}}} into the URI, or drop the parameter."
         )
     with registration_errors(source):
@@ -91,7 +92,7 @@ def build_template(
         template = UriTemplate(uri_template)
         check_uri(re.sub(r"\{.*?\}", "", template.text))
     _check_variables(template, signature)
-    read = _string_reader(signature, template.list_variables)
+    read = _string_reader(signature.parameters, source, template.list_variables)
     return TemplateEntry(
         template=template,
         **_readable(surroundings, signature, read, options),
@@ -99,12 +100,25 @@ def build_template(
     )
 
 
-def _string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> Reader:
+def _string_reader(
+    parameters: Sequence[Parameter], source: str, lists: frozenset[str] = frozenset()
+) -> Reader:
     """Return a reader of string arguments, which expects lists of strings for `lists`."""
-    if not signature.parameters:
+    if not parameters:
         return read_nothing
-    conversion = adapters.adapt_strings(signature.parameters, signature.source, lists)
-    return read_strings(conversion, lists)
+    convert = read_typed(adapters.adapt_strings(parameters, source, lists))
+
+    def read(arguments: JSONObject) -> dict[str, Any]:
+        wrong = first_problems(
+            Problem(to_pointer([name]), f"must be a string, not {show(value)}")
+            for name, value in arguments.items()
+            if type(value) is not str and name not in lists
+        )
+        if wrong:
+            raise ArgumentErrors(wrong)
+        return convert(arguments)
+
+    return read
 
 
 def _readable(
@@ -178,11 +192,22 @@ def build_prompt(
             )
             for each in signature.parameters
         )
-        read = _string_reader(signature)
+        read = _string_reader(signature.parameters, signature.source)
         completers = _choice_completers(signature)
     else:
         published = tuple(arguments)
-        read = _reader_of(signature, published)
+        if not all(isinstance(each, PromptArgument) for each in published):
+            raise RegistrationError(
+                f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
+            )
+        strings = _string_reader(
+            [
+                Parameter(name=each.name, annotation=str, is_required=each.required)
+                for each in published
+            ],
+            signature.source,
+        )
+        read = whole_reader(signature, strings)
         completers = {}
     fields = common_fields(signature, options)
     convert = prompt_converter(surroundings.converter)
@@ -192,22 +217,6 @@ def build_prompt(
         completers=completers,
         **fields,
     )
-
-
-def _reader_of(signature: Signature, arguments: Sequence[PromptArgument]) -> Reader:
-    if not all(isinstance(each, PromptArgument) for each in arguments):
-        raise RegistrationError(
-            f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
-        )
-    as_parameters = [
-        Parameter(name=each.name, annotation=str, is_required=each.required) for each in arguments
-    ]
-    strings: Reader = read_nothing
-    if as_parameters:
-        conversion = adapters.adapt_strings(as_parameters, signature.source)
-        strings = read_strings(conversion)
-    whole = whole_reader(signature)
-    return lambda given: whole(strings(given))
 
 
 # -- completers
@@ -229,7 +238,13 @@ def build_completer(
             f"It may take {listed(known)}, and what is injected by its type."
         )
     convert = completion_converter(surroundings.converter)
-    return make_handler(signature, read_chosen(names), convert, access, surroundings)
+    return make_handler(
+        signature,
+        lambda arguments: {name: arguments[name] for name in names},
+        convert,
+        access,
+        surroundings,
+    )
 
 
 def _choice_completers(signature: Signature) -> dict[str, Handler]:
@@ -250,8 +265,8 @@ def _complete_from(choices: list[str], source: str) -> Handler:
     return Handler(
         function=propose,
         is_async=True,
-        injections=(),
-        read=read_chosen(["value"]),
+        injections={},
+        read=lambda arguments: {"value": arguments["value"]},
         convert=lambda completion: completion,
         origin=propose,
         source=source,

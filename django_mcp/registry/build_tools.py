@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from django_mcp.protocol.header_params import HeaderParam, header_params
+from django_mcp.protocol.header_params import header_params
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
@@ -30,7 +30,7 @@ from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.signatures import Signature
-from django_mcp.registry.validators import compile_schema
+from django_mcp.registry.validators import Validator
 
 _HINTS = {
     "read_only": "readOnlyHint",
@@ -59,9 +59,11 @@ def build_tool(
     convert = tool_converter(surroundings.converter, output, is_data=is_data)
     with registration_errors(source):
         headers = header_params(published)
-    input_validator = compile_schema(
-        published, source, is_input=True, nullable=_nullable(headers, published)
-    )
+    # A property that is repeated in a header has one plain type; an optional one may be null.
+    # Source: 2026-07-28 server/tools, "x-mcp-header".
+    nullable = {each.path[0] for each in headers if len(each.path) == 1}
+    nullable.difference_update(published.get("required", ()))
+    input_validator = Validator(published, source, is_input=True, nullable=nullable)
     handler = make_handler(
         signature, read, convert, fields["access"], surroundings, properties=inner
     )
@@ -78,7 +80,7 @@ def build_tool(
         output_schema=published_output,
         output_validator=None
         if published_output is None
-        else compile_schema(published_output, source, is_input=False),
+        else Validator(published_output, source, is_input=False),
         annotations=_hints(options, source),
         header_params=headers,
         timeout_s=options.get("timeout"),
@@ -119,7 +121,9 @@ def _input(
         inner = tuple(schema.get("properties", ())) if signature.parameters else ()
         return whole_reader(signature), copy.deepcopy(schema), inner
     if not signature.parameters:
-        return read_nothing, dict(adapters.NO_ARGUMENTS if schema is None else schema), ()
+        # Source: 2025-11-25 server/tools "Tool", `inputSchema`.
+        no_arguments = {"type": "object", "additionalProperties": False}
+        return read_nothing, no_arguments if schema is None else dict(schema), ()
     conversion = adapters.adapt_arguments(signature.parameters, signature.source)
     published = (
         adapters.input_schema(conversion, signature.parameters, signature.source)
@@ -172,15 +176,6 @@ def _hints(options: ToolOptions, source: str) -> JSONObject | None:
         if value is not None and not isinstance(value, bool):
             raise RegistrationError(f"{source}: {option}= is {value!r}. Say True or False.")
     return present(**{_HINTS[option]: value for option, value in given.items()}) or None
-
-
-def _nullable(headers: Sequence[HeaderParam], schema: JSONObject) -> frozenset[str]:
-    """Return the optional arguments that are repeated in headers: each may be null.
-
-    Source: 2026-07-28 server/tools, "x-mcp-header": such a property has one plain type.
-    """
-    names = {each.path[0] for each in headers if len(each.path) == 1}
-    return frozenset(names.difference(schema.get("required", ())))
 
 
 _CLIENT_CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")

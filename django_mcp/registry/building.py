@@ -128,15 +128,18 @@ def make_handler(
     )
 
 
-def whole_reader(signature: Signature) -> Reader:
-    """Return a reader that passes all arguments as the function's one parameter, if it has one."""
+def whole_reader(signature: Signature, read: Reader = dict) -> Reader:
+    """Return a reader that passes all arguments as the function's one parameter, if it has one.
+
+    `read` reads them first.
+    """
     if len(signature.parameters) > 1:
         raise RegistrationError(
             f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "
             f"but is given all arguments as one dict. Take one parameter: `arguments`."
         )
     names = [each.name for each in signature.parameters]
-    return lambda arguments: dict.fromkeys(names, arguments)
+    return lambda arguments: dict.fromkeys(names, read(arguments))
 
 
 def listed(names: Iterable[str]) -> str:

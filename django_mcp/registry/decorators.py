@@ -42,8 +42,8 @@ class Registration:
     or its options; the text names the function and the remedy.
     """
 
-    registry: Registry
-    converter: ResultConverter
+    _registry: Registry
+    _converter: ResultConverter
 
     def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
@@ -120,7 +120,7 @@ class Registration:
                     f"{handler.source}: {entry.name!r} has no argument {argument!r}. "
                     f"It has {', '.join(entry.argument_names) or 'none'}."
                 )
-            self.registry.add_completer(entry, argument, handler)
+            self._registry.add_completer(entry, argument, handler)
             return function
 
         return register
@@ -133,7 +133,7 @@ class Registration:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
         _check_options(handler, "tool", options, ToolOptions)
         entry = build_tool(handler, self._surroundings(), **options)
-        self.registry.add(entry)
+        self._registry.add(entry)
         return entry
 
     def register_resource(
@@ -148,7 +148,7 @@ class Registration:
         _check_options(handler, kind, options, TemplateOptions if is_template else ResourceOptions)
         build: Any = build_template if is_template else build_resource
         entry: ResourceEntry | TemplateEntry = build(handler, self._surroundings(), uri, **options)
-        self.registry.add(entry)
+        self._registry.add(entry)
         return entry
 
     def register_prompt(
@@ -165,7 +165,7 @@ class Registration:
         """
         _check_options(handler, "prompt", options, CommonOptions)
         entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
-        self.registry.add(entry)
+        self._registry.add(entry)
         return entry
 
     def set_completion_handler(self, handler: Callable[..., Any] | None) -> None:
@@ -178,23 +178,23 @@ class Registration:
         completer = None
         if handler is not None:
             completer = build_completer(handler, self._surroundings(), GLOBAL_COMPLETER_PARAMETERS)
-        self.registry.set_completion_handler(completer)
+        self._registry.set_completion_handler(completer)
 
     def remove_tool(self, name: str) -> bool:
         """Remove a tool, and return whether there was one."""
-        return self.registry.remove("tools", name)
+        return self._registry.remove("tools", name)
 
     def remove_resource(self, uri: str) -> bool:
         """Remove a resource or a resource template, and return whether there was one."""
-        return self.registry.remove("templates" if "{" in uri else "resources", uri)
+        return self._registry.remove("templates" if "{" in uri else "resources", uri)
 
     def remove_prompt(self, name: str) -> bool:
         """Remove a prompt, and return whether there was one."""
-        return self.registry.remove("prompts", name)
+        return self._registry.remove("prompts", name)
 
     def tool_input_schema(self, name: str) -> JSONObject:
         """Return the input schema of a tool as published; raises KeyError if there is no such tool."""
-        entry = self.registry.tools[name]
+        entry = self._registry.tools[name]
         return dict(entry.published(entry.input_schema))
 
     # -- internals
@@ -202,7 +202,7 @@ class Registration:
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             injectables=self._find_provider,
-            converter=self.converter,
+            converter=self._converter,
             provide_user=self._provide_user,
         )
 
@@ -210,17 +210,11 @@ class Registration:
         self, target: Callable[..., Any] | str, source: str
     ) -> PromptEntry | TemplateEntry:
         """Return the prompt or template that a completer is for."""
-        registry = self.registry
         entries: list[PromptEntry | TemplateEntry]
-        if isinstance(target, str):
-            named = registry.prompts.get(target) or registry.templates.get(target)
-            entries = [] if named is None else [named]
-            wanted = repr(target)
-        else:
-            entries = [*registry.prompts.values(), *registry.templates.values()]
-            entries = [each for each in entries if each.handler.origin == target]
-            wanted = describe_source(target)
+        entries = [*self._registry.prompts.values(), *self._registry.templates.values()]
+        entries = [each for each in entries if target in (each.key, each.handler.origin)]
         if len(entries) != 1:
+            wanted = repr(target) if isinstance(target, str) else describe_source(target)
             problem = "is neither a prompt nor a resource template of this server"
             if entries:
                 problem = "is several of them; say which by its name or URI template"

@@ -154,8 +154,6 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
 
 
 class _Readable(Entry, frozen=True, kw_only=True, eq=False):
-    """The common part of resources and templates."""
-
     mime_type: str | None = None
     annotations: Annotations | None = None
     cache: CacheHint | None = None

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from msgspec import Struct
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
-from django_mcp.registry.problems import Problem, RegistrationError, describe_conversion
-from django_mcp.registry.validators import TOO_COMPLEX, Validator, compile_schema
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from django_mcp.registry.problems import (
+    ArgumentErrors,
+    Problem,
+    RegistrationError,
+    describe_conversion,
+)
+from django_mcp.registry.validators import TOO_COMPLEX, Validator
 
 MAX_FORMS = 256
 """Compiled schemas that are cached; a site has few different forms. Our own limit."""
-
-
-class FormAnswer(Struct, frozen=True):
-    """A valid answer to a form; `data` is an instance of the form's class."""
-
-    data: Any
 
 
 class Form:
@@ -43,22 +37,20 @@ class Form:
         """A flat JSON Schema of its fields."""
         return self._schema
 
-    def read(self, content: Any) -> FormAnswer | list[Problem]:
-        """Return a client's answer, or the problems with it."""
+    def read(self, content: Any) -> Any:
+        """Return a client's answer as an instance of the class; raises `ArgumentErrors`."""
         from pydantic import ValidationError
 
         if type(content) is not dict:
-            return [Problem("", "must be an object")]
+            raise ArgumentErrors([Problem("", "must be an object")])
         # Fields of forms are plain values, so a brief check is enough for any regular answer.
         found = _validator(encode(self.schema)).check(content)
-        if found is None:
-            return [TOO_COMPLEX]
-        if found or self._cls is None:
-            return found or FormAnswer(content)
+        if found != []:
+            raise ArgumentErrors([TOO_COMPLEX] if found is None else found)
         try:
-            return FormAnswer(convert(self._cls, content))
+            return content if self._cls is None else convert(self._cls, content)
         except ValidationError as error:
-            return describe_conversion(error, content)
+            raise ArgumentErrors(describe_conversion(error, content)) from None
 
 
 FormMaker: TypeAlias = Callable[[Any], Form]
@@ -86,18 +78,12 @@ def convert(cls: Any, value: Any) -> Any:
     return _adapter(cls).validate_python(value)
 
 
+_adapter = functools.lru_cache(MAX_FORMS)(adapt)
+
+
 @functools.lru_cache(MAX_FORMS)
 def _form_of_class(cls: Any) -> Form:
-    return Form(_schema_of(_adapter(cls)), cls)
-
-
-@functools.lru_cache(MAX_FORMS)
-def _adapter(cls: Any) -> TypeAdapter[Any]:
-    return adapt(cls)
-
-
-def _schema_of(adapter: TypeAdapter[Any]) -> JSONObject:
-    whole = schema_of(adapter)
+    whole = schema_of(_adapter(cls))
     definitions = whole.get("$defs", {})
     fields = {
         name: _plain(field, definitions) for name, field in whole.get("properties", {}).items()
@@ -105,7 +91,7 @@ def _schema_of(adapter: TypeAdapter[Any]) -> JSONObject:
     schema: JSONObject = {"type": "object", "properties": fields}
     if "required" in whole:
         schema["required"] = whole["required"]
-    return schema
+    return Form(schema, cls)
 
 
 def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
@@ -127,6 +113,6 @@ def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObje
 @functools.lru_cache(MAX_FORMS)
 def _validator(encoded: bytes) -> Validator:
     try:
-        return compile_schema(decode(encoded), "a form", is_input=False)
+        return Validator(decode(encoded), "a form", is_input=False)
     except RegistrationError as error:
         raise FormError(str(error)) from error

@@ -1,7 +1,4 @@
-"""Resolve and inspect type hints.
-
-`adapters.py` turns types into JSON Schemas; this module does not import pydantic.
-"""
+"""Resolve and inspect type hints."""
 
 from __future__ import annotations
 

@@ -223,44 +223,34 @@ def _property_names(
 
 
 def _fits_one(most: int) -> Callable[..., Any]:
-    """Return a keyword that fails unless one alternative fits, of `most` that are counted."""
-
-    def keyword(
-        validator: Any, branches: list[Any], instance: Any, _schema: Any
-    ) -> Iterator[ValidationError]:
-        fitting, failures = _try_branches(validator, branches, instance, most=most)
-        if fitting != 1:
-            yield _error(context=failures)
-
-    return keyword
-
-
-def _try_branches(
-    validator: Any, branches: list[Any], instance: Any, *, most: int
-) -> tuple[int, list[ValidationError]]:
-    """Return how many alternatives a value fits, counted up to `most`, and the errors if it fits none.
+    """Return a keyword that fails unless one alternative fits, of `most` that are counted.
 
     In a recursive schema, alternatives lead to the same part of a value again and again, which would
     double the work with each level. So the result is kept for each array and object.
     """
-    key = (id(branches), id(instance))
-    known = work.get().known
-    if key in known:
-        kept: tuple[int, list[ValidationError]] = known[key][1]
-        return kept
-    found = (
-        index
-        for index, branch in enumerate(branches)
-        if not _is_ruled_out(validator, branch, instance) and _fits(validator, branch, instance)
-    )
-    fitting = len(list(islice(found, most)))
-    failures: list[ValidationError] = []
-    for index, branch in enumerate(() if fitting else branches):
-        errors = validator.descend(instance, branch, schema_path=index)
-        failures.extend(islice(errors, MAX_BRANCH_ERRORS))
-    if isinstance(instance, dict | list) and work.get().root is not None:
-        known[key] = (instance, (fitting, failures))
-    return fitting, failures
+
+    def keyword(
+        validator: Any, branches: list[Any], instance: Any, _schema: Any
+    ) -> Iterator[ValidationError]:
+        key, known = (id(branches), id(instance)), work.get().known
+        _, fitting, failures = known.get(key, (None, None, []))
+        if fitting is None:
+            found = (
+                index
+                for index, branch in enumerate(branches)
+                if not _is_ruled_out(validator, branch, instance)
+                and _fits(validator, branch, instance)
+            )
+            fitting = len(list(islice(found, most)))
+            for index, branch in enumerate(() if fitting else branches):
+                errors = validator.descend(instance, branch, schema_path=index)
+                failures.extend(islice(errors, MAX_BRANCH_ERRORS))
+            if isinstance(instance, dict | list) and work.get().root is not None:
+                known[key] = (instance, fitting, failures)
+        if fitting != 1:
+            yield _error(context=failures)
+
+    return keyword
 
 
 def _fits(validator: Any, schema: Any, instance: Any) -> bool:

@@ -35,29 +35,18 @@ def plain_schema(annotation: Any, max_depth: int = MAX_DEPTH) -> JSONObject | No
     for scalar, name in _SCALARS:
         if annotation is scalar:
             return {"type": name}
-    found = _inner(annotation) if max_depth else None
-    if found is None:
+    if not max_depth:
         return None
-    kind, inner = found
-    schema = plain_schema(inner, max_depth - 1)
-    if schema is None:
-        return None
-    if kind is list:
-        return {"items": schema, "type": "array"}
-    if kind is dict:
-        return {"additionalProperties": schema or True, "type": "object"}
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _inner(annotation: Any) -> tuple[Any, Any] | None:
-    """Return what is made of which type; None: it is not plain."""
     kind, inner = get_origin(annotation), get_args(annotation)
     if kind is list and len(inner) == 1:
-        return list, inner[0]
+        found = plain_schema(inner[0], max_depth - 1)
+        return None if found is None else {"items": found, "type": "array"}
     if kind is dict and len(inner) == 2 and inner[0] is str:
-        return dict, inner[1]
+        found = plain_schema(inner[1], max_depth - 1)
+        return None if found is None else {"additionalProperties": found or True, "type": "object"}
     if kind in (Union, types.UnionType) and len(inner) == 2 and types.NoneType in inner:
-        return Union, inner[inner[0] is types.NoneType]
+        found = plain_schema(inner[inner[0] is types.NoneType], max_depth - 1)
+        return None if found is None else {"anyOf": [found, {"type": "null"}]}
     return None
 
 

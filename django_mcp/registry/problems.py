@@ -101,19 +101,14 @@ def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
     count = error.error_count()
     if count > MAX_CONVERSION_ERRORS:  # pydantic writes out all of them or none
         return [Problem("", f"has {count} values that cannot be read; send less at once")]
-    found = [
-        Problem(to_pointer(_path(each, value)), clip(_words(each)))
-        for each in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    found = []
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        words = _WORDS.get(each["type"], each["msg"].replace("Input should", "should", 1))
+        found.append(Problem(to_pointer(_path(each, value)), clip(words)))
     return in_order(found)
 
 
 _WORDS = {"missing": "is required", "extra_forbidden": "is unknown"}
-
-
-def _words(error: Any) -> str:
-    message: str = error["msg"]
-    return _WORDS.get(error["type"], message.replace("Input should", "should", 1))
 
 
 def _path(error: Any, value: Any) -> Iterator[str | int]:
@@ -175,10 +170,14 @@ def check_names(given: Iterable[str], known: Iterable[str], owner: str) -> None:
 
 def suggest(name: object, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known name, or with all of them."""
+    names = list(known)
+    near = find_near(str(name), names)
+    return f"Did you mean {near[0]!r}?" if near else f"Use one of {', '.join(names)}."
+
+
+def find_near(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
+    """Return up to `most` of the known names that are like a name, whatever their case, the nearest first."""
     import difflib
 
     by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    if near:
-        return f"Did you mean {by_lower[near[0]]!r}?"
-    return f"Use one of {', '.join(by_lower.values())}."
+    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=most)]

@@ -43,6 +43,8 @@ class Registry:
         templates: entries by the text of their URI template.
         version: counts the changes.
         disabled: the disabled entries, registered or not.
+        registered: all entries, including disabled ones, by the name of their mapping.
+        completers: those that were registered for one argument, by mapping, key and argument.
     """
 
     def __init__(self) -> None:
@@ -52,11 +54,11 @@ class Registry:
         self.prompts: Mapping[str, PromptEntry] = MappingProxyType({})
         self.version = 0
         self.disabled: frozenset[EntryKey] = frozenset()
-        self._registered: dict[str, Mapping[str, Entry]] = {
+        self.registered: dict[str, Mapping[str, Entry]] = {
             each: MappingProxyType({}) for each in _KINDS
         }
         self.completion_handler: Handler | None = None
-        self._completers: Mapping[tuple[str, str, str], Handler] = MappingProxyType({})
+        self.completers: Mapping[tuple[str, str, str], Handler] = MappingProxyType({})
         self._callbacks: tuple[Callable[[ListKind], Any], ...] = ()
         self._lock = threading.RLock()
 
@@ -65,7 +67,7 @@ class Registry:
     def add(self, entry: Entry) -> None:
         """Add an entry; raises `RegistrationError` if there is one of its kind with that key."""
         with self._lock:
-            registered = self._registered[entry.kind.mapping]
+            registered = self.registered[entry.kind.mapping]
             other = registered.get(entry.key)
             if other is not None:
                 raise RegistrationError(
@@ -82,13 +84,13 @@ class Registry:
         """Add the completer of an argument; raises `RegistrationError` if there is one already."""
         key = (entry.kind.mapping, entry.key, argument)
         with self._lock:
-            other = self._completers.get(key)
+            other = self.completers.get(key)
             if other is not None:
                 raise RegistrationError(
                     f"{handler.source}: {argument!r} of {key[1]!r} is completed by "
                     f"{other.source} already. Remove one of them."
                 )
-            self._completers = MappingProxyType({**self._completers, key: handler})
+            self.completers = MappingProxyType({**self.completers, key: handler})
             self.version += 1
 
     def set_completion_handler(self, handler: Handler | None) -> None:
@@ -102,15 +104,15 @@ class Registry:
     def remove(self, mapping: EntryMapping, key: str) -> bool:
         """Remove an entry, with its completers, and return whether there was one."""
         with self._lock:
-            registered = self._registered[mapping]
+            registered = self.registered[mapping]
             if key not in registered:
                 return False
             kept = {
                 each: handler
-                for each, handler in self._completers.items()
+                for each, handler in self.completers.items()
                 if each[:2] != (mapping, key)
             }
-            self._completers = MappingProxyType(kept)
+            self.completers = MappingProxyType(kept)
             others = {each: found for each, found in registered.items() if each != key}
             is_changed = self._show(mapping, others)
         if is_changed:
@@ -119,7 +121,7 @@ class Registry:
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
         """Update the mapping of visible entries, and return whether it changed."""
-        self._registered[attribute] = MappingProxyType(registered)
+        self.registered[attribute] = MappingProxyType(registered)
         before: Mapping[str, Entry] = getattr(self, attribute)
         shown = {
             key: entry for key, entry in registered.items() if (attribute, key) not in self.disabled
@@ -141,14 +143,10 @@ class Registry:
             changed = [
                 kind
                 for attribute, kind in _KINDS.items()
-                if self._show(attribute, dict(self._registered[attribute]))
+                if self._show(attribute, dict(self.registered[attribute]))
             ]
         for kind in dict.fromkeys(changed):
             self._notify(kind)
-
-    def registered(self, attribute: str) -> Mapping[str, Entry]:
-        """Return all entries of one of the mappings, including disabled ones."""
-        return self._registered[attribute]
 
     # -- finding
 
@@ -158,14 +156,14 @@ class Registry:
         It is the one registered for the argument, else that of the choices of its type, else the one
         for all arguments.
         """
-        own = self._completers.get((entry.kind.mapping, entry.key, argument))
+        own = self.completers.get((entry.kind.mapping, entry.key, argument))
         return own or entry.completers.get(argument) or self.completion_handler
 
     @property
     def has_completers(self) -> bool:
         """Whether any argument can be completed."""
         return bool(
-            self._completers
+            self.completers
             or self.completion_handler is not None
             or any(entry.completers for entry in self.prompts.values())
             or any(entry.completers for entry in self.templates.values())
@@ -173,14 +171,8 @@ class Registry:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry: tools, resources, templates and prompts."""
-        yield from self.tools.values()
-        yield from self.resources.values()
-        yield from self.templates.values()
-        yield from self.prompts.values()
-
-    def completion_handlers(self) -> Iterator[Handler]:
-        """Yield the completers that were registered for one argument."""
-        yield from self._completers.values()
+        for entries in (self.tools, self.resources, self.templates, self.prompts):
+            yield from entries.values()
 
     # -- watching
 

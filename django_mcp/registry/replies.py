@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -18,20 +19,19 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode, is_lazy
+from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
 from django_mcp.registry.returns import (
     BINARY,
-    BLOCKS,
-    CONTENTS,
     Output,
     ResultConverter,
     ReturnError,
+    block_of,
     is_block,
+    plainer,
     promises_data,
     to_json,
-    to_text,
 )
 from django_mcp.registry.signatures import Yielded
 
@@ -65,8 +65,10 @@ def resource_converter(
     def convert(value: Any, *, uri: str) -> ReadResult:
         if isinstance(value, ReadResult):
             return value
-        if output is None or isinstance(value, GeneratorType | Yielded):
-            value = _plainer(value, converter)
+        if isinstance(value, GeneratorType | Yielded):
+            value = list(value)
+        elif output is None:
+            value = plainer(value, converter)
         if value is None:
             raise ReturnError(
                 "a resource returned None: return its contents, or raise an exception that means that it "
@@ -77,9 +79,7 @@ def resource_converter(
         to_data = as_json if output is None else output.to_json
         return ReadResult([_to_contents(value, uri, mime_type, to_data)])
 
-    def as_json(value: Any) -> Any:
-        return to_json(value, converter)
-
+    as_json = partial(to_json, converter=converter)
     return convert
 
 
@@ -115,21 +115,6 @@ def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
     raise ReturnError("a resource returned a link: return what it links to")
 
 
-def _plainer(value: Any, converter: ResultConverter) -> Any:
-    """Return a value with its outermost lazy objects resolved."""
-    if isinstance(value, GeneratorType | Yielded):
-        return list(value)
-    if is_lazy(value):
-        return str(value)
-    if (
-        value is None
-        or isinstance(value, (str, dict, list, tuple, *CONTENTS, *BLOCKS, *BINARY))
-        or hints.is_record(type(value))
-    ):
-        return value
-    return converter.convert(value)
-
-
 # -- prompts
 
 
@@ -139,18 +124,15 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
     def message(value: Any) -> PromptMessage:
         if isinstance(value, PromptMessage):
             return value
-        if isinstance(value, (str, *BLOCKS)):
-            return PromptMessage(value)
-        if isinstance(value, BINARY):
-            return PromptMessage(File(value))
         if isinstance(value, Mapping) and value.keys() == {"role", "content"}:
             return PromptMessage(value["content"], role=value["role"])
-        return PromptMessage(to_text(to_json(value, converter)))
+        return PromptMessage(block_of(value, converter))
 
     def convert(value: Any) -> PromptResult:
         if isinstance(value, PromptResult):
             return value
-        value = _plainer(value, converter)
+        is_yielded = isinstance(value, GeneratorType | Yielded)
+        value = list(value) if is_yielded else plainer(value, converter)
         if value is None:
             raise ReturnError("a prompt returned None: return its text or its messages")
         if isinstance(value, list | tuple):
@@ -179,10 +161,7 @@ def completion_converter(converter: ResultConverter) -> Callable[[Any], Completi
             )
         total = len(value) if isinstance(value, list | tuple) else None
         # No more rows are fetched than show that there are more.
-        return Completion.first_of(map(_proposal, value), total)
+        names = (str(each.value if isinstance(each, Enum) else each) for each in value)
+        return Completion.first_of(names, total)
 
     return convert
-
-
-def _proposal(value: Any) -> str:
-    return str(value.value if isinstance(value, Enum) else value)

@@ -8,18 +8,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from collections.abc import Iterator as IteratorABC
+from dataclasses import replace
 from types import GeneratorType, NoneType
 from typing import Any, Protocol, get_args, get_origin
 
 from django_mcp.protocol.asks import InputRequired
 from django_mcp.protocol.content import (
-    Audio,
+    BLOCKS,
     BlobContents,
     Content,
     EmbeddedResource,
     File,
-    Image,
-    ResourceLink,
     Text,
     TextContents,
 )
@@ -34,11 +33,10 @@ from django_mcp.registry.unions import AmbiguousUnion
 
 BINARY = (bytes, bytearray, memoryview)
 CONTENTS = (TextContents, BlobContents)
-BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource, File)
 _RESULTS = (ToolResult, ReadResult, PromptResult, PromptMessage, InputRequired)
 _FREE = (None, NoneType, Any, object, EMPTY, str)
 _BARE_COLLECTIONS = (list, tuple, set, frozenset)
-_PLAIN = (dict, list, tuple, set, frozenset, bool, int, float)
+_PLAIN = (NoneType, str, bool, int, float, dict, *_BARE_COLLECTIONS, *BLOCKS, *CONTENTS, *BINARY)
 
 
 class ReturnError(TypeError):
@@ -54,17 +52,22 @@ class ResultConverter(Protocol):
         Called for values that are neither plain data nor records. If it returns the object unchanged,
         the object is unknown. It may raise an error that tells the handler's author what to return.
         """
-        ...
 
     def needs_thread(self, value: Any) -> bool:
         """Return whether converting a value may block, and so must not run on the event loop."""
-        ...
 
 
 _NOT_AWAITED = (
     "returned a coroutine that it did not await: write `return await ...` in a handler with `async def`, "
     "or call the synchronous method, such as `count()` for `acount()`"
 )
+
+
+def plainer(value: Any, converter: ResultConverter) -> Any:
+    """Return a value, converted if it is lazy or an object of the framework."""
+    if isinstance(value, _PLAIN) or hints.is_record(type(value)):
+        return value
+    return str(value) if is_lazy(value) else converter.convert(value)
 
 
 def to_json(value: Any, converter: ResultConverter) -> Any:
@@ -202,7 +205,6 @@ def _find_data(annotation: Any) -> Any | None:
 
 
 def _is_free(plain: Any) -> bool:
-    """Return whether a type does not describe data."""
     if any(plain is each for each in _FREE):
         return True
     return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
@@ -227,7 +229,11 @@ def tool_converter(
 
     def convert(value: Any) -> ToolResult:
         if isinstance(value, ToolResult):
-            return _complete(value, converter)
+            if value.structured is ABSENT:
+                return value
+            structured = to_json(value.structured, converter)
+            content = value.content or _structured(structured).content
+            return replace(value, content=content, structured=structured)
         if output is not None:
             return _structured(output.to_json(value))
         if is_data:
@@ -240,14 +246,6 @@ def tool_converter(
 def is_block(value: Any) -> bool:
     """Return whether a value is a content block, or becomes one."""
     return isinstance(value, (*BLOCKS, *CONTENTS, *BINARY))
-
-
-def _complete(result: ToolResult, converter: ResultConverter) -> ToolResult:
-    if result.structured is ABSENT:
-        return result
-    structured = to_json(result.structured, converter)
-    content = result.content or (Text(encode(structured).decode()),)
-    return ToolResult(content, structured=structured, is_error=result.is_error, meta=result.meta)
 
 
 def _structured(data: Any) -> ToolResult:
@@ -267,25 +265,25 @@ def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
     if value is None:
         return ToolResult()
     if is_block(value):
-        return ToolResult((_block(value, converter),))
+        return ToolResult((block_of(value, converter),))
     if isinstance(value, GeneratorType | Yielded):
         parts = list(value)
         if all(isinstance(part, str) or is_block(part) for part in parts):
-            return ToolResult([_block(part, converter) for part in parts])
+            return ToolResult([block_of(part, converter) for part in parts])
         value = parts
     if isinstance(value, list | tuple) and any(map(is_block, value)):
-        return ToolResult([_block(part, converter) for part in value])
-    if not isinstance(value, _PLAIN) and not hints.is_record(type(value)):
-        plainer = str(value) if is_lazy(value) else converter.convert(value)
-        if plainer is not value:
-            return _by_value(plainer, converter)
+        return ToolResult([block_of(part, converter) for part in value])
+    found = plainer(value, converter)
+    if found is not value:
+        return _by_value(found, converter)
     data = to_json(value, converter)
     if isinstance(data, dict | list):
         return _structured(data)
     return ToolResult((Text(to_text(data)),))
 
 
-def _block(value: Any, converter: ResultConverter) -> Content | File:
+def block_of(value: Any, converter: ResultConverter) -> Content | File:
+    """Return a value as a block of content."""
     if isinstance(value, BINARY):
         return File(value)
     if isinstance(value, CONTENTS):

@@ -86,7 +86,12 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         raise RegistrationError(
             f'{what} lacks "type": "object". Arguments are always an object: add it.'
         )
-    dialect = _dialect(plain, what)
+    declared = plain.get("$schema", _DEFAULT)
+    dialect = declared.rstrip("#") if isinstance(declared, str) else ""
+    if dialect not in DIALECTS:
+        raise RegistrationError(
+            f"{what} declares the dialect {declared!r}. Supported are {', '.join(DIALECTS)}."
+        )
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
     graph = _Graph(plain, dialect, what, has_references=any(map(_referring, nodes)))
@@ -143,15 +148,6 @@ def _plain(schema: Any, what: str) -> JSONObject:
             f"{what} is not plain JSON. Use dict, list, str, int, float, bool and None only."
         )
     return dict(plain)
-
-
-def _dialect(schema: JSONObject, what: str) -> str:
-    declared = schema.get("$schema", _DEFAULT)
-    if not isinstance(declared, str) or declared.rstrip("#") not in DIALECTS:
-        raise RegistrationError(
-            f"{what} declares the dialect {declared!r}. Supported are {', '.join(DIALECTS)}."
-        )
-    return declared.rstrip("#")
 
 
 def _walk(schema: JSONObject, what: str) -> list[JSONObject]:

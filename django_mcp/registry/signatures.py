@@ -36,7 +36,10 @@ _REFUSED_KINDS = {
 
 
 Provider: TypeAlias = Callable[[Any], Any]
-"""Takes the context of a request and returns a parameter's value; None: there is no value."""
+"""Takes the context of a request and returns a parameter's value; None: there is no value.
+
+It raises `Unavailable` if the request cannot have one.
+"""
 
 Injectables: TypeAlias = Callable[[Any], Provider | None]
 """Takes an annotation and returns its provider; None for an argument of the client."""
@@ -47,18 +50,6 @@ class Unavailable(ToolError):
 
     It is a `ToolError`, since clients may read the text.
     """
-
-
-class Injection(Struct, frozen=True):
-    """One parameter that the server fills.
-
-    Attributes:
-        parameter: its name.
-        provide: returns the value for a request's context, or raises `Unavailable`.
-    """
-
-    parameter: str
-    provide: Provider
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -87,7 +78,7 @@ class Signature(Struct, frozen=True, kw_only=True):
         function: the handler as it was given.
         source: where it is defined, for messages.
         parameters: what the client passes, in order.
-        injections: what the server fills.
+        injections: what the server fills, by parameter.
         returns: the annotation of the result; `EMPTY` if there is none.
         description: from its docstring.
     """
@@ -95,7 +86,7 @@ class Signature(Struct, frozen=True, kw_only=True):
     function: Callable[..., Any]
     source: str
     parameters: tuple[Parameter, ...]
-    injections: tuple[Injection, ...]
+    injections: Mapping[str, Provider]
     returns: Any
     description: str | None
 
@@ -106,7 +97,8 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     named = _named_parameters(function, source)
     known = hints.resolve_hints(function, source)
     text, texts = read_docs(function)
-    parameters, injections = [], []
+    parameters: list[Parameter] = []
+    injections: dict[str, Provider] = {}
     for each in named:
         if each.name in _CONTEXT_NAMES and each.name not in known:
             raise RegistrationError(
@@ -117,7 +109,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
         annotation = known.get(each.name, Any)
         provider = find_provider(annotation, injectables)
         if provider is not None:
-            injections.append(Injection(each.name, provide=provider))
+            injections[each.name] = provider
         else:
             parameter = _read_parameter(each.name, annotation, each.default, source)
             if parameter.description is None and each.name in texts:
@@ -127,7 +119,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
         function=function,
         source=source,
         parameters=tuple(parameters),
-        injections=tuple(injections),
+        injections=injections,
         returns=known.get("return", EMPTY),
         description=text,
     )
@@ -177,7 +169,11 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
     if _is_field(default):  # `limit: int = Field(20, ge=1)`
         annotation, default = Annotated[annotation, default], EMPTY
     title, description, has_default = None, None, default is not EMPTY
-    for each in _metadata(annotation):
+    inner, metadata = hints.strip_with_metadata(annotation)
+    optional = hints.find_optional(inner)
+    if optional is not None:
+        metadata = (*hints.strip_with_metadata(optional)[1], *metadata)
+    for each in metadata:
         if isinstance(each, str) or is_lazy(each):
             description = each
         elif type(each).__name__ == "Doc" and hasattr(each, "documentation"):
@@ -199,13 +195,6 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
         title=title,
         description=inspect.cleandoc(description) if isinstance(description, str) else description,
     )
-
-
-def _metadata(annotation: Any) -> tuple[Any, ...]:
-    """Return the metadata of a type, and of T if the type is `Optional[T]`."""
-    inner, metadata = hints.strip_with_metadata(annotation)
-    optional = hints.find_optional(inner)
-    return metadata if optional is None else (*hints.strip_with_metadata(optional)[1], *metadata)
 
 
 def _is_field(value: Any) -> bool:

@@ -1,8 +1,4 @@
-"""Refuse recursive unions that pydantic would try form by form.
-
-If two forms of a union lead back to it, trying both doubles the work with each level of a value.
-pydantic's own tagged unions choose the form first, so their work is linear.
-"""
+"""Refuse recursive unions that pydantic would try form by form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Check values against a schema: a fast verdict first, and a full report if it is negative.
-
-The verdict is that of `jsonschema-rs` if it is installed, else of `jsonschema`; the report is
-always `jsonschema`'s. Both are compiled from one checked schema.
-"""
+"""Check values against a schema: a fast verdict first, and a full report if it is negative."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from django_mcp.registry.problems import (
     MAX_SHOWN_CHARS,
     Problem,
     clip,
+    find_near,
     in_order,
     show,
 )
@@ -43,7 +40,7 @@ TOO_COMPLEX = Problem("", "is too large or too deep to be checked; send less at 
 
 
 class Validator:
-    """Checks values against one schema.
+    """Checks values against one schema, after checking the schema itself; see `check_schema`.
 
     It accepts any JSON value of the bounded depth that `protocol.json.decode` ensures; a value too
     costly to check counts as invalid. Properties in `nullable` may be null although the schema does
@@ -52,8 +49,10 @@ class Validator:
 
     __slots__ = ("_checked", "_fast", "_max_steps", "_nullable", "_slow")
 
-    def __init__(self, checked: CheckedSchema, nullable: Collection[str] = ()) -> None:
-        self._checked = checked
+    def __init__(
+        self, schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
+    ) -> None:
+        self._checked = checked = check_schema(schema, source, is_input=is_input)
         self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
@@ -110,7 +109,7 @@ class Validator:
         has_more = False
         try:
             for error in islice(self._slow.iter_errors(value), _MAX_ERRORS):
-                problems.extend(describe_errors([error]))
+                problems.extend(_describe(error))
             has_more = len(problems) >= _MAX_ERRORS
         except (TooMuchWork, RecursionError, ValueError):
             # A ValueError: Python does not write a number of thousands of digits into a message.
@@ -140,13 +139,6 @@ def _count_characters(value: Any) -> int:
         elif isinstance(each, list):
             level.extend(each)
     return count
-
-
-def compile_schema(
-    schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
-) -> Validator:
-    """Return the validator of a schema, after checking the schema itself; see `check_schema`."""
-    return Validator(check_schema(schema, source, is_input=is_input), nullable)
 
 
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
@@ -195,32 +187,24 @@ _ARTICLED = {
 }
 
 
-def describe_errors(errors: Iterable[ValidationError]) -> Iterator[Problem]:
-    """Yield the problems of errors of `jsonschema`; an alternative may yield several.
-
-    The errors come from the validators in `keywords.py`.
-    """
-    for error in errors:
-        if error.validator in ("anyOf", "oneOf") and error.context:
-            yield from _describe_alternatives(error)
-        else:
-            yield Problem(to_pointer(error.absolute_path), clip(_describe(error)))
-
-
-def _describe(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> Iterator[Problem]:
+    """Yield the problems of an error of `keywords.py`; alternatives may have several."""
     keyword: Any = error.validator
-    describe = _MESSAGES.get(keyword)
-    if describe is not None:
-        return describe(error)
+    if keyword in ("anyOf", "oneOf") and error.context:
+        yield from _describe_alternatives(error)
+        return
     if keyword is None:
-        return "is not allowed"
-    bound = _BOUNDS.get(keyword)
-    if bound is not None:
+        text = "is not allowed"
+    elif keyword in _MESSAGES:
+        text = _MESSAGES[keyword](error)
+    elif keyword in _BOUNDS:
+        bound, unit = _BOUNDS[keyword]
         instance: Any = error.instance
-        unit = bound[1]
         shown = str(len(instance)) if unit else show(instance)
-        return f"must {bound[0]} {show(error.validator_value)}{unit}, not {shown}"
-    return error.message[:_MAX_QUOTED_CHARS]
+        text = f"must {bound} {show(error.validator_value)}{unit}, not {shown}"
+    else:
+        text = error.message[:_MAX_QUOTED_CHARS]
+    yield Problem(to_pointer(error.absolute_path), clip(text))
 
 
 _BOUNDS = {
@@ -236,10 +220,6 @@ _BOUNDS = {
     "minProperties": ("have at least", " members"),
     "maxProperties": ("have at most", " members"),
 }
-
-
-def _describe_type(error: ValidationError) -> str:
-    return f"must be {_either(_types(error))}, not {_typed(error)}"
 
 
 def _typed(error: ValidationError) -> str:
@@ -263,11 +243,9 @@ def _describe_unknown(error: ValidationError) -> str:
     name = str(error.path[-1])
     known = [str(each) for each in schema.get("properties", {})]
     if len(name) <= MAX_SHOWN_CHARS:
-        import difflib
-
         # Comparing two names takes up to the square of their length.
         spend(min(len(known), 100) * (1 + len(name) ** 2 // _COMPARED_PER_STEP))
-        close = difflib.get_close_matches(name, known[:100], n=1)
+        close = find_near(name, known[:100])
         if close:
             return f"is unknown; did you mean {show(close[0])}?"
     if not known:
@@ -277,7 +255,7 @@ def _describe_unknown(error: ValidationError) -> str:
 
 
 _MESSAGES: dict[str, Callable[[ValidationError], str]] = {
-    "type": _describe_type,
+    "type": lambda error: f"must be {_either(_types(error))}, not {_typed(error)}",
     "enum": _describe_enum,
     "const": lambda error: f"must be {show(error.validator_value)}, not {show(error.instance)}",
     "required": lambda _: "is required",
@@ -311,7 +289,8 @@ def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
     nearest = min(fitting, key=_distance)
     if len(fitting) > 1:
         yield Problem(pointer, f"fits none of the {len(branches)} allowed forms; the nearest fails")
-    yield from describe_errors(nearest)
+    for each in nearest:
+        yield from _describe(each)
 
 
 def _is_mistyped(errors: Sequence[ValidationError]) -> bool:

@@ -4,30 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from django_mcp.protocol.errors import FAULT, REQUEST_CANCELLED, Refusal, invalid_request
-from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
+from django_mcp.log import logger
+from django_mcp.protocol.errors import (
+    FAULT,
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    Refusal,
+    invalid_request,
+    try_later,
+)
+from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.messages import (
+    Batch,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    decode_message,
+    encode_result,
+    is_request_id,
+)
+from django_mcp.protocol.revisions import Revision
+from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
-from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
+from django_mcp.server.exchange.admission import (
+    admit,
+    assumed_revision,
+    may_have_session,
+    refuse_batch,
+    refuse_version,
+)
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refuse
-from django_mcp.server.exchange.strict import check_outcome, check_params
+from django_mcp.server.exchange.quotas import QuotaReached
+from django_mcp.server.exchange.strict import check_outcome, check_params, check_response
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.watching import report_error
-from django_mcp.server.inbound import handle_inbound
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, load_session, refuse_rate
-from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import ServedCall, Services
+from django_mcp.server.streams.upkeep import take_pong
 
-logger = logging.getLogger("django_mcp")
+MAX_ANSWER_BYTES = 1024 * 1024
+"""Of one response, which may have to be stored: sampling may return an image. Our own limit."""
 
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
 
@@ -105,7 +133,7 @@ def _dispatch(
         return _dispatch_request(server, message, exchange)
     if isinstance(message, Batch):
         return _dispatch_batch(server, message, exchange)
-    return handle_inbound(server, message, exchange)
+    return _handle_inbound(server, message, exchange)
 
 
 async def _dispatch_request(server: Services, request: Request, exchange: Exchange) -> Reply:
@@ -127,113 +155,109 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         and request.method not in _BEFORE_INITIALIZED
     ):
         return refuse(invalid_request("Send notifications/initialized first"), 400, request.id)
-    ctx: Context = server.make_call(exchange, request, connection)
-    exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
-    repeated = None if kept is None else _find_repeated(ctx, kept)
+    call: ServedCall = server.make_call(exchange, request, connection)
+    exchange.cancels_on_disconnect = call.rules.disconnect_cancels
+    repeated = _register(call, kept)
     if repeated is not None:
         return refuse(repeated, 400, request.id)
-    _register(ctx, kept)
-    outcome = await _run_observed(ctx, derived, kept)
+    outcome = await _run_observed(call, derived, kept)
     if isinstance(outcome, bytes):
         reply = Reply(200, encode_result(request.id, outcome))
-        if ctx.method != "initialize":
+        if call.method != "initialize":
             return reply
-        completed = await complete_handshake(ctx, reply)
+        completed = await complete_handshake(call, reply)
         if isinstance(completed, Reply):
             return completed
         outcome = completed
     if outcome is None:
         return Reply(202)
-    refused = refuse(outcome, ctx.rules.status(outcome.code), request.id)
+    refused = refuse(outcome, call.rules.status(outcome.code), request.id)
     # Source: 2025-11-25 basic/utilities/cancellation: no response, unless the transport needs one.
-    refused.is_dispensable = ctx.cancelled_by == "client"
+    refused.is_dispensable = call.cancelled_by == "client"
     return refused
 
 
-def _find_repeated(ctx: Context, kept: ConnectionState) -> Refusal | None:
-    if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
-        return invalid_request("A request with this id is running on this connection")
-    if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
-        return None
-    return ALREADY_INITIALIZED
+def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
+    """Register a call, so that it is listed, and can be cancelled by its principal or connection.
 
-
-def _register(ctx: Context, kept: ConnectionState | None) -> None:
-    """Register a call, so that it is listed, and can be cancelled by its principal or connection."""
-    exchange = ctx.exchange
+    Returns the refusal of a request that its connection must not send now.
+    """
+    exchange, hub = call.exchange, call.server.hub
     if kept is not None:
-        if ctx.method == "initialize":
-            return
-        ctx.server.hub.calls.add(ctx, kept)
+        if hub.calls.find(kept, call.message.id) is not None:
+            return invalid_request("A request with this id is running on this connection")
+        if call.method == "initialize":
+            is_settled = isinstance(kept, Session) and kept.revision is not None
+            return ALREADY_INITIALIZED if is_settled else None
+        hub.calls.add(call, kept)
     elif exchange.headers is not None and not exchange.is_buffered:
-        hub = ctx.server.hub
         # A server that has joined the hub checks the rights of principals again during their calls.
         if hub.loop is None or exchange.principal is not ANONYMOUS:
-            hub = ctx.server.join_hub()
-        hub.calls.add(ctx)
-    if kept is None and exchange.principal is ANONYMOUS:
-        return
-    ctx.task = exchange.timers
+            hub = call.server.join_hub()
+        hub.calls.add(call)
+    if kept is not None or exchange.principal is not ANONYMOUS:
+        call.task = exchange.timers
+    return None
 
 
 async def _run_observed(
-    ctx: Context, derived: Derived, kept: ConnectionState | None
+    call: ServedCall, derived: Derived, kept: ConnectionState | None
 ) -> bytes | Refusal | None:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
-    observer = ctx.server.find_observer() if ctx.method in _OBSERVED else None
+    observer = call.server.find_observer() if call.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
     outcome: bytes | Refusal | None = None
     try:
         if derived.options.strict:
-            refusal = check_params(ctx.method, ctx.params, ctx.rules)
-            outcome = check_outcome(ctx, refusal or await _run(ctx, derived))
+            refusal = check_params(call.method, call.params, call.rules)
+            outcome = check_outcome(call, refusal or await _run(call, derived))
         else:
-            outcome = await _run(ctx, derived)
+            outcome = await _run(call, derived)
     except asyncio.CancelledError:
-        timers, exchange = ctx.task, ctx.exchange
+        timers, exchange = call.task, call.exchange
         is_gone = exchange.is_disconnected and exchange.cancels_on_disconnect
-        if not isinstance(timers, TaskTimers) or not ctx.is_cancelled or is_gone:
+        if not isinstance(timers, TaskTimers) or not call.is_cancelled or is_gone:
             # Not only the call was cancelled, but its asyncio task.
             raise
         timers.uncancel()
-        if exchange.headers is not None or ctx.cancelled_by == "server":
+        if exchange.headers is not None or call.cancelled_by == "server":
             outcome = Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     except StoreUnavailable as error:
         outcome = error.to_refusal()
     except Exception as error:
-        logger.exception("Could not answer %s", ctx.method)
-        await report_error(ctx, error, None)
+        logger.exception("Could not answer %s", call.method)
+        await report_error(call, error, None)
         outcome = FAULT
     finally:
-        ctx.is_finished = ctx.run is None
-        ctx.server.hub.calls.discard(ctx, kept)
+        call.is_finished = call.run is None
+        call.server.hub.calls.discard(call, kept)
         # A task is observed when it ends.
-        if observer is not None and not ctx.is_task:
-            observer.answered(ctx, outcome, time.perf_counter() - started_s)
+        if observer is not None and not call.is_task:
+            observer(call, outcome, time.perf_counter() - started_s)
     return outcome
 
 
-def _run(ctx: Context, derived: Derived) -> Awaitable[bytes | Refusal]:
+def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
-    exchange, method = ctx.exchange, METHODS[ctx.method]
-    visible = ctx.server.access.find_visible(exchange, derived.requirements)
+    exchange, method = call.exchange, METHODS[call.method]
+    visible = call.server.access.find_visible(exchange, derived.requirements)
     if visible is not None:
         exchange.visible = visible
         if not derived.rates:
-            return method(ctx)
-    return _prepare_and_run(ctx, derived, method, is_visible_known=visible is not None)
+            return method(call)
+    return _prepare_and_run(call, derived, method, is_visible_known=visible is not None)
 
 
 async def _prepare_and_run(
-    ctx: Context, derived: Derived, method: Method, *, is_visible_known: bool
+    call: ServedCall, derived: Derived, method: Method, *, is_visible_known: bool
 ) -> bytes | Refusal:
     if derived.rates:
-        refusal = await refuse_rate(ctx.server, ctx, derived.rates)
+        refusal = await refuse_rate(call, derived.rates)
         if refusal is not None:
             return refusal
     if not is_visible_known:
-        await ctx.server.refresh_visible(ctx.exchange)
-    return await method(ctx)
+        await call.server.refresh_visible(call.exchange)
+    return await method(call)
 
 
 async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) -> Reply:
@@ -251,5 +275,110 @@ async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) ->
 
 async def _dispatch_member(server: Services, member: Message, exchange: Exchange) -> Reply:
     part = copy.copy(exchange)
+    part.batch = exchange
     part.timers = TaskTimers.of_current_task()
     return await _dispatch(server, member, part)
+
+
+async def _handle_inbound(
+    server: Services, message: Notification | Response | Malformed, exchange: Exchange
+) -> Reply:
+    """Handle a message that gets no response, and return 202 or the refusal."""
+    if isinstance(message, Malformed):
+        return refuse(message.refusal, 400, message.id)
+    refusal = refuse_version(exchange.headers, server.revisions)
+    if refusal is None:
+        try:
+            if isinstance(message, Response):
+                refusal = await _handle_response(server, message, exchange)
+            else:
+                refusal = await _handle_notification(server, message, exchange)
+        except StoreUnavailable as error:
+            refusal = error.to_refusal()
+        except QuotaReached as reached:
+            text = "Too many answers wait to be read: send this one again later"
+            refusal = try_later(text, code=INVALID_REQUEST, status=reached.scope.value)
+    return Reply(202) if refusal is None else refuse(refusal)
+
+
+def _find_revision(server: Services, exchange: Exchange) -> Revision | None:
+    headers, connection = exchange.headers, exchange.connection
+    revisions = server.revisions
+    found = revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+    if found is None and connection is not None:
+        return connection.revision
+    if found is None and revisions.handshake:
+        return assumed_revision(headers, revisions)
+    return found
+
+
+async def _handle_response(
+    server: Services, response: Response, exchange: Exchange
+) -> Refusal | None:
+    """Pass a response to the request that waits for it; one to no request is ignored.
+
+    It is refused at stateless revisions. Source: 2026-07-28 basic/transports, "the body is a single
+    request or notification".
+    """
+    revision = _find_revision(server, exchange)
+    if revision is not None and revision.is_stateless:
+        return invalid_request("No response is expected", 400)
+    connection = exchange.connection
+    if connection is None or response.id is None:
+        return None
+    error = response.error
+    answer = {"result": response.result} if error is None else {"error": error}
+    refusal = None
+    # A batch may be larger than each answer in it.
+    if len(exchange.body) > MAX_ANSWER_BYTES and len(encode(answer)) > MAX_ANSWER_BYTES:
+        refusal = invalid_request("The answer is larger than 1 MiB: send a smaller one", 413)
+    elif server.options.strict and connection.revision is not None:
+        refusal = check_response(response, connection.revision)
+    if refusal is not None:
+        # The handler that asked stops waiting: it gets `AskFailed`.
+        answer = {"error": refusal.to_error()}
+    waiting = connection.asked.get(response.id)
+    if waiting is not None:
+        if not waiting.done():
+            waiting.set_result(answer)
+    elif isinstance(connection, Session) and isinstance(response.id, str):
+        if take_pong(server.hub, connection.key, response.id):
+            return refusal
+        await pass_on(server, connection, response.id, answer)
+    return refusal
+
+
+async def _handle_notification(
+    server: Services, message: Notification, exchange: Exchange
+) -> Refusal | None:
+    connection = exchange.connection
+    if server.options.strict:
+        revision = _find_revision(server, exchange)
+        if revision is None and server.revisions.stateless:
+            # On a pipe without a handshake, or if none is enabled.
+            revision = server.revisions.stateless[-1]
+        if revision is not None:
+            refusal = check_params(message.method, message.params, revision)
+            if refusal is not None:
+                return refusal
+    if connection is not None and message.method == "notifications/initialized":
+        if not isinstance(connection, Session):
+            connection.is_initialized = True
+        elif not connection.is_initialized:
+            await server.sessions.update(connection, {"is_initialized": True})
+    elif connection is not None and message.method == "notifications/cancelled":
+        _cancel(server, connection, message.params)
+    server.connection_observer.client_notification(connection, message.method, message.params)
+    return None
+
+
+def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -> None:
+    request_id: Any = params.get("requestId")
+    if not is_request_id(request_id):
+        return
+    running = server.hub.calls.find(connection, request_id)
+    if running is not None:
+        logger.info("Request cancelled by the client: %.200r", params.get("reason"))
+        running.cancel("client")
+    elif isinstance(connection, Session):
+        server.hub.broadcast("session", key=connection.key, event="cancel", id=request_id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django_mcp.protocol.annotations import Icon
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
@@ -118,7 +118,8 @@ class Options:
     call_timeout_s: float | None = setting(
         60,
         SECONDS.or_none("for no limit"),
-        "The time that a handler may take. `timeout=` of an entry overrides it.",
+        "The time that a handler may take, with `once` and the wait for a thread, until it ends or asks. An "
+        "answer begins it anew. `timeout=` of an entry overrides it.",
     )
     max_body_bytes: int = setting(
         4 * MiB, whole("bytes"), "The maximum size of a request body. A larger one gets 413."
@@ -127,8 +128,8 @@ class Options:
         115_000,
         whole("values"),
         "The maximum number of JSON values in one message. More get 413 before they are decoded. An object "
-        "counts as six values, a list as two, a number such as `1e300` as ten and each 256 digits of a "
-        "number as fifty, since they cost more. A string counts as one, however long.",
+        "counts as six values, a list as two, a number such as `1e300` as fifteen and each 64 digits of "
+        "a number as thirteen, since they cost more. A string counts as one, however long.",
     )
     body_timeout_s: float = setting(
         30, SECONDS, "The time in which a request body must arrive. A later one gets 408."
@@ -251,7 +252,7 @@ class Options:
     task_timeout_s: float | None = setting(
         3600,
         SECONDS.or_none("for no limit"),
-        "The time that a run of a task may take, unless its tool has a `timeout`.",
+        "The time that a run of a task may take, unless its tool has a `timeout`. An answer begins a new run.",
     )
     task_after_s: float = setting(
         1, SECONDS, 'The time after which a call of a tool with `task="auto"` becomes a task.'
@@ -299,16 +300,15 @@ class Options:
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""
-        found: JSONObject = {"name": self.name, "version": self.version}
-        if self.title is not None:
-            found["title"] = str(self.title)
-        if self.description is not None:
-            found["description"] = str(self.description)
-        if self.website_url is not None:
-            found["websiteUrl"] = self.website_url
-        if self.icons:
-            found["icons"] = [read_icon(icon).to_wire() for icon in self.icons]
-        return found
+        title, description = self.title, self.description
+        return present(
+            name=self.name,
+            version=self.version,
+            title=None if title is None else str(title),
+            description=None if description is None else str(description),
+            websiteUrl=self.website_url,
+            icons=[read_icon(icon).to_wire() for icon in self.icons] or None,
+        )
 
     def limits(self, *, can_ping: bool) -> JSONObject:
         """Return what a client that shakes hands is told of pings and of limits that the site set."""

@@ -1,40 +1,22 @@
-"""MCPServer: the registered entries, and the entry points for every transport.
-
-A transport passes an `Exchange` and sends the `Reply` that it gets back.
-"""
+"""MCPServer: registers entries, notifies clients, and answers messages."""
 
 from __future__ import annotations
 
-import time
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.registry import Registry
 from django_mcp.registry.signatures import Provider
-from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
-from django_mcp.server.delivery.client_streams import end_session, open_stream
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-from django_mcp.server.exchange.derived import Derived
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
+from django_mcp.server.core import Core
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
-from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
-from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.services import ports
-from django_mcp.server.services.services import ServerHub
-from django_mcp.server.setting import LIST_METHODS, check_options
-from django_mcp.server.tasks.run import stop_run
-from django_mcp.server.tasks.start import make_sweep
-
-STORES = ("sessions", "answers", "events", "tasks", "runner")
-"""The attributes of a server that are made on first use, by its methods `_make_sessions` etc."""
+from django_mcp.server.setting import LIST_METHODS
 
 F = TypeVar("F", bound=Callable[[BaseException, Any, str | None], Any])
 
@@ -43,86 +25,17 @@ TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 class MCPServer(Registration, ClientMethods):
-    """A Model Context Protocol server for any transport, without a framework.
+    """A Model Context Protocol server: registers entries, notifies clients, and answers messages.
 
     Args:
-        name: the name that clients see.
-        options: see `Options`.
-
-    Attributes such as `scope`, `access` and `states` implement `server.services.ports`. A subclass
-    sets them. Sessions, answers, events and tasks are kept in memory by default.
+        core: what the package's own code uses of it.
     """
 
-    context_class: ClassVar[type[Any]] = Context
+    core: Core
 
-    def __init__(self, name: str, **options: Any) -> None:
-        check_options(options, OPTIONS)
-        super().__init__()
-        self.registry = Registry()
-        self.clock = time.time
-        self.hub = self._make_hub()
-        self._changed_lists: set[str] = set()
-        self.registry.on_change(self._registry_changed)
-        self._sweep_tasks = make_sweep(self)
-        self._checks = {}
-        self._options = Options(name=name, **options)
-        self._list_hints: dict[str, CacheHint] = {}
-        self._derived: Derived | None = None
-
-    @abstractmethod
-    def _make_hub(self) -> ServerHub:
-        """Return the hub that this server's streams belong to."""
-
-    def _session_closed(self, session: Session, reason: Closing) -> None:
-        """Notify the observer of connections, on behalf of the store that ended the session."""
-        self.connection_observer.session_closed(session, reason.value)
-
-    def joined(self, hub: ServerHub) -> None:
-        """See `Services.joined`: the hub finds tasks whose worker has ended."""
-        if self._sweep_tasks not in hub.on_tick:
-            hub.on_tick.append(self._sweep_tasks)
-        hub.on("answered", partial(take_answered, hub))
-        hub.on("task", lambda message: stop_run(hub, message["id"]))
-
-    async def _may_read(self, call: Any, uri: str) -> bool:
-        # Imports what runs handlers, which a process that only registers entries does not need.
-        from django_mcp.server.methods.resources import refuse_reading
-
-        return await refuse_reading(call, uri) is None
-
-    @property
-    def options(self) -> Options:
-        """The current settings."""
-        return self._options
-
-    # -- the three entry points for transports
-
-    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """Return the reply to the content of one POST, or of one line.
-
-        It raises only `CancelledError`, if the transport cancels since the client has disconnected.
-        """
-        return self._load_answer()(exchange)
-
-    def _load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
-        """Return the function behind `answer`, for callers that store it."""
-        return partial(_import_dispatch(), self)
-
-    def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """Open the standalone stream of a session, or resume a broken stream; return at its end."""
-        return open_stream(self, exchange)
-
-    def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """End the session that the exchange names."""
-        return end_session(self, exchange)
-
-    @property
-    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
-        """Called by a transport before it reads the body; None: everybody is anonymous.
-
-        It sets the exchange's principal and returns None, or returns the refusal.
-        """
-        return None
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._registry, self._converter = core.registry, core.converter
 
     # -- messages without a transport of this package
 
@@ -137,7 +50,7 @@ class MCPServer(Registration, ClientMethods):
         """
         exchange = exchange or Exchange()
         exchange.body = encode(message)
-        reply = await self.answer(exchange)
+        reply = await self.core.answer(exchange)
         answer: JSONObject | None = None if reply.body is None else decode(reply.body)
         return answer
 
@@ -173,7 +86,7 @@ class MCPServer(Registration, ClientMethods):
             server_request=server_request,
             principal=principal,
         )
-        reply = await self.answer(exchange)
+        reply = await self.core.answer(exchange)
         return "" if reply.body is None else reply.body.decode()
 
     def capabilities(self, revision: str | None = None) -> JSONObject:
@@ -188,36 +101,47 @@ class MCPServer(Registration, ClientMethods):
         Raises:
             ValueError: the server does not speak that revision.
         """
-        names = self.revisions.names()
-        found = self.revisions.find(names[-1] if revision is None else revision)
+        names = self.core.revisions.names()
+        found = self.core.revisions.find(names[-1] if revision is None else revision)
         if found is None:
             raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
-        return self.capabilities_for(found, Exchange(can_stream=True))
+        return self.core.capabilities_for(found, Exchange(can_stream=True))
 
-    # -- stores, made on first use; a value that is assigned takes precedence
+    def advertise_extension(
+        self, identifier: str, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """Tell clients that the server has an extension, if the revision has extensions.
 
-    if not TYPE_CHECKING:
+        A handler sees those of the client in `ctx.client_extensions`.
 
-        def __getattr__(self, name: str) -> Any:
-            if name not in STORES:
-                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-            made = vars(self)[name] = getattr(self, f"_make_{name}")()
-            return made
+        Args:
+            identifier: such as `"com.example/receipts"`: a prefix, a slash and a name.
+            settings: a JSON object, as the extension defines it.
 
-    def _make_sessions(self) -> ports.SessionStore:
-        return MemorySessions(self.hub, lambda: self.options, closed=self._session_closed)
+        Raises:
+            ValueError: the identifier is not valid (2026-07-28 basic, Extensions), or the settings
+                have no form in JSON.
+        """
+        if not is_extension_id(identifier):
+            raise ValueError(
+                f"{identifier!r} is no name for an extension: use a domain of yours backwards, a "
+                f"slash and a name, such as 'com.example/receipts'."
+            )
+        self.core.extensions[identifier] = _plain(identifier, settings)
 
-    def _make_answers(self) -> ports.AnswerBox:
-        return MemoryAnswers(lambda: self.options.anonymous_share)
+    def advertise_experimental(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+        """Tell clients of a capability that is not in the specification.
 
-    def _make_events(self) -> ports.EventLog:
-        return MemoryEvents()
+        Args:
+            name: any; clients that do not know it ignore it.
+            settings: a JSON object.
 
-    def _make_tasks(self) -> ports.TaskStore:
-        return MemoryTasks(lambda: self.clock())  # noqa: PLW0108 - tests change the clock
-
-    def _make_runner(self) -> ports.TaskRunner:
-        return LoopRunner()
+        Raises:
+            ValueError: the name is empty, or the settings have no form in JSON.
+        """
+        if not name:
+            raise ValueError("An experimental capability needs a name.")
+        self.core.experimental[name] = _plain(name, settings)
 
     # -- registration
 
@@ -233,7 +157,7 @@ class MCPServer(Registration, ClientMethods):
         `ValidationError` are not. `reference` is in the log and in the client's message; it is None
         for an error of this package, and for a `check=` that failed, which looks like a missing entry.
         """
-        self.error_handlers = (*self.error_handlers, function)
+        self.core.error_handlers = (*self.core.error_handlers, function)
         return function
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
@@ -244,9 +168,7 @@ class MCPServer(Registration, ClientMethods):
         """
         if method not in (*LIST_METHODS, "server/discover"):
             raise ValueError(f"{method!r} is no list method: use one of {', '.join(LIST_METHODS)}.")
-        self._list_hints[method] = hint
-        self.options.list_cache.update(self._list_hints)
-        self._derived = None
+        self.core.list_hints[method] = self.core.options.list_cache[method] = hint
 
     def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
@@ -255,12 +177,12 @@ class MCPServer(Registration, ClientMethods):
         return None
 
 
-@cache
-def _import_dispatch() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
-    """Import the dispatcher, which a process that only registers entries does not need."""
-    from django_mcp.server.dispatch import dispatch
-
-    return dispatch
+def _plain(name: str, settings: Mapping[str, Any] | None) -> JSONObject:
+    try:
+        plain: JSONObject = decode(encode(dict(settings or {})))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The settings of {name!r} have no form in JSON: {error}") from error
+    return plain
 
 
 class _FunctionSink(Record):

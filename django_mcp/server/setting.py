@@ -167,8 +167,6 @@ def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
 
 
 def _reads(read: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Return the test whether a value can be read."""
-
     def accepts(value: object) -> bool:
         try:
             read(value)

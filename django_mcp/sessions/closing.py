@@ -23,10 +23,8 @@ from django_mcp.known_servers import find_known
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-
-MAX_EVENT_AGE_S = 600.0
-"""How long recorded events are kept. Our own limit."""
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.memory.state import MAX_EVENT_AGE_S
 
 SLACK_S = 60.0
 """How much the stored time of a session's last use may lag, since it is written periodically."""
@@ -34,31 +32,24 @@ SLACK_S = 60.0
 LOST_AFTER_S = 20.0
 """Age from which a session whose stream has no row counts as lost. Our own limit."""
 
-Closed = Callable[[Session, Closing], object]
-"""Is called with a deleted session, in the thread that deleted it, after the commit."""
-
 _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", default=None)
 """Collects the sessions that are being deleted in this context; None: none are."""
 
 
 def notify_closed(session: Session, reason: Closing) -> None:
-    """Notify the session's server, if this process has one of its name."""
+    """Notify the session's server, if this process has one of its name, in the thread that deleted it."""
     server = find_known(session.server_name)
     if server is not None:
-        server.connection_observer.session_closed(session, reason.value)
+        server.core.connection_observer.session_closed(session, reason.value)
 
 
 def close_sessions(
-    keys: Collection[UUID | str],
-    reason: Closing,
-    closed: Closed = notify_closed,
-    *,
-    is_waiting: bool = True,
+    keys: Collection[UUID | str], reason: Closing, *, is_waiting: bool = True
 ) -> list[UUID]:
     """Delete sessions with all their data; return the keys of those that existed.
 
-    If two processes delete the same session, one of them returns it, and calls `closed`. Rows that
-    another transaction has locked are skipped unless it `is_waiting` for them.
+    If two processes delete the same session, one of them returns it, and notifies its server after the
+    commit. Rows that another transaction has locked are skipped unless it `is_waiting` for them.
     """
     using = router.db_for_write(Row)
     gathered: list[Session] = []
@@ -70,7 +61,7 @@ def close_sessions(
     finally:
         _deleted.reset(token)
     for session in gathered:
-        transaction.on_commit(partial(closed, session, reason), using=using, robust=True)
+        transaction.on_commit(partial(notify_closed, session, reason), using=using, robust=True)
     return [UUID(session.key) for session in gathered]
 
 
@@ -100,39 +91,35 @@ def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
 
 def to_session(row: Row) -> Session:
     """Return a new session object for a row."""
-    settled = ConnectionState(
-        find_revision(row.revision),
+    return Session(
+        revision=find_revision(row.revision),
         client_info=row.client_info,
         client_capabilities=row.capabilities,
+        key=row.pk.hex,
+        server_name=row.server,
+        principal_key=row.principal_key or None,
+        transport=row.transport,
     )
-    key = row.principal_key or None
-    return Session.of(row.pk.hex, row.server, key, settled, transport=row.transport)
 
 
-def expired_sessions(
-    now_s: float, idle_s: float, *, server: str | None = None, others_than: Collection[str] = ()
-) -> QuerySet[Row]:
-    """Return the sessions of one server, or of all except some, that have expired or are idle too long."""
+def expired_sessions(now_s: float, idle_s: float) -> QuerySet[Row]:
+    """Return the sessions, of all servers, that have expired or are idle too long."""
     idle_since = moment(now_s - idle_s - min(SLACK_S, idle_s / 2))
-    rows = Row.objects.filter(Q(expires_at__lt=moment(now_s)) | Q(last_seen_at__lt=idle_since))
-    return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)
+    return Row.objects.filter(Q(expires_at__lt=moment(now_s)) | Q(last_seen_at__lt=idle_since))
 
 
-def lost_sessions(now_s: float, *, server: str | None = None) -> QuerySet[Row]:
-    """Return the sessions of HTTP+SSE whose stream's process is gone, of one server or of all."""
+def lost_sessions(now_s: float) -> QuerySet[Row]:
+    """Return the sessions of HTTP+SSE, of all servers, whose stream's process is gone."""
     streams = Stream.objects.filter(session_id=OuterRef("pk"))
-    rows = Row.objects.filter(
+    return Row.objects.filter(
         ~Exists(streams), transport="sse", created_at__lt=moment(now_s - LOST_AFTER_S)
     )
-    return rows if server is None else rows.filter(server=server)
 
 
-def prune_sessions(
-    rows: QuerySet[Row], closed: Closed = notify_closed, reason: Closing = Closing.EXPIRED
-) -> int:
+def prune_sessions(rows: QuerySet[Row], reason: Closing = Closing.EXPIRED) -> int:
     """Delete up to `AT_ONCE` of these sessions; return how many."""
     keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
-    return len(close_sessions(keys, reason, closed)) if keys else 0
+    return len(close_sessions(keys, reason)) if keys else 0
 
 
 def expired_answers() -> QuerySet[PendingAnswer]:
@@ -146,15 +133,13 @@ def expired_events() -> QuerySet[StreamEvent]:
     return StreamEvent.objects.filter(created_at__lt=before).order_by("created_at")
 
 
-def find_prunes(
-    server: str, now_s: float, idle_s: float, closed: Closed = notify_closed
-) -> list[Callable[[], int]]:
+def find_prunes(server: str, now_s: float, idle_s: float) -> list[Callable[[], int]]:
     """Return what deletes everything of sessions that has expired; see `Pruner`."""
-    expired = expired_sessions(now_s, idle_s, server=server)
-    lost = lost_sessions(now_s, server=server)
+    expired = expired_sessions(now_s, idle_s).filter(server=server)
+    lost = lost_sessions(now_s).filter(server=server)
     return [
-        lambda: prune_sessions(expired, closed),
-        lambda: prune_sessions(lost, closed, Closing.STREAM),
+        lambda: prune_sessions(expired),
+        lambda: prune_sessions(lost, Closing.STREAM),
         lambda: delete_some(expired_answers()),
         lambda: delete_some(expired_events()),
     ]

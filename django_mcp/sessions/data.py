@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings as site_settings
@@ -16,16 +16,14 @@ from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
-from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.quotas import Limits
-from django_mcp.server.exchange.session_data import (
+from django_mcp.server.exchange.connection import (
+    Session,
     SessionData,
     check_blocking,
     check_bounds,
     refuse_data,
 )
-
-T = TypeVar("T")
+from django_mcp.server.exchange.quotas import Limits
 
 _EXPIRY = "_session_expiry"
 
@@ -62,7 +60,20 @@ class RowData(SessionData):
         return dict(self._rows(key).order_by("pk").values_list("key", "value"))
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
-        self._check_room(items)
+        is_replaced = Q(key__in=items)
+        found = self._rows(None).aggregate(
+            count=Count("pk"),
+            bytes=Sum("size"),
+            replaced=Count("pk", filter=is_replaced),
+            replaced_bytes=Sum("size", filter=is_replaced),
+        )
+        count = len(items) - found["replaced"]
+        added = sum(len(key) + len(value) for key, value in items.items())
+        size = added - (found["replaced_bytes"] or 0)
+        check_bounds(found["count"] + count, (found["bytes"] or 0) + size)
+        scope = _usage.take(self._caller, size, count=count)
+        if scope is not None:
+            refuse_data(scope)
         rows = [
             SessionItem(
                 session_id=self._session, key=key, value=decode(value), size=len(key) + len(value)
@@ -81,27 +92,10 @@ class RowData(SessionData):
             unique_fields=["session", "key"] if has_target else None,
         )
 
-    def _check_room(self, items: Mapping[str, bytes]) -> None:
-        is_replaced = Q(key__in=items)
-        found = self._rows(None).aggregate(
-            count=Count("pk"),
-            bytes=Sum("size"),
-            replaced=Count("pk", filter=is_replaced),
-            replaced_bytes=Sum("size", filter=is_replaced),
-        )
-        count = len(items) - found["replaced"]
-        added = sum(len(key) + len(value) for key, value in items.items())
-        size = added - (found["replaced_bytes"] or 0)
-        check_bounds(found["count"] + count, (found["bytes"] or 0) + size)
-        scope = _usage.take(self._caller, size, count=count)
-        if scope is not None:
-            refuse_data(scope)
-
     def _remove(self, key: str | None) -> bool:
         return bool(self._rows(key).delete()[0])
 
-    async def _run(self, function: Callable[[], T]) -> T:
-        return await run_in_pool(function)
+    _run = staticmethod(run_in_pool)
 
 
 class EngineData(SessionData):
@@ -157,5 +151,4 @@ class EngineData(SessionData):
         self._save(store, found, is_there=is_there)
         return True
 
-    async def _run(self, function: Callable[[], T]) -> T:
-        return await run_in_pool(function)
+    _run = staticmethod(run_in_pool)

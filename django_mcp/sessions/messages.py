@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.execution.workers import worker_id
+from django_mcp.log import logger
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.texts import name_and_version
@@ -20,8 +21,6 @@ from django_mcp.server.exchange.quotas import Limits, QuotaReached
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 from django_mcp.sessions.rows import ask_database
 from django_mcp.sessions.writer import flush_sessions, session_writer
-
-logger = logging.getLogger("django_mcp")
 
 MAX_STREAM_EVENTS = 1000
 MAX_STREAM_BYTES = 8 * 1024 * 1024
@@ -92,11 +91,10 @@ class DatabaseAnswers:
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """See `AnswerBox.take`; also returns None while the database is down, since it is retried."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
-        try:
+        with suppress(StoreUnavailable):
             found = await ask_database(rows.first)
-        except StoreUnavailable:
-            return None
-        return found.answer if found is not None else None
+            return found.answer if found is not None else None
+        return None
 
     async def forget(self, session: Session, ask_id: str) -> None:
         """See `AnswerBox.forget`; while the database is down the row is left to expire."""
@@ -107,10 +105,8 @@ class DatabaseAnswers:
             rows.delete()
             _usage.give_back(caller_of(session), sum(sizes), count=len(sizes))
 
-        try:
+        with suppress(StoreUnavailable):
             await ask_database(delete)
-        except StoreUnavailable:
-            return
 
 
 @dataclass(slots=True)

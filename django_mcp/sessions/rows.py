@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -24,8 +23,9 @@ from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, CountLimits, check_uris
+from django_mcp.server.memory.state import digest_of
 from django_mcp.server.services.request_checks import SESSIONS_FULL
-from django_mcp.sessions.closing import Closed, close_sessions
+from django_mcp.sessions.closing import close_sessions
 from django_mcp.sessions.writer import session_writer
 
 T = TypeVar("T")
@@ -161,9 +161,7 @@ class Tally:
         self.anonymous += anonymous
 
 
-def insert_session(
-    row: Session, tally: Tally, limits: CountLimits, closed: Closed
-) -> list[str] | Refusal:
+def insert_session(row: Session, tally: Tally, limits: CountLimits) -> list[str] | Refusal:
     """Insert a session after evicting those idle longest; return the keys of the evicted ones.
 
     Anonymous sessions are evicted first. An anonymous session never evicts another caller's: it is
@@ -179,7 +177,7 @@ def insert_session(
                 return SESSIONS_FULL
             if doomed:
                 # What another process has locked is being deleted, or in use.
-                ended = close_sessions(doomed, Closing.EVICTED, closed, is_waiting=False)
+                ended = close_sessions(doomed, Closing.EVICTED, is_waiting=False)
                 tally.add(-len(ended), anonymous=-min(anonymous, len(ended)))
         finally:
             tally.making_room.release()
@@ -191,7 +189,14 @@ def insert_session(
 def _find_evicted(row: Session, tally: Tally, limits: CountLimits) -> tuple[list[UUID], int, bool]:
     """Return the sessions to evict, how many are anonymous, and whether they suffice."""
     is_anonymous = not row.principal_key
-    doomed = _find_own_evicted(row, limits.each)
+    # Of the principal's none, or a few at a time: deleting one takes ten statements, and so does
+    # deleting ten.
+    first = max(0, limits.each - 1 - limits.each // SPARE)
+    own = Session.objects.filter(server=row.server, quota_key=row.quota_key)
+    keys = own.order_by("-last_seen_at", "-pk").values_list("pk", flat=True)
+    doomed = list(keys[first : limits.each + AT_ONCE - 1])
+    if len(doomed) <= limits.each - 1 - first:
+        doomed = []
     anonymous = len(doomed) if is_anonymous else 0
     oldest = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
     surplus = tally.total - len(doomed) - limits.total + 1
@@ -210,22 +215,6 @@ def _find_evicted(row: Session, tally: Tally, limits: CountLimits) -> tuple[list
     return doomed, anonymous, surplus <= 0
 
 
-def _find_own_evicted(row: Session, max_each: int) -> list[UUID]:
-    """Return the sessions of a quota to evict: none, or a few at a time.
-
-    Deleting one takes ten statements, and so does deleting ten.
-    """
-    spare = max_each // SPARE
-    first = max(0, max_each - 1 - spare)
-    rows = (
-        Session.objects.filter(server=row.server, quota_key=row.quota_key)
-        .order_by("-last_seen_at", "-pk")
-        .values_list("pk", flat=True)
-    )
-    found = list(rows[first : max_each + AT_ONCE - 1])
-    return found if len(found) > max_each - 1 - first else []
-
-
 _subscriptions = Usage(Subscription.objects.all, Length("uri"), URI_LIMITS)
 
 
@@ -239,20 +228,20 @@ def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
     scope = _subscriptions.take(caller_of(session), len(uri))
     if scope is not None:
         return TOO_MANY_URIS[scope]
-    row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=_digest(uri))
+    row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=digest_of(uri))
     Subscription.objects.bulk_create([row], ignore_conflicts=True)
     return found
 
 
 def remove_subscription(key: str, uri: str) -> set[str]:
     """Unsubscribe a session from a URI, if it is subscribed; return its other URIs."""
-    Subscription.objects.filter(session_id=UUID(key), uri_digest=_digest(uri)).delete()
+    Subscription.objects.filter(session_id=UUID(key), uri_digest=digest_of(uri)).delete()
     return read_uris(key).get(key, set())
 
 
 def is_any_subscribed(server: str, uri: str) -> bool:
     """Return whether an unexpired session of a server is subscribed to a URI."""
-    rows = Subscription.objects.filter(uri_digest=_digest(uri), session__server=server)
+    rows = Subscription.objects.filter(uri_digest=digest_of(uri), session__server=server)
     return rows.filter(session__expires_at__gt=moment(time.time())).exists()
 
 
@@ -294,7 +283,3 @@ def _of_keys(keys: list[str]) -> QuerySet[Session]:
     array = f"{{{','.join(keys)}}}"
     is_one = RawSQL(f"{column} = ANY(%s::uuid[])", [array], BooleanField())  # noqa: S611
     return Session.objects.filter(is_one)
-
-
-def _digest(uri: str) -> str:
-    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
-from weakref import WeakMethod
 
 from django.db import IntegrityError
 
@@ -17,24 +16,16 @@ from django_mcp.conf import settings
 from django_mcp.execution.tables import Pruner
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import Refusal, invalid_params
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Closing, Session, memory_size
+from django_mcp.server.exchange.connection import Closing, Session, SessionData, memory_size
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.session_data import SessionData
 from django_mcp.server.memory.state import digest_of, new_token
-from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServerHub
-from django_mcp.server.streams.upkeep import while_alive
-from django_mcp.sessions.closing import (
-    Closed,
-    close_sessions,
-    find_prunes,
-    notify_closed,
-    to_session,
-)
+from django_mcp.sessions.closing import close_sessions, find_prunes, to_session
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.rows import (
     Known,
@@ -66,19 +57,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 class DatabaseSessions:
     """Keep sessions of one server in the site's database. See `SessionStore`.
 
-    The server's hub holds the session objects, so that there is one for each session in use. `closed`
-    is called with each session that this process ended or found expired.
+    The server's hub holds the session objects, so that there is one for each session in use.
     """
 
-    def __init__(
-        self,
-        server: MCPServer,
-        clock: Callable[[], float] = time.time,
-        closed: Closed = notify_closed,
-    ) -> None:
+    def __init__(self, server: Core, clock: Callable[[], float] = time.time) -> None:
         self._server = server
         self._clock = clock
-        self._closed = closed
         self._tally = Tally()
         # Not at once, since workers that start together would all do it.
         self._pruner = Pruner(PRUNE_EVERY_S, clock=clock, is_due=False)
@@ -87,7 +71,6 @@ class DatabaseSessions:
         self._cache: OrderedDict[str, Session] = OrderedDict()
         self._cached_bytes = 0
         self._finding: Sharing[Session | None] = Sharing()
-        self._on_tick = while_alive(WeakMethod(self.recheck))
 
     # -- opening and ending
 
@@ -106,7 +89,7 @@ class DatabaseSessions:
         def write() -> list[str] | Refusal:
             write_if_alone()
             self._prune_if_due(now_s)
-            return insert_session(row, self._tally, limits, self._closed)
+            return insert_session(row, self._tally, limits)
 
         ended = await ask_database(write)
         if isinstance(ended, Refusal):
@@ -125,7 +108,7 @@ class DatabaseSessions:
             if settings.SESSION_DATA == "session_engine":
                 for key in keys:
                     self._engine_data(key).clear()
-            return [each.hex for each in close_sessions(keys, reason, self._closed)]
+            return [each.hex for each in close_sessions(keys, reason)]
 
         ended = await ask_database(write)
         for key in ended:
@@ -165,7 +148,8 @@ class DatabaseSessions:
         return await self._finding.ask(digest, lambda: self._find(digest))
 
     async def _find(self, digest: str) -> Session | None:
-        session = await self._read(_unless_ended(self._cache.get(digest)), digest=digest)
+        cached = self._cache.get(digest)
+        session = await self._read(None if cached is None else cached.key, digest=digest)
         if session is not None:
             idle_s = self._server.options.session_idle_s
             session.state.note_use(session.key, self._clock(), idle_s)
@@ -173,9 +157,9 @@ class DatabaseSessions:
         return session
 
     async def get(self, key: str) -> Session | None:
-        return await self._read(_unless_ended(self._server.hub.sessions.get(key)), pk=UUID(key))
+        return await self._read(key, pk=UUID(key))
 
-    async def _read(self, known_as: Session | None, **lookup: Any) -> Session | None:
+    async def _read(self, key: str | None, **lookup: Any) -> Session | None:
         rows = models.Session.objects.filter(server=self._server.name, **lookup)
 
         def read() -> models.Session | None:
@@ -186,14 +170,18 @@ class DatabaseSessions:
         now_s = self._clock()
         row = await ask_database(read)
         if row is None:
-            if known_as is not None:
-                self._forget(known_as.key)
+            if key is not None:
+                self._forget(key)
             return None
-        session = known_as or _unless_ended(self._server.hub.sessions.get(row.pk.hex))
-        if session is None or not isinstance(session.state, Known):
-            session = _to_session(row)
-        if session is None:
-            return None
+        session = self._server.hub.sessions.get(row.pk.hex)
+        if session is None or session.is_ended or not isinstance(session.state, Known):
+            session = to_session(row)
+            # Over HTTP+SSE the row exists before the handshake, so it has no revision yet.
+            if session.revision is None and row.revision:
+                # It is not known any more.
+                return None
+            session.state = Known(row.digest, row.user_id)
+            session.quota_key = row.quota_key
         known: Known = session.state
         known.read_s = now_s
         known.expires_s = row.expires_at.timestamp()
@@ -218,8 +206,7 @@ class DatabaseSessions:
                 self._uncache(next(iter(self._cache)))
         hub = self._server.hub
         hub.sessions[session.key] = session
-        if self._on_tick not in hub.on_tick:
-            hub.on_tick.append(self._on_tick)
+        hub.stores.add(self)
 
     def _uncache(self, digest: str) -> None:
         session = self._cache.pop(digest, None)
@@ -282,7 +269,7 @@ class DatabaseSessions:
             self._prune_if_due(now_s)
             found = read_alive(held, now_s)
             if held.keys() != found.keys():
-                close_sessions(held.keys() - found.keys(), Closing.EXPIRED, self._closed)
+                close_sessions(held.keys() - found.keys(), Closing.EXPIRED)
             return found
 
         try:
@@ -325,23 +312,8 @@ class DatabaseSessions:
     def _prune_if_due(self, now_s: float) -> None:
         if self._pruner.is_due:
             idle_s = self._server.options.session_idle_s
-            self._pruner.prune_if_due(*find_prunes(self._server.name, now_s, idle_s, self._closed))
+            self._pruner.prune_if_due(*find_prunes(self._server.name, now_s, idle_s))
 
 
-def _unless_ended(session: Session | None) -> Session | None:
-    return None if session is None or session.is_ended else session
-
-
-def _to_session(row: models.Session) -> Session | None:
-    """Return a new session object for a row; None for a revision that is not known any more."""
-    session = to_session(row)
-    # Over HTTP+SSE the row exists before the handshake, so it has no revision yet.
-    if session.revision is None and row.revision:
-        return None
-    session.state = Known(row.digest, row.user_id)
-    session.quota_key = row.quota_key
-    return session
-
-
-_BAD_URI = Refusal(code=INVALID_PARAMS, message="The URI cannot be subscribed to")
-_ENDED = Refusal(code=INVALID_PARAMS, message="The session has ended")
+_BAD_URI = invalid_params("The URI cannot be subscribed to")
+_ENDED = invalid_params("The session has ended")

@@ -7,10 +7,9 @@ a log message gives their number. The rest is written when the process ends.
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -24,10 +23,9 @@ from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.tables import ANONYMOUS_PREFIX
 from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
+from django_mcp.log import logger
 from django_mcp.models.sessions import Session, Stream, StreamEvent
 from django_mcp.process import PerProcess
-
-logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
@@ -94,21 +92,17 @@ class Batch:
 def write_batch(batch: Batch) -> None:
     """Write a batch, from the writer's thread or from one that cannot wait for it."""
     if batch.events or batch.streams or batch.ended:
+        write = transaction.atomic(router.db_for_write(StreamEvent))(_write_streams)
         try:
-            _run_atomically(lambda: _write_streams(batch, is_renewed=False))
+            run_with_connections(lambda: write(batch, is_renewed=False))
         except IntegrityError:
             # This process renewed its lease too late, so its row was deleted.
-            _run_atomically(lambda: _write_streams(batch, is_renewed=True))
+            run_with_connections(lambda: write(batch, is_renewed=True))
     if batch.seen:
-        _run_atomically(lambda: _write_seen(batch.seen))
-
-
-def _run_atomically(function: Callable[[], None]) -> None:
-    def write() -> None:
-        with transaction.atomic(router.db_for_write(StreamEvent)):
-            function()
-
-    run_with_connections(write)
+        # One statement for all: the times of a batch differ by a second, unless the database was down.
+        seen_at = datetime.fromtimestamp(int(max(batch.seen.values())), UTC)
+        rows = Session.objects.filter(pk__in=batch.seen, last_seen_at__lt=seen_at)
+        run_with_connections(lambda: rows.update(last_seen_at=seen_at))
 
 
 def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
@@ -122,12 +116,6 @@ def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
         Stream.objects.filter(pk__in=batch.ended).delete()
     for key in _find_due(batch.events):
         _bound(key)
-
-
-def _write_seen(seen: dict[str, float]) -> None:
-    # One statement for all: the times of a batch differ by a second, unless the database was down.
-    seen_at = datetime.fromtimestamp(int(max(seen.values())), UTC)
-    Session.objects.filter(pk__in=seen, last_seen_at__lt=seen_at).update(last_seen_at=seen_at)
 
 
 def _find_due(events: Collection[NewEvent]) -> list[_Key]:
@@ -268,21 +256,18 @@ class SessionWriter(BackgroundWriter["Batch"]):
         try:
             write_batch(batch)
         except RETRIED:
-            self._put_back(batch)
+            with self._lock:
+                self._events.extendleft(reversed(batch.events))
+                self._bytes += sum(each.size for each, _server, _quota_key in batch.events)
+                for stream in batch.streams:
+                    if stream.id in self._running:
+                        self._streams.setdefault(stream.id, stream)
+                self._ended |= batch.ended
+                self._seen = {**batch.seen, **self._seen}
             raise
         except Exception as error:
             logger.exception("Could not record events of streams")
             self._drop(len(batch.events), error)
-
-    def _put_back(self, batch: Batch) -> None:
-        with self._lock:
-            self._events.extendleft(reversed(batch.events))
-            self._bytes += sum(each.size for each, _server, _quota_key in batch.events)
-            for stream in batch.streams:
-                if stream.id in self._running:
-                    self._streams.setdefault(stream.id, stream)
-            self._ended |= batch.ended
-            self._seen = {**batch.seen, **self._seen}
 
     def _wake_urgently(self) -> None:
         self._is_urgent.set()
@@ -320,15 +305,21 @@ def flush_sessions() -> None:
     session_writer.get().flush()
 
 
+def forget_sessions() -> None:
+    """Drop what is queued in this process: the changes of one test are not for the next."""
+    if session_writer.current is not None:
+        session_writer.current.forget()
+
+
 def write_if_alone() -> None:
     """Write what is queued if no thread does, as with `SYNC_THREADS` 0."""
     if not settings.SYNC_THREADS:
-        session_writer.get().flush()
+        flush_sessions()
 
 
 def _finish() -> None:
     try:
-        session_writer.get().flush()
+        flush_sessions()
     except RETRIED as error:
         logger.warning("Could not write changes of sessions: %r", error)
 

@@ -14,8 +14,6 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
-from django.utils.module_loading import import_string
-
 from django_mcp.execution.threads import lease_for_task
 from django_mcp.known_servers import find_in_site
 from django_mcp.process import reset_on
@@ -24,7 +22,6 @@ from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import TaskRunner
 from django_mcp.server.tasks.run import execute, hand_back_runs
 
 T = TypeVar("T")
@@ -104,14 +101,7 @@ def run_task(server_name: str, task_id: str) -> None:
 
 async def _execute(server: MCPServer, task_id: str) -> None:
     try:
-        await execute(server, task_id)
+        await execute(server.core, task_id)
     finally:
         # The event loop ends here, so pending notifications are sent first.
-        await server.hub.flush()
-
-
-def load_runner(path: str) -> TaskRunner:
-    """Return the runner that a setting names, or raise ImportError."""
-    runner: Any = import_string(path)
-    made: TaskRunner = runner()
-    return made
+        await server.core.hub.flush()

@@ -69,7 +69,7 @@ class DatabaseTasks:
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
         def read() -> list[Task]:
-            now = _now()
+            now = datetime.now(UTC)
             rows = Row.objects.filter(
                 server=server, status=WORKING, leased_until__lt=now, expires_at__gt=now
             )
@@ -82,7 +82,7 @@ class DatabaseTasks:
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         def read() -> dict[str, Task]:
-            rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=_now())
+            rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=datetime.now(UTC))
             return {row.pk: _to_task(row) for row in rows}
 
         return await self._ask(read)
@@ -101,7 +101,9 @@ class DatabaseTasks:
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
         def read() -> list[Task]:
-            rows = Row.objects.filter(server=server, principal_key=owner, expires_at__gt=_now())
+            rows = Row.objects.filter(
+                server=server, principal_key=owner, expires_at__gt=datetime.now(UTC)
+            )
             if after is not None:
                 begun = moment(after[0])
                 rows = rows.filter(Q(created_at__gt=begun) | Q(created_at=begun, pk__gt=after[1]))
@@ -112,7 +114,7 @@ class DatabaseTasks:
 
 
 def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:
-    now, quota = _now(), columns["quota_key"]
+    now, quota = datetime.now(UTC), columns["quota_key"]
     # A task with a lapsed lease, whose worker is gone, must not count against the limits.
     unfinished = (
         Row.objects.filter(expires_at__gt=now)
@@ -167,7 +169,7 @@ def trim_tasks() -> int:
 
 def expired_tasks() -> QuerySet[Row]:
     """Return the tasks that have expired."""
-    return Row.objects.filter(expires_at__lte=_now()).order_by()
+    return Row.objects.filter(expires_at__lte=datetime.now(UTC)).order_by()
 
 
 _SAME = (
@@ -220,7 +222,3 @@ def _to_task(row: Row, *, has_result: bool = True) -> Task:
         updated_s=row.updated_at.timestamp(),
         lease_s=None if row.leased_until is None else row.leased_until.timestamp(),
     )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

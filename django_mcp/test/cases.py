@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.test import TestCase, TransactionTestCase
 
 from django_mcp.calls.recorder import forget_calls
+from django_mcp.sessions.writer import forget_sessions
 from django_mcp.test.client import AsyncMCPClient, MCPClient
 
 if TYPE_CHECKING:
     from unittest import TestResult
 
     from django_mcp.servers import MCPServer
+
+
+def _forget_queued() -> None:
+    forget_calls()
+    forget_sessions()
 
 
 class WithClients:
@@ -40,13 +46,13 @@ class WithClients:
         return AsyncMCPClient(**self._options())
 
     def run(self, result: TestResult | None = None) -> TestResult | None:
-        """Run the test. Calls that are queued to be recorded are not carried from one to the next."""
-        forget_calls()
+        """Run the test. Calls and changes of sessions that wait to be written are not for the next."""
+        _forget_queued()
         try:
             return super().run(result)  # type: ignore[misc,no-any-return]
         finally:
             # What is left at the end of the process would be written to the site's own database.
-            forget_calls()
+            _forget_queued()
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+from msgspec import convert
+
 from django_mcp.inprocess.call import (
     ALL_CAPABILITIES,
-    MAX_ROUNDS,
     Answerer,
     is_question,
     principal_of,
     revision_called,
+    write_request,
 )
 from django_mcp.inprocess.results import MCPError, Unanswered, to_error
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
+from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.servers import default_server
-from django_mcp.test.exchanges import Presence, Response, exchange, find_endpoint
-from django_mcp.test.messages import (
-    CLIENT_INFO,
-    LISTENS_TO,
-    base_headers,
-    mirroring_headers,
-    with_meta,
-)
+from django_mcp.test.exchanges import ClientSide, LoggedIn, Response, find_endpoint
+from django_mcp.transports.http.consumer import MCPConsumer
 
 if TYPE_CHECKING:
     from django_mcp.servers import MCPServer
 
 
-TASK_LIMIT_S = 60.0
-"""How long a test waits for a task."""
+CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
 
-_LOG_IN = (
-    "Log in with force_login(user), or send credentials: headers={'Authorization': 'Bearer ...'}."
-)
+LISTENS_TO = "debug"
+"""The lowest level of the log messages that the client asks for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +82,9 @@ class BaseClient:
         capabilities: JSONObject | None = None,
         reruns: bool = False,
     ) -> None:
-        self._endpoint = find_endpoint(default_server if server is None else server, path)
+        found: Any = find_endpoint(default_server if server is None else server, path)
+        self.server: MCPServer = found[0]
+        self._path, self._url_kwargs = found[1:]
         self._revision = revision_called(revision)
         self.headers = dict(headers or {})
         self._capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
@@ -100,16 +97,10 @@ class BaseClient:
         self.notifications: list[JSONObject] = []
         self.response: Response | None = None
         self.task: JSONObject | None = None
-        self.task_limit_s = TASK_LIMIT_S
+        self.task_limit_s = 60.0
         self._results: list[tuple[str, JSONObject]] = []
-        self._ids = itertools.count(1)
         self._failure: Exception | None = None
         self.force_login(user)
-
-    @property
-    def server(self) -> MCPServer:
-        server: Any = self._endpoint.server
-        return server  # type: ignore[no-any-return]
 
     @property
     def revision(self) -> str:
@@ -156,21 +147,29 @@ class BaseClient:
         """Return the result of a request, after all its rounds of questions."""
         await self._settle()
         self.progress, self.logs, self.questions, self.notifications = [], [], [], []
-        self._answerer.begin()
-        for _round in range(MAX_ROUNDS):
-            result = await self._send_once(method, params)
-            if not is_question(result):
-                return result
-            asked = result.get("inputRequests", {})
-            params = {**params, "requestState": result.get("requestState")}
+
+        async def note(params: JSONObject, asked: JSONObject) -> None:
             if self._reruns:
-                await self._run_again(method, params, asked)
-            self.questions += [
-                Question(key=key, method=each["method"], params=each.get("params", {}))
-                for key, each in asked.items()
-            ]
-            params["inputResponses"] = await self._answerer.answer_all(asked)
-        raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
+                again = await self._send_once(method, {**params, "inputResponses": {}})
+                if not is_question(again):
+                    raise AssertionError(
+                        f"Asked {list(asked)}, {method} went on when it was sent again without an "
+                        "answer."
+                    )
+                if again.get("inputRequests", {}) != asked:
+                    raise AssertionError(
+                        f"{method} asked {asked} and, run again, {again.get('inputRequests', {})}: "
+                        "what stands before a question has to come out the same in each round."
+                    )
+            self._note_questions(asked)
+
+        return await self._answerer.finish(method, params, self._send_once, note)
+
+    def _note_questions(self, asked: JSONObject) -> None:
+        self.questions += [
+            Question(key=key, method=each["method"], params=each.get("params", {}))
+            for key, each in asked.items()
+        ]
 
     async def _settle(self) -> None:
         """Do the handshake once, if the revision has one."""
@@ -198,60 +197,100 @@ class BaseClient:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        try:
-            result = result_of(response, method, message["id"])
-        except MCPError as error:
-            if response.status == 401 and self._principal is None:
-                error.add_note(_LOG_IN)
-            raise
-        self._results.append((method, result))
-        return result
+        for answer in reversed(response.messages):
+            if "error" in answer:
+                error = to_error(method, answer["error"], response.status)
+                break
+            if answer.get("id") == message["id"] and "result" in answer:
+                result: JSONObject = answer["result"]
+                self._results.append((method, result))
+                return result
+        else:
+            error = MCPError(
+                f"{method} got no answer, HTTP {response.status}", status=response.status
+            )
+        if response.status == 401 and self._principal is None:
+            error.add_note(
+                "Log in with force_login(user), or send credentials: "
+                "headers={'Authorization': 'Bearer ...'}."
+            )
+        raise error
 
     def _make_request(self, method: str, params: JSONObject) -> JSONObject:
-        if method != "initialize":
-            params = with_meta(params, self._revision, self._capabilities)
-        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-
-    async def _open_stream(
-        self,
-        wanted: JSONObject,
-        on_message: Callable[[JSONObject], Awaitable[None]],
-        presence: Presence,
-    ) -> Response:
-        """Open a stream of changes, and return its response when it is over."""
-        await self._settle()
-        message = None
-        if self._revision.is_stateless:
-            message = self._make_request("subscriptions/listen", {"notifications": wanted})
-        return await self._exchange(message, on_message, presence)
+        return write_request(
+            method,
+            params,
+            self._revision,
+            capabilities=self._capabilities,
+            client_info=CLIENT_INFO,
+            log_level=LISTENS_TO,
+            has_progress=method != "initialize",
+        )
 
     async def _post(self, message: JSONObject) -> Response:
-        response = await self._exchange(message, self._receive)
+        response = await self._exchange(message, ClientSide(self._receive))
         if "method" in message:
             self.response = response
         return response
 
-    async def _exchange(
-        self,
-        message: JSONObject | None,
-        on_message: Callable[[JSONObject], Awaitable[None]],
-        presence: Presence | None = None,
-    ) -> Response:
+    async def _exchange(self, message: JSONObject | None, side: ClientSide) -> Response:
         """Post a message, or open the stream of the session without one."""
-        own = base_headers(self._revision, session_id=self._session_id, is_settled=self._is_settled)
+        own = {
+            "Host": "testserver",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
+        if self._is_settled:
+            own[names.PROTOCOL_VERSION] = self.revision
+        if self._session_id is not None:
+            own[names.SESSION_ID] = self._session_id
         if message is not None:
-            own |= mirroring_headers(message, self._revision, self.server.registry.tools)
+            side.body = encode(message)
+            if "method" in message and self._revision.mirrors_headers:
+                own |= self._mirror(message["method"], message.get("params", {}))
         given = {name.lower() for name in self.headers}
         headers = {k: v for k, v in own.items() if k.lower() not in given} | self.headers
-        return await exchange(
-            self._endpoint,
-            "GET" if message is None else "POST",
-            headers,
-            b"" if message is None else encode(message),
-            principal=self._principal,
-            on_message=on_message,
-            presence=presence,
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": "GET" if message is None else "POST",
+            "scheme": "https" if settings.SECURE_SSL_REDIRECT else "http",
+            "path": self._path,
+            "raw_path": self._path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [
+                (name.lower().encode("latin-1"), value.encode("latin-1"))
+                for name, value in headers.items()
+            ],
+            "client": ("127.0.0.1", 40000),
+            "server": ("testserver", 80),
+            "url_route": {"args": (), "kwargs": dict(self._url_kwargs)},
+        }
+        target: Any = self.server.core
+        if self._principal is not None:
+            target = LoggedIn(target, self._principal)
+        await MCPConsumer(server=target)(scope, side.receive, side.send)
+        return await side.finish()
+
+    def _mirror(self, method: str, params: JSONObject) -> dict[str, str]:
+        """Return the headers that repeat a message."""
+        found = {names.METHOD: method}
+        rule = self._revision.methods.get(method)
+        mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
+        if isinstance(mirrored, str):
+            found[names.NAME] = encode_value(mirrored)
+        tool = (
+            self.server.core.registry.tools.get(params.get("name", ""))
+            if method == "tools/call"
+            else None
         )
+        for param in () if tool is None else tool.header_params:
+            value = find_argument(param.path, params.get("arguments"))
+            if isinstance(value, str | int | bool):
+                found[param.header] = encode_value(value)
+        return found
 
     async def _receive(self, message: JSONObject) -> None:
         method, params = message.get("method"), message.get("params", {})
@@ -262,14 +301,9 @@ class BaseClient:
             return
         self.notifications.append(message)
         if method == "notifications/progress":
-            values = params.get("total"), params.get("message")
-            self.progress.append(
-                Progress(progress=params["progress"], total=values[0], message=values[1])
-            )
+            self.progress.append(convert(params, Progress))
         elif method == "notifications/message":
-            self.logs.append(
-                LogMessage(level=params["level"], data=params["data"], logger=params.get("logger"))
-            )
+            self.logs.append(convert(params, LogMessage))
 
     async def _answer_request(self, id_: Any, method: str, params: JSONObject) -> None:
         """Answer a request of the server, at a revision with sessions."""
@@ -278,10 +312,11 @@ class BaseClient:
             return
         # Its key is not sent, but follows from its position.
         key = f"question-{len(self.questions) + 1}"
-        self.questions.append(Question(key=key, method=method, params=params))
+        asked = {key: {"method": method, "params": params}}
+        self._note_questions(asked)
         reply: JSONObject = {"jsonrpc": "2.0", "id": id_}
         try:
-            answers = await self._answerer.answer_all({key: {"method": method, "params": params}})
+            answers = await self._answerer.answer_all(asked)
             reply["result"] = answers[key]
         except (Unanswered, TypeError) as error:
             if isinstance(error, Unanswered) and self._answerer.by_key:
@@ -293,31 +328,3 @@ class BaseClient:
             self._failure = self._failure or error
             reply["error"] = {"code": INTERNAL_ERROR, "message": "The test has no answer to this"}
         await self._post(reply)
-
-    async def _run_again(self, method: str, params: JSONObject, asked: JSONObject) -> None:
-        """Run the handler once more without answers, and check that it asks the same again."""
-        again = await self._send_once(method, {**params, "inputResponses": {}})
-        if not is_question(again):
-            raise AssertionError(
-                f"Asked {list(asked)}, {method} went on when it was sent again without an answer."
-            )
-        if again.get("inputRequests", {}) != asked:
-            raise AssertionError(
-                f"{method} asked {asked} and, run again, {again.get('inputRequests', {})}: what "
-                "stands before a question has to come out the same in each round."
-            )
-
-
-def result_of(response: Response, method: str, id_: Any) -> JSONObject:
-    """Return the result of a request from its response.
-
-    Raises:
-        MCPError: it is an error, or there is none.
-    """
-    for answer in reversed(response.messages):
-        if "error" in answer:
-            raise to_error(method, answer["error"], response.status)
-        if answer.get("id") == id_ and "result" in answer:
-            result: JSONObject = answer["result"]
-            return result
-    raise MCPError(f"{method} got no answer, HTTP {response.status}", status=response.status)

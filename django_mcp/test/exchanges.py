@@ -7,32 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.urls import Resolver404, get_resolver
-
-from django_mcp.endpoints.mounts import find_path
-from django_mcp.protocol import sse
+from django_mcp.endpoints.mounts import find_path, resolve
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
-from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.view import MCPView
 
 if TYPE_CHECKING:
+    from django_mcp.server.core import Core
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Endpoint:
-    """The endpoint of requests.
-
-    Attributes:
-        server: its server.
-        path: as a client would write it.
-        url_kwargs: what the URLconf captured of it.
-    """
-
-    server: MCPServer
-    path: str
-    url_kwargs: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,28 +32,27 @@ class Response:
     messages: list[JSONObject]
 
 
-def find_endpoint(server: MCPServer, path: str | None) -> Endpoint:
-    """Return the endpoint of a server or, with a path, the one in the URLconf.
+def find_endpoint(server: MCPServer, path: str | None) -> tuple[MCPServer, str, Mapping[str, Any]]:
+    """Return a server and its path or, with a path, those in the URLconf and what it captured.
 
     Raises:
         ValueError: there is no endpoint at the path.
     """
     if path is not None:
-        try:
-            match = get_resolver().resolve(path)
-        except Resolver404:
-            raise ValueError(f"The URLconf has nothing at {path!r}.") from None
+        match = resolve(path)
+        if match is None:
+            raise ValueError(f"The URLconf has nothing at {path!r}.")
         if not isinstance(match.func, MCPView):
             raise ValueError(f"{path!r} leads to no MCP endpoint, but to {match.func!r}.")
-        return Endpoint(server=match.func.server, path=path, url_kwargs=match.kwargs)
+        return match.func.server, path, match.kwargs
     # A server need not be mounted to be tested.
-    return Endpoint(server=server, path=find_path(server) or "/mcp", url_kwargs={})
+    return server, find_path(server) or "/mcp", {}
 
 
 class LoggedIn:
     """Wraps a server with a fixed principal in place of its authentication."""
 
-    def __init__(self, server: MCPServer, principal: Any) -> None:
+    def __init__(self, server: Core, principal: Any) -> None:
         self._server = server
         self._principal = principal
 
@@ -85,86 +66,34 @@ class LoggedIn:
         exchange.principal = self._principal
 
 
-async def exchange(
-    endpoint: Endpoint,
-    method: str,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    principal: Any,
-    on_message: Callable[[JSONObject], Awaitable[None]],
-    presence: Presence | None = None,
-) -> Response:
-    """Send a request and return its response when it is over.
+class ClientSide:
+    """The client's side of a request: sends the body, and parses the response as it arrives.
 
     Args:
-        endpoint: its target.
-        method: the HTTP method.
-        headers: of the request, in any case.
-        body: of the request.
-        principal: who is logged in; None: authenticate by the headers.
         on_message: called with each message as it arrives.
-        presence: allows the client to disconnect before the end.
-    """
-    server: Any = endpoint.server
-    if principal is not None:
-        server = LoggedIn(server, principal)
-    client = _Client(body, on_message, presence or Presence())
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": endpoint.path,
-        "raw_path": endpoint.path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in headers.items()
-        ],
-        "client": ("127.0.0.1", 40000),
-        "server": ("testserver", 80),
-        "url_route": {"args": (), "kwargs": dict(endpoint.url_kwargs)},
-    }
-    await MCPConsumer(server=server)(scope, client.receive, client.send)
-    return await client.finish()
-
-
-class Presence:
-    """The client's side of a long request: whether the response has started, and disconnecting.
 
     Attributes:
+        body: of the request.
         has_begun: set with the first byte of the response.
-        has_left: set by the client.
+        has_left: set by the client, to disconnect before the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_message: Callable[[JSONObject], Awaitable[None]]) -> None:
+        self.body: bytes | None = b""
         self.has_begun = asyncio.Event()
         self.has_left = asyncio.Event()
-
-
-class _Client:
-    """The client's side of a request: sends the body, and parses the response as it arrives."""
-
-    def __init__(
-        self, body: bytes, on_message: Callable[[JSONObject], Awaitable[None]], presence: Presence
-    ) -> None:
-        self._body: bytes | None = body
         self._on_message = on_message
-        self._presence = presence
         self._status = 0
         self._headers: dict[str, str] = {}
-        self._parser: sse.Parser | None = None
+        self._is_stream = False
         self._received = b""
         self._messages: list[JSONObject] = []
 
     async def receive(self) -> Any:
-        body, self._body = self._body, None
+        body, self.body = self.body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
-        await self._presence.has_left.wait()
+        await self.has_left.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
@@ -174,20 +103,21 @@ class _Client:
                 name.decode("latin-1").lower(): value.decode("latin-1")
                 for name, value in message["headers"]
             }
-            if self._headers.get("content-type", "").startswith("text/event-stream"):
-                self._parser = sse.Parser()
-            self._presence.has_begun.set()
+            content_type = self._headers.get("content-type", "")
+            self._is_stream = content_type.startswith("text/event-stream")
+            self.has_begun.set()
             return
-        chunk = message.get("body", b"")
-        if self._parser is None:
-            self._received += chunk
-            return
-        for event in self._parser.feed(chunk):
-            if event.data:
-                await self._take(decode(event.data))
+        self._received += message.get("body", b"")
+        if self._is_stream:
+            # The server writes each message on one line, the last of its event.
+            *events, self._received = self._received.split(b"\n\n")
+            for event in events:
+                data = event.partition(b"\ndata: ")[2]
+                if data:
+                    await self._take(decode(data))
 
     async def finish(self) -> Response:
-        if self._received:
+        if self._received and not self._is_stream:
             try:
                 found = decode(self._received)
             except JSONDecodeError:

@@ -10,12 +10,12 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import FAILED, FINAL, INPUT_REQUIRED
-from django_mcp.test.conversation import BaseClient, Question
+from django_mcp.test.conversation import BaseClient
 
 _FIRST_POLL_S = 0.01
 _MAX_POLL_S = 0.2
 
-_NO_LOOP = (
+NO_LOOP = (
     "This task would never end, since the event loop of a synchronous client ends with each call. "
     "Use call_as_task(), which waits for the result, or AsyncMCPClient in an asynchronous test."
 )
@@ -34,84 +34,52 @@ async def call_as_task(client: BaseClient, tool: str, arguments: JSONObject) -> 
         meta = {"_meta": {keys.CLIENT_CAPABILITIES: declared}}
     call = {"name": tool, "arguments": arguments, **({"task": {}} if rules.by_client else meta)}
     result = await client._request("tools/call", call)
-    created = _find_created(result)
+    created = find_created(result)
     if created is None:
-        entry = client.server.registry.tools.get(tool)
+        entry = client.server.core.registry.tools.get(tool)
         if entry is None or entry.task != "auto":
             raise MCPError(f"Tool {tool} cannot run as a task: register it with task=.")
         return result
-    following = _Following(client, {"taskId": created["taskId"], **meta})
+    params = {"taskId": created["taskId"], **meta}
     try:
         async with asyncio.timeout(client.task_limit_s):
-            return await (following.wait() if rules.by_client else following.poll())
+            if rules.by_client:
+                # Questions arrive with the response of this request as well.
+                return await client._send_once("tasks/result", params)
+            return await _poll(client, params)
     except TimeoutError:
-        status = (await following.get())["status"]
+        status = (await client._send_once("tasks/get", params))["status"]
         # A synchronous tool that blocked the event loop may have ended meanwhile.
         with suppress(MCPError):
-            await client._send_once("tasks/cancel", following.params)
+            await client._send_once("tasks/cancel", params)
         raise TimeoutError(
             f"The task of {tool} was {status} after {client.task_limit_s:g} s, the `task_limit_s` of the client"
         ) from None
     finally:
-        client.task = await following.get()
+        client.task = await client._send_once("tasks/get", params)
 
 
-def check_that_it_runs(client: BaseClient, method: str, result: JSONObject) -> None:
-    """Check that a task that a call has created can run, although the event loop ends now.
-
-    Raises:
-        MCPError: it would run on that loop; the text names the remedy.
-    """
-    if method == "tools/call" and _find_created(result) and client.server.runner.is_here:
-        raise MCPError(_NO_LOOP)
-
-
-def _find_created(result: JSONObject) -> JSONObject | None:
+def find_created(result: JSONObject) -> JSONObject | None:
     """Return the task that a result of `tools/call` consists of, in the form of either revision."""
     task = result if result.get("resultType") == "task" else result.get("task")
     return task if isinstance(task, dict) and "taskId" in task else None
 
 
-class _Following:
-    """Waits for a task of a client.
-
-    Args:
-        client: it created the task.
-        params: of every request about the task.
-    """
-
-    def __init__(self, client: BaseClient, params: JSONObject) -> None:
-        self.params = params
-        self._client = client
-
-    async def get(self) -> JSONObject:
-        """Return the state of the task."""
-        return await self._client._send_once("tasks/get", self.params)
-
-    async def wait(self) -> JSONObject:
-        """Return the result from the request that waits for it, on which questions arrive as well."""
-        return await self._client._send_once("tasks/result", self.params)
-
-    async def poll(self) -> JSONObject:
-        """Return the result after asking for the state until it is final."""
-        interval_s = _FIRST_POLL_S
-        while (task := await self.get())["status"] not in FINAL:
-            if task["status"] == INPUT_REQUIRED:
-                await self._answer(task["inputRequests"])
-                continue
-            await asyncio.sleep(interval_s)
-            interval_s = min(2 * interval_s, _MAX_POLL_S)
-        if task["status"] == FAILED:
-            raise to_error("tools/call", task["error"])
-        if "result" not in task:
-            raise MCPError(f"The task has no result: it is {task['status']}.")
-        result: JSONObject = task["result"]
-        return result
-
-    async def _answer(self, asked: JSONObject) -> None:
-        self._client.questions += [
-            Question(key=key, method=each["method"], params=each.get("params", {}))
-            for key, each in asked.items()
-        ]
-        answers = await self._client._answerer.answer_all(asked)
-        await self._client._send_once("tasks/update", {**self.params, "inputResponses": answers})
+async def _poll(client: BaseClient, params: JSONObject) -> JSONObject:
+    """Return the result of a task after asking for its state until it is final."""
+    interval_s = _FIRST_POLL_S
+    while (task := await client._send_once("tasks/get", params))["status"] not in FINAL:
+        if task["status"] == INPUT_REQUIRED:
+            asked = task["inputRequests"]
+            client._note_questions(asked)
+            answers = await client._answerer.answer_all(asked)
+            await client._send_once("tasks/update", {**params, "inputResponses": answers})
+            continue
+        await asyncio.sleep(interval_s)
+        interval_s = min(2 * interval_s, _MAX_POLL_S)
+    if task["status"] == FAILED:
+        raise to_error("tools/call", task["error"])
+    if "result" not in task:
+        raise MCPError(f"The task has no result: it is {task['status']}.")
+    result: JSONObject = task["result"]
+    return result

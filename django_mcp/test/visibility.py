@@ -12,6 +12,7 @@ from django_mcp.inprocess.methods import read_pages
 from django_mcp.inprocess.results import MCPError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import KINDS
+from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.setting import LIST_METHODS
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
     listed = await _listed(client)
     missing = [name for name in names if not any(name in seen for seen in listed.values())]
     known = sorted(name for seen in listed.values() for name in seen)
-    templates = client.server.registry.templates
+    templates = client.server.core.registry.templates
     hints = [
         f" {name!r} is a URI of the template {template!r}: name the template."
         for name in missing
@@ -59,7 +60,7 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
 
 async def _listed(client: BaseClient) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    features = client.server.derived.features
+    features = client.server.core.derived.features
     for method, key in LIST_METHODS.items():
         is_there = method.partition("/")[0] in features
         request = partial(client._request, method)
@@ -70,16 +71,13 @@ async def _listed(client: BaseClient) -> dict[str, set[str]]:
 
 def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
     """Return the methods that use an entry of this name, and the param that holds its name."""
-    registry = client.server.registry
+    registry = client.server.core.registry
     found = []
     if name in registry.tools:
         found.append(("tools/call", "name"))
     if name in registry.prompts:
         found.append(("prompts/get", "name"))
-    templates = registry.templates.values()
-    if name in registry.resources or any(
-        each.template.match(name) is not None for each in templates
-    ):
+    if any(find_matches(registry, name)):
         found.append(("resources/read", "uri"))
     elif name in registry.templates:
         raise AssertionError(f"{name!r} is a template: name a URI that it matches.")
@@ -95,13 +93,14 @@ async def _refusal(client: BaseClient, method: str, params: JSONObject) -> str |
     return None
 
 
-def assert_conforming(revision: str, answers: Iterable[tuple[str, JSONObject]]) -> None:
-    """Assert that results conform to a revision.
+async def assert_conforming(client: BaseClient) -> None:
+    """Assert that the lists, and all results of a client so far, conform to its revision.
 
     Raises:
         AssertionError: one does not; the text says which and where.
         ImproperlyConfigured: the package is not installed.
     """
+    await _listed(client)
     try:
         from mcp_types.methods import validate_server_result
     except ImportError as error:
@@ -110,13 +109,13 @@ def assert_conforming(revision: str, answers: Iterable[tuple[str, JSONObject]]) 
         ) from error
     from pydantic import ValidationError
 
-    for method, result in answers:
+    for method, result in client._results:
         try:
-            validate_server_result(method, revision, result)
+            validate_server_result(method, client.revision, result)
         except KeyError:
             # Of an extension, for example, which the types do not have.
             continue
         except ValidationError as error:
             raise AssertionError(
-                f"The answer to {method} is not what {revision} says:\n{error}"
+                f"The answer to {method} is not what {client.revision} says:\n{error}"
             ) from error

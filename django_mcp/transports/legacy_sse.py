@@ -9,7 +9,6 @@ Source: 2024-11-05 basic/transports "HTTP with SSE".
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, quote
 
 from msgspec import field
 
+from django_mcp.log import logger
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONObject
@@ -29,11 +29,11 @@ from django_mcp.protocol.messages import (
     encode_error,
 )
 from django_mcp.protocol.records import Record
+from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
-from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import ServerHub
@@ -41,8 +41,6 @@ from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import EntryPoint, MCPConsumer
 from django_mcp.transports.http.replies import error_reply
 from django_mcp.transports.http.sink import StreamSink
-
-logger = logging.getLogger("django_mcp")
 
 TOKEN = "session_id"  # noqa: S105 - the name of a query parameter
 
@@ -62,7 +60,7 @@ MAX_STREAM_BYTES = 16 * 1024 * 1024
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
 
-_meter = QuotaMeter(LIMITS)
+_meter = QuotaMeter()
 """Counts the messages being served in this process."""
 
 _connections: dict[str, _Connection] = {}
@@ -93,7 +91,7 @@ class _Connection(Record):
     exchange is that of the GET that opened the stream.
     """
 
-    _server: MCPServer
+    _server: Core
     _exchange: Exchange
     _session: Session
     _stream: PushStream
@@ -109,7 +107,11 @@ class _Connection(Record):
         # Other messages are served at once, since a request may wait for them.
         count, size = int(isinstance(message, Request | Batch)), len(body)
         if count:
-            scope = self._take_room(size)
+            sizes = [each for each in self._running.values() if each]
+            if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
+                return _TOO_MANY[QuotaScope.OWN]
+            share = self._server.options.anonymous_share
+            scope = _meter.take(LIMITS, self._exchange.quota_key, size, share=share)
             if scope is not None:
                 return _TOO_MANY[scope]
         # As it is now: the exchange may get another principal.
@@ -143,14 +145,6 @@ class _Connection(Record):
         if body is not None:
             self.serve_forwarded(body)
 
-    def _take_room(self, size: int) -> QuotaScope | None:
-        """Count a message as being served; return the scope of the limit that does not allow it."""
-        sizes = [each for each in self._running.values() if each]
-        if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
-            return QuotaScope.OWN
-        share = self._server.options.anonymous_share
-        return _meter.take(self._exchange.quota_key, size, anonymous_share=share)
-
     async def _answer(self, body: bytes, source: Exchange) -> None:
         """Respond to a message on the stream, as part of an HTTP request.
 
@@ -158,9 +152,13 @@ class _Connection(Record):
         """
         if not self._stream.is_open:
             return
+        headers = Headers([] if source.headers is None else list(source.headers.by_name.items()))
+        # Those of Streamable HTTP have no meaning here.
+        for name in (PROTOCOL_VERSION, SESSION_ID, LAST_EVENT_ID):
+            headers.discard(name)
         exchange = Exchange(
             body=body,
-            headers=_without_rules(source.headers),
+            headers=headers,
             principal=self._exchange.principal,
             address=source.address,
             can_stream=True,
@@ -179,15 +177,18 @@ class _Connection(Record):
 
 
 async def keep_stream(
-    server: MCPServer, sink: StreamSink, messages_url: str, exchange: Exchange
+    server: Core, sink: StreamSink, messages_url: str, exchange: Exchange
 ) -> Reply:
     """Open a stream, send the client the URL to post to, and serve it until it disconnects."""
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
         return refuse(refusal)
-    principal_key = key_of(exchange.principal)
-    key = uuid.uuid4().hex
-    session = Session.of(key, server.name, principal_key, ConnectionState(), transport=SSE)
+    session = Session(
+        key=uuid.uuid4().hex,
+        server_name=server.name,
+        principal_key=key_of(exchange.principal),
+        transport=SSE,
+    )
     try:
         token: str | Refusal = await server.sessions.open(session, exchange)
     except StoreUnavailable as error:
@@ -197,16 +198,16 @@ async def keep_stream(
     server.connection_observer.session_opened(session)
     exchange.connection = session
     server.hub.on("legacy", partial(_receive_forwarded, server.hub))
-    stream = PushStream(
-        kind=StreamKind.LEGACY,
-        server_name=server.name,
-        sink=sink,
-        principal=exchange.principal,
-        uris=await server.sessions.read_subscriptions(session),
-        session=session,
-    )
-    _connections[session.key] = _Connection(server, exchange, session, stream)
     try:
+        stream = PushStream(
+            kind=StreamKind.LEGACY,
+            server_name=server.name,
+            sink=sink,
+            principal=exchange.principal,
+            uris=await server.sessions.read_subscriptions(session),
+            session=session,
+        )
+        _connections[session.key] = _Connection(server, exchange, session, stream)
         joiner = "&" if "?" in messages_url else "?"
         await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
         await run_stream(server, exchange, stream)
@@ -217,12 +218,15 @@ async def keep_stream(
     return Reply(200)
 
 
-async def _end(server: MCPServer, session: Session) -> None:
-    await server.sessions.end([session.key], Closing.STREAM)
-    server.hub.end_session(session.key)
+async def _end(server: Core, session: Session) -> None:
+    try:
+        await server.sessions.end([session.key], Closing.STREAM)
+    finally:
+        # Its calls have nobody to answer to, even if the store cannot be reached.
+        server.hub.end_session(session.key)
 
 
-async def take_message(server: MCPServer, token: str, exchange: Exchange) -> Reply:
+async def take_message(server: Core, token: str, exchange: Exchange) -> Reply:
     """Receive a message for the stream of `token`, on which its response is sent."""
     message = decode_message(exchange.body, server.options.max_body_values)
     try:
@@ -243,7 +247,7 @@ async def take_message(server: MCPServer, token: str, exchange: Exchange) -> Rep
     return await _forward(server, session, exchange.body, exchange.address)
 
 
-async def _forward(server: MCPServer, session: Session, body: bytes, address: str | None) -> Reply:
+async def _forward(server: Core, session: Session, body: bytes, address: str | None) -> Reply:
     """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
@@ -273,14 +277,6 @@ def _receive_forwarded(hub: ServerHub, message: JSONObject) -> None:
         hub.spawn(connection.serve_stored(message["kept"]))
     else:
         connection.serve_forwarded(message["body"].encode())
-
-
-def _without_rules(headers: Headers | None) -> Headers:
-    """Return the headers without those of Streamable HTTP, which have no meaning here."""
-    found = Headers([] if headers is None else list(headers.by_name.items()))
-    for name in (PROTOCOL_VERSION, SESSION_ID, LAST_EVENT_ID):
-        found.discard(name)
-    return found
 
 
 class _LegacyConsumer(MCPConsumer):
@@ -320,12 +316,9 @@ class LegacyMessageConsumer(_LegacyConsumer):
         if method != "POST":
             return self._refuse
         query = scope.get("query_string", b"").decode("latin-1")
-        return partial(take_message, self.server, _find_token(query))
-
-
-def _find_token(query: str) -> str:
-    """Return the last token in a query, or "" if there is none or the query has too many fields."""
-    try:
-        return parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])[-1]
-    except ValueError:
-        return ""
+        try:
+            tokens = parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])
+        except ValueError:
+            # The query has too many fields.
+            tokens = [""]
+        return partial(take_message, self.server, tokens[-1])

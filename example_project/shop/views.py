@@ -1,10 +1,11 @@
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from django_mcp import elicitation_page
-from django_mcp.pages.requests import ElicitationRequest
 from example_project.shop.forms import VoucherForm
 from example_project.shop.models import Product
 
@@ -34,9 +35,10 @@ def product_page(request: HttpRequest, sku: str) -> HttpResponse:
 
 
 @elicitation_page
-def voucher_page(request: ElicitationRequest, number: str) -> HttpResponse:
+def voucher_page(request: Any, number: str) -> HttpResponse:
     """Take a voucher's code from whoever `redeem_voucher` was called for, and nobody else."""
     form = VoucherForm(request.POST or None)
     if form.is_valid():
-        return request.elicitation.complete({"euros": form.cleaned_data["code"]})
+        finished: HttpResponse = request.elicitation.complete({"euros": form.cleaned_data["code"]})
+        return finished
     return render(request, "shop/voucher.html", {"form": form, "number": number})

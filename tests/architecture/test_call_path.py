@@ -67,8 +67,9 @@ async def test_a_warm_call_uses_few_functions_and_files():
     application = django_mcp_application(nothing)
     assert (await make_call(application).end()).status == 200
 
-    # A call passes more while the thread of the one before is not idle yet, or a timer is due.
-    passed = min([await find_passed(application) for _ in range(10)], key=len)
+    # A call passes more while the thread of the one before is not idle yet, or a timer is due, which on a
+    # busy machine may be so many times in a row.
+    passed = min([await find_passed(application) for _ in range(200)], key=len)
 
     assert len(passed) <= MAX_FUNCTIONS, sorted(passed)
     assert len({file for file, _ in passed}) <= MAX_FILES

@@ -21,7 +21,7 @@ LATE = {
     "django_mcp.admin.try_it",
     "django_mcp.auth.authenticators",
     "django_mcp.checks.access",
-    "django_mcp.checks.versions",
+    "django_mcp.checks.site",
     "django_mcp.endpoints.mounts",
     "django_mcp.protocol.message_schemas",
     "django_mcp.server.dispatch",

@@ -59,12 +59,12 @@ def test_a_documented_server_keyword_takes_effect(name: str):
 
     assert value != KEYWORDS[name].default
     if name == "public":
-        assert server.is_public is value
+        assert server.core.is_public is value
     elif name == "authenticators":
-        assert server.gate is not None
-        assert len(server.gate.authenticators) == 1
+        assert server.core.gate is not None
+        assert len(server.core.gate.authenticators) == 1
     else:
-        assert getattr(server.options, name) == value
+        assert getattr(server.core.options, name) == value
 
 
 def test_each_keyword_and_each_setting_is_documented():

@@ -216,7 +216,7 @@ def call_inside() -> None:
     async def go() -> None:
         for line in sys.stdin:
             name, calls = line.split(":")
-            scope, body = _to_asgi(REQUESTS[name])
+            scope, body = to_asgi(REQUESTS[name])
 
             async def receive(body: bytes = body) -> dict[str, object]:
                 return {"type": "http.request", "body": body}
@@ -231,7 +231,8 @@ def call_inside() -> None:
     asyncio.run(go())
 
 
-def _to_asgi(built: Request) -> tuple[dict[str, object], bytes]:
+def to_asgi(built: Request) -> tuple[dict[str, object], bytes]:
+    """Return the scope and the body of a request, without a server."""
     head, _, body = built.numbered(0).partition(b"\r\n\r\n")
     pairs = (line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
     scope: dict[str, object] = {

@@ -3,6 +3,7 @@
 BENCH_DB        sqlite (default) or postgresql (user `postgres`, no password)
 BENCH_PG_NAME   the database in PostgreSQL, `bench` when unset
 BENCH_PG_PORT   the port of PostgreSQL on this machine, 5432 when unset
+BENCH_KEPT      the `CONN_MAX_AGE` of the database in seconds, 60 when unset
 BENCH_REDIS     the URL of a Redis that links several processes; without it the database does
 BENCH_DATA      the folder of the SQLite file, `.cache/benchmarks` in the repository when unset
 """
@@ -31,7 +32,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10_000_000
 
 # Connections are kept, as a site that cares for speed keeps them; figures of `db_get` depend on it.
-CONN_MAX_AGE_S = 60
+CONN_MAX_AGE_S = int(os.environ.get("BENCH_KEPT", "60"))
 
 if os.environ.get("BENCH_DB") == "postgresql":
     DATABASES = {

@@ -11,13 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from django_mcp.protocol.sse import Event, Parser
 from tests.fuzz.conversation import Conversation, Shot
 from tests.fuzz.failures import Failure, find_faults
 from tests.fuzz.meter import SLOW_CALLBACKS
 from tests.fuzz.mutate import mutate_bytes
 from tests.support import sites
 from tests.support.backends import Backends, is_answering, own_postgres, postgres_address
+from tests.support.events import Event, Parser
 
 PACKAGE = "tests.fuzz.site"
 ANSWER_LIMIT_S = 30.0

@@ -94,6 +94,9 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
 application = get_asgi_application()
 """
+ONLY_IMPORTED = """
+from django_mcp.asgi import django_mcp_application
+"""
 IN_ANOTHER_MODULE = """
 from mysite.routing import wrapped as application
 """
@@ -101,6 +104,8 @@ from mysite.routing import wrapped as application
 
 def test_the_asgi_application_is_not_wrapped(project: Project):
     project.write("mysite/routing.py", (project.folder / "mysite/asgi.py").read_text() + WRAPPED)
+    project.write("mysite/asgi.py", ONLY_IMPORTED + PLAIN_ASGI)
+    assert "W014" in project.check()
     project.write("mysite/asgi.py", PLAIN_ASGI)
 
     checked = project.check()

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+
+from django_mcp.push.process_hub import process_hub
 
 
 @contextmanager
 def captured_queries() -> Iterator[list[str]]:
     """Collect the SQL of a block, at its end.
 
-    The server's own upkeep, such as the sweep of tasks, may be due meanwhile and is left out.
+    The server's own upkeep may be due meanwhile and is left out: the hub's ticks, which also check the
+    permissions of whoever has a call in flight, and the sweep of tasks.
     """
     found: list[str] = []
-    with CaptureQueriesContext(connection) as queries:
+    with (
+        patch.object(process_hub(), "on_tick", []),
+        CaptureQueriesContext(connection) as queries,
+    ):
         yield found
     found += [each["sql"] for each in queries if "django_mcp_" not in each["sql"]]

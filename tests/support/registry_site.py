@@ -31,8 +31,8 @@ class HttpRequest:
 
 class Site(Registration):
     def __init__(self, converter: ResultConverter | None = None) -> None:
-        self.registry = Registry()
-        self.converter = converter or PlainConverter()
+        self.registry = self._registry = Registry()
+        self._converter = converter or PlainConverter()
 
     def _find_provider(self, annotation: Any) -> Provider | None:
         return {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
+from django_mcp.known_servers import remember
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.options import Options
@@ -40,7 +41,7 @@ class Principal:
 class Site:
     """A process of a site: its hub, its store, its ended sessions, and its own clock."""
 
-    name = "shop"
+    name = given_name = "shop"
 
     def __init__(self, kind: str, options: Options, clock: Callable[[], float]) -> None:
         self.hub: ServerHub = Hub(LocalBus())
@@ -49,18 +50,28 @@ class Site:
         self.store: SessionStore
 
         def closed(session: Session, reason: Closing) -> None:
-            self.closed.append((session.key, session.principal_key, reason))
+            self.session_closed(session, reason.value)
 
         if kind == "memory":
             self.store = MemorySessions(self.hub, lambda: self.options, clock, closed)
         else:
-            server: Any = self
-            self.store = DatabaseSessions(server, clock, closed)
+            self.core = server = cast("Any", self)
+            self.store = DatabaseSessions(server, clock)
+            # The store finds whom to notify by the name of the session's server.
+            self.connection_observer = self
+            remember(server)
+
+    def forget_settings(self) -> None:
+        """Keep the options, which come from no settings."""
+
+    def session_closed(self, session: Session, reason: str) -> None:
+        """See `ConnectionObserver`."""
+        self.closed.append((session.key, session.principal_key, Closing(reason)))
 
     async def tick(self) -> None:
         """Run the periodic work of a hub."""
-        for function in self.hub.on_tick:
-            done = function(self.hub)
+        for recheck in (*self.hub.on_tick, *(store.recheck for store in self.hub.stores)):
+            done = recheck(self.hub)
             if done is not None:
                 await done
 
@@ -74,8 +85,12 @@ class Site:
     async def try_to_open(
         self, principal: Any = ANONYMOUS, address: str | None = None, **settled: Any
     ) -> tuple[str | Refusal, Session]:
-        session = Session.of(
-            uuid4().hex, "shop", principal.key, ConnectionState(revision=R4, **settled)
+        session = Session(
+            key=uuid4().hex,
+            server_name="shop",
+            principal_key=principal.key,
+            revision=R4,
+            **settled,
         )
         exchange = Exchange(principal=principal, address=address)
         return await self.store.open(session, exchange), session

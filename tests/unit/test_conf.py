@@ -113,7 +113,7 @@ def test_a_valid_value_is_used(key: str, value: Any):
 def test_an_invalid_value_is_reported_and_not_used(key: str, value: Any):
     (problem,) = find_problems({key: value})
 
-    assert problem.key == key
+    assert f"DJANGO_MCP[{key!r}] " in problem.message
     assert not problem.is_unknown
     assert problem.hint.startswith("It must be ")
     with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key):

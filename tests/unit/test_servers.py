@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.signing import Signer
 from django.test import Client, override_settings
 from django.urls import include, path, reverse
 
@@ -48,7 +49,7 @@ def test_a_lookup_by_name_finds_the_newest_server():
     }
 )
 def test_the_default_server_follows_the_settings():
-    options = default_server.options
+    options = default_server.core.options
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
     assert options.page_size == 5
@@ -59,12 +60,12 @@ def test_the_default_server_follows_the_settings():
     ]
     assert options.list_cache["tools/list"] == CacheHint(ttl_ms=1000)
     assert default_server.name == "shop"
-    assert default_server.options is options
+    assert default_server.core.options is options
 
 
 @override_settings(DJANGO_MCP={"NAME": "shop", "TITLE": "The shop", "PAGE_SIZE": 5, "VERSION": "7"})
 def test_another_server_shares_limits_but_not_its_identity():
-    options = MCPServer("staff", call_timeout_s=3).options
+    options = MCPServer("staff", call_timeout_s=3).core.options
 
     assert (options.name, options.title, options.version) == ("staff", None, "7")
     assert (options.page_size, options.call_timeout_s) == (5, 3)
@@ -73,12 +74,12 @@ def test_another_server_shares_limits_but_not_its_identity():
 def test_options_follow_the_settings():
     server = MCPServer("staff")
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=9))
-    before = server.options
+    before = server.core.options
 
     with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
-        assert server.options.page_size == 5
-        assert server.options.list_cache["tools/list"] == CacheHint(ttl_ms=9)
-    assert server.options == before
+        assert server.core.options.page_size == 5
+        assert server.core.options.list_cache["tools/list"] == CacheHint(ttl_ms=9)
+    assert server.core.options == before
 
 
 def test_an_unknown_option_is_refused_at_once():
@@ -122,7 +123,7 @@ def test_a_seal_is_valid_on_every_worker():
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":", "AAAA", "AAAA:", "AAAA:x", "é:é", "A" * 10_000, SiteSealer("other").seal(b"")]
+    "text", ["", ":", "AAAA", "AAAA:", "AAAA:x", "é:é", "A" * 10_000, Signer(salt="other").sign("")]
 )
 def test_unsealed_data_is_rejected(text: str):
     assert SiteSealer().unseal(text) is None
@@ -226,4 +227,4 @@ def test_the_view_logs_its_endpoints_on_first_use(
 
 
 def test_every_revision_is_known():
-    assert MCPServer("all").revisions.names()[-1] == R5.name
+    assert MCPServer("all").core.revisions.names()[-1] == R5.name

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from django.utils import timezone
 
 from django_mcp.auth.authenticator import BearerAuthenticator
-from django_mcp.auth.credentials import API_KEY, KEY_START, find_bearer_token, has_authorization
-from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
+from django_mcp.auth.principal import (
+    API_KEY,
+    KEY_START,
+    AuthInfo,
+    Principal,
+    Rejection,
+    find_bearer_token,
+    has_authorization,
+    make_key,
+)
 from django_mcp.execution.threads import run_in_pool, run_later
-from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
-
-if TYPE_CHECKING:
-    from django_mcp.models.keys import APIKey, KeyParts
 
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 
@@ -34,7 +38,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         alone = _find_alone(exchange)
-        if alone is not None and has_authorization(exchange.headers or Headers([])):
+        if alone is not None and has_authorization(exchange.headers):
             # A gateway's key may be sent with a token. An API key beside other credentials would
             # name two users.
             return _TWO if self.is_mine(alone) else await super().authenticate(exchange)
@@ -49,27 +53,24 @@ class APIKeyAuthenticator(BearerAuthenticator):
         from django_mcp.models.keys import split_key
 
         parts = split_key(token)
-        return _UNKNOWN if parts is None else await run_in_pool(partial(self._look_up, parts))
+        return _UNKNOWN if parts is None else await run_in_pool(partial(self._look_up, *parts))
 
-    def _look_up(self, parts: KeyParts) -> Principal | Rejection:
+    def _look_up(self, prefix: str, secret: str) -> Principal | Rejection:
+        from django.db.models import Q
+
         from django_mcp.auth.users import is_active
         from django_mcp.models.keys import APIKey
 
         now = timezone.now()
-        key = APIKey.objects.select_related("user").filter(prefix=parts.prefix).first()
+        key = APIKey.objects.select_related("user").filter(prefix=prefix).first()
         # The same response for all of these, so that guessing reveals nothing.
-        if (
-            key is None
-            or not key.is_secret(parts.secret)
-            or key.is_over(now)
-            or not is_active(key.user)
-        ):
+        if key is None or not key.is_secret(secret) or key.is_over(now) or not is_active(key.user):
             return _UNKNOWN
         if key.last_used_at is None or now - key.last_used_at >= USE_RECORDED_EVERY:
-            run_later(partial(_record_use, key.pk, now))
-        return self._to_principal(key)
-
-    def _to_principal(self, key: APIKey) -> Principal:
+            # If several workers saw the key at once, the first one writes.
+            is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY)
+            rows = APIKey.objects.filter(is_due, pk=key.pk)
+            run_later(partial(rows.update, last_used_at=now))
         client_id = f"{KEY_START}{key.prefix}"
         return Principal(
             key=make_key(self.kind, key.user.pk, client_id),
@@ -110,7 +111,8 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django_mcp.auth.users import active_filter
     from django_mcp.models.keys import APIKey
 
-    prefixes = {each: _prefix_of(each) for each in principals}
+    client_ids = {each: (each.auth and each.auth.client_id) or "" for each in principals}
+    prefixes = {each: id.removeprefix(KEY_START) for each, id in client_ids.items()}
     valid = APIKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()),
         prefix__in=set(prefixes.values()),
@@ -119,19 +121,3 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     )
     known = set(valid.values_list("prefix", flat=True))
     return {each for each, prefix in prefixes.items() if prefix not in known}
-
-
-def _prefix_of(principal: Principal) -> str:
-    client_id = None if principal.auth is None else principal.auth.client_id
-    return (client_id or "").removeprefix(KEY_START)
-
-
-def _record_use(pk: int, now: datetime) -> None:
-    from django.db.models import Q
-
-    from django_mcp.models.keys import APIKey
-
-    # If several workers saw the key at once, the first one writes.
-    APIKey.objects.filter(
-        Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY), pk=pk
-    ).update(last_used_at=now)

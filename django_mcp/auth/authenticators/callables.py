@@ -60,8 +60,14 @@ class CallableAuthenticator(Authenticator):
         return to_principal(await self._ask(given), self, presented=presented)
 
     async def _ask_again(self, presented: Presented) -> Principal | Rejection | None:
-        request = presented.build_request()
-        given = presented.rebuild(request) if self._wants_exchange else request
+        given: Any = presented.build_request()
+        if self._wants_exchange:
+            given = Exchange(
+                headers=Headers.from_mapping(given.headers),
+                address=presented.address,
+                build_request=presented.build_request,
+                url_kwargs=presented.url_kwargs,
+            )
         return to_principal(await self._ask(given), self)
 
     async def _ask(self, given: Any) -> Any:
@@ -95,15 +101,6 @@ class Presented:
         build = exchange.build_request
         return None if build is None else cls(build, exchange.address, exchange.url_kwargs)
 
-    def rebuild(self, request: HttpRequest) -> Exchange:
-        """Return an exchange with its credentials."""
-        return Exchange(
-            headers=Headers.from_mapping(request.headers),
-            address=self.address,
-            build_request=self.build_request,
-            url_kwargs=self.url_kwargs,
-        )
-
 
 REFUSED = Rejection(reason="The credentials are not valid", error=None)
 
@@ -125,11 +122,17 @@ def to_principal(
 
     if found is None or isinstance(found, Rejection):
         return found
-    if isinstance(found, Principal):
-        return _add_presented(found, presented) if is_active(found.user) else REFUSED
-    user = found
+    user = found.user if isinstance(found, Principal) else found
     if not is_active(user):
         return REFUSED
+    if isinstance(found, Principal):
+        if found.handle is not None or found.source is not None:
+            # Its own authenticator can check it again.
+            return found
+        # The function may return it for many requests with different credentials.
+        copied = found.for_request()
+        copied.handle = presented
+        return copied
     if not user.is_authenticated:
         return None
     return Principal(
@@ -144,13 +147,3 @@ def to_principal(
         source=source,
         handle=presented,
     )
-
-
-def _add_presented(principal: Principal, presented: Presented | None) -> Principal:
-    if principal.handle is not None or principal.source is not None:
-        # Its own authenticator can check it again.
-        return principal
-    # The function may return it for many requests with different credentials.
-    found = principal.for_request()
-    found.handle = presented
-    return found

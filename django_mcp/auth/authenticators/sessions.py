@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Collection, Mapping
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -18,12 +18,9 @@ from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
-from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.credentials import has_authorization
-from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
-from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
+from django_mcp.auth.authenticator import MAX_AGE_S, Authenticator, Verdicts
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection, has_authorization, make_key
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ class SessionAuthenticator(Authenticator):
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`; the cookie of an anonymous session does not count."""
-        if exchange.build_request is None or has_authorization(exchange.headers or Headers([])):
+        if exchange.build_request is None or has_authorization(exchange.headers):
             return None
         # A copy, since this may be the site's own request behind the view.
         request = copy.copy(exchange.build_request())
@@ -77,12 +74,8 @@ class SessionAuthenticator(Authenticator):
             # The secret is in the session, which has to be read first.
             return await run_in_pool(partial(self._look_up, request, cookie))
         digest = hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
-        found = self._verdicts.find(digest)
-        if found is None:
-            found = await run_in_pool(partial(self._look_up, request, cookie))
-            if isinstance(found, Principal):
-                self._verdicts.remember(digest, found)
-                found = found.for_request()
+        ask = partial(run_in_pool, partial(self._look_up, request, cookie))
+        found = self._verdicts.find(digest) or await self._verdicts.learn(digest, ask)
         if isinstance(found, Principal):
             self._sessions[found] = cookie
         return found
@@ -119,28 +112,25 @@ class SessionAuthenticator(Authenticator):
 
 
 def _find_ended(sessions: Mapping[Principal, str]) -> set[Principal]:
+    from django.contrib.sessions.backends.db import SessionStore
+
     from django_mcp.auth.users import find_users
 
-    living = _find_living(set(sessions.values()))
+    store, cookies = _store(), set(sessions.values())
+    if issubclass(store, SessionStore):
+        rows = store.get_model_class().objects.filter(
+            session_key__in=cookies, expire_date__gt=timezone.now()
+        )
+        living = set(rows.values_list("session_key", flat=True))
+    else:
+        # Other engines cannot read many at once.
+        living = {cookie for cookie in cookies if store(cookie).load()}
     users = find_users({each.user.pk for each in sessions})
     return {
         principal
         for principal, cookie in sessions.items()
         if cookie not in living or _hash_of(users.get(principal.user.pk)) != principal.handle
     }
-
-
-def _find_living(cookies: Collection[str]) -> set[str]:
-    from django.contrib.sessions.backends.db import SessionStore
-
-    store: Any = _store()
-    if issubclass(store, SessionStore):
-        living = store.get_model_class().objects.filter(
-            session_key__in=cookies, expire_date__gt=timezone.now()
-        )
-        return set(living.values_list("session_key", flat=True))
-    # Other engines cannot read many at once.
-    return {cookie for cookie in cookies if store(cookie).load()}
 
 
 def _store() -> Any:
@@ -153,19 +143,6 @@ def _hash_of(user: Any) -> str:
     return found
 
 
-@cache
-def _find_check() -> Any:
-    """Return Django's CSRF check as a class that returns the reason of a refusal instead of a page."""
-    # Loads `django.db`, which importing a server must not.
-    from django.middleware.csrf import CsrfViewMiddleware
-
-    class Check(CsrfViewMiddleware):
-        def _reject(self, request: HttpRequest, reason: str) -> Any:
-            return reason
-
-    return Check
-
-
 def _check_origin(request: HttpRequest) -> Rejection | None:
     """Return the rejection of a request that another site may have caused."""
     has_origin = "HTTP_ORIGIN" in request.META
@@ -176,7 +153,12 @@ def _check_origin(request: HttpRequest) -> Rejection | None:
     if not has_origin:
         # Every browser sends it with these methods.
         return _FOREIGN
-    check = _find_check()(_unused)
+    # Loads `django.db`, which importing a server must not.
+    from django.middleware.csrf import CsrfViewMiddleware
+
+    check: Any = CsrfViewMiddleware(_unused)
+    # Instead of a page, it returns the reason of a refusal.
+    check._reject = lambda _request, reason: reason
     check.process_request(request)
     # The check needs a view.
     if check.process_view(request, _unused, (), {}) is not None:

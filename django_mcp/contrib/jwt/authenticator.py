@@ -9,9 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.authenticator import BearerAuthenticator
+from django_mcp.auth.authenticator import MAX_AGE_S, BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.contrib.issuers import (
     FetchError,
     FindUser,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import defaultdict
@@ -12,11 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from django_mcp.contrib.issuers import FetchError, check_url, fetch_json
+from django_mcp.log import logger
 
 if TYPE_CHECKING:
     from jwt import PyJWK
-
-logger = logging.getLogger("django_mcp")
 
 FETCHERS: Final = ThreadPoolExecutor(4, thread_name_prefix="django-mcp-fetch")
 """Threads that fetch the keys of issuers, each at most once at a time, and nothing else."""

@@ -56,7 +56,7 @@ def admin_tools(
             has, but those of django_mcp itself, OAuth, tokens and sessions, which you have to name.
         actions: the actions of the admin that become tools, by name; True: all, False: none.
         include: what becomes a tool; by default everything.
-        exclude: what does not.
+        exclude: what does not; `delete` stands for Django's action `delete_selected` as well.
         prefix: of the names of all tools.
         names: names of tools, by what they do.
         descriptions: of tools, by what they do; may be lazy.
@@ -98,6 +98,8 @@ def admin_tools(
     )
     entries: list[ToolEntry] = []
     known: set[str] = set()
+    # Who leaves out deletions means all of them.
+    excluded = [*exclude, *(f"{each}_selected" for each in exclude if _is_deletion(each))]
     found = _find_admins(server, site, models)
     # The names of what a model without tools would have are not known.
     has_problems = models != ALL and len(found) < len(models)
@@ -105,7 +107,7 @@ def admin_tools(
         label = model_admin.opts.label_lower
         options = GeneratedOptions(
             include=None if include is None else {*_names_for(label, include)},
-            exclude={*_names_for(label, exclude)},
+            exclude={*_names_for(label, excluded)},
             prefix=prefix,
             names=_values_for(label, names or {}),
             descriptions=_values_for(label, descriptions or {}),
@@ -132,6 +134,10 @@ def admin_tools(
     if not has_problems:
         _check_names(known, given)
     return entries
+
+
+def _is_deletion(name: str) -> bool:
+    return name.rpartition(".")[2] == "delete"
 
 
 def _find_admins(

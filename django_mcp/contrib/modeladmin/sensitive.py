@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection
 from typing import Any
@@ -14,8 +13,7 @@ from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
 from django_mcp.contrib.models.paths import find_sensitive
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.log import logger
 
 _secrets: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
 

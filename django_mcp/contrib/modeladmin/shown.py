@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
@@ -20,9 +19,8 @@ from django_mcp.contrib.modeladmin.access import Access
 from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
 from django_mcp.contrib.models.paths import is_to_many
 from django_mcp.contrib.models.schema import describe_field, read_value
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
-
-logger = logging.getLogger("django_mcp")
 
 TEXT = "text"
 """The name of what an object is called in the admin."""

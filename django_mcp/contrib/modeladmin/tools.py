@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,11 +34,10 @@ from django_mcp.contrib.modeladmin.writing import Writing
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.write_arguments import HINTS
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer
-
-logger = logging.getLogger("django_mcp")
 
 _VIEWS = (
     "add_view", "change_view", "changeform_view", "changelist_view", "delete_view", "get_changelist",

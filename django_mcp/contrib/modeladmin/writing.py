@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
@@ -36,10 +35,9 @@ from django_mcp.contrib.models.write_arguments import (
     describe_version,
     is_version,
 )
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
-
-logger = logging.getLogger("django_mcp")
 
 
 class Writing:

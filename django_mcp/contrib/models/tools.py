@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -24,11 +23,10 @@ from django_mcp.contrib.models.live import ACTION, Live, to_uri
 from django_mcp.contrib.models.reading import Reading, describe_tool
 from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
+from django_mcp.log import logger
 from django_mcp.registry.access import Permission
 from django_mcp.registry.problems import check_names
 from django_mcp.servers import MCPServer
-
-logger = logging.getLogger("django_mcp")
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
 

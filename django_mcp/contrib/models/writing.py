@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -19,10 +18,9 @@ from django_mcp.contrib.model_forms import bind_form, check_form, check_new
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
 from django_mcp.contrib.models.write_arguments import Written, check_unmodified
+from django_mcp.log import logger
 from django_mcp.protocol.json import to_pointer
 from django_mcp.registry.problems import Problem
-
-logger = logging.getLogger("django_mcp")
 
 
 class WriteHooks(Protocol):

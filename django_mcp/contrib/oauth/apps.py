@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 if TYPE_CHECKING:
     from django.urls import URLPattern, URLResolver
 
-    from django_mcp.management.doctor.finding import Examination, Finding, Person
+    from django_mcp.management.doctor.examination import Examination, Finding
 
 
 class OAuthConfig(AppConfig):
@@ -44,9 +44,13 @@ class OAuthConfig(AppConfig):
         return revoke_tokens_of_principal(principal_key, user_id)
 
     def examine_oauth(
-        self, url: str, person: Person | None, examine: Examination | None
+        self, url: str, user: Any | None, examine: Examination | None
     ) -> list[Finding]:
         """See `OAuthExaminer.examine_oauth`."""
         from django_mcp.contrib.oauth.examination import run
+        from django_mcp.contrib.oauth.signed_in import signed_in
 
-        return run(url, person, examine)
+        if user is None:
+            return run(url)
+        with signed_in(user) as person:
+            return run(url, person, examine)

@@ -188,9 +188,7 @@ class ConsentView(AuthorizationView):
             "redirect_host": redirect.netloc or f"{redirect.scheme}:",
             "stays_here": is_loopback(redirect.hostname),
             "endpoints": [
-                AskedEndpoint(
-                    title=str(server.options.title or server.options.name), address=address
-                )
+                AskedEndpoint(title=str(server.core.options.title or server.name), address=address)
                 for address, server in endpoints.items()
             ],
             "asked": [

@@ -7,7 +7,6 @@ neither a code to exchange nor a token to revoke.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.utils import timezone
@@ -18,8 +17,7 @@ from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.log import logger
 
 is_document_id = is_cimd_client_id
 

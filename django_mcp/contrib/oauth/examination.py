@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
-from django_mcp.management.doctor.finding import Examination, Finding, Person, bad, good, judge
+from django_mcp.contrib.oauth.signed_in import Person
+from django_mcp.management.doctor.examination import Examination, Finding, bad, good, judge
 from django_mcp.management.doctor.http import Answer, Unreachable, ask
 from django_mcp.protocol.json import encode
 

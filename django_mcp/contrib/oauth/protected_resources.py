@@ -52,8 +52,8 @@ def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]
     """Return the titles of the visible entries that need each scope."""
     found: dict[str, list[str]] = {}
     for server in servers:
-        visible = visible_to(user, server.derived.requirements)
-        for entry in server.registry.entries():
+        visible = visible_to(user, server.core.derived.requirements)
+        for entry in server.core.registry.entries():
             for scope in visible.scopes_of(entry) if visible.includes(entry) else ():
                 found.setdefault(scope, []).append(str(entry.title or entry.name))
     return found

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_mcp.inprocess.results import CallResult
 from django_mcp.management.base import ServerCommand, parse_json, wrong_use
 from django_mcp.management.terminal import printable, to_text
 from django_mcp.pages.asking import NEEDS_USER
@@ -37,26 +36,20 @@ class Command(ServerCommand):
         self.add_options_of_call(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        arguments = self._arguments(options)
-        result = self.attempt(MCPServer.call_tool, options, options["name"], arguments)
-        self._print(result, as_json=options["json"], is_anonymous=options["user"] is None)
-
-    def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
         text = options["arguments"]
         if text == "-":
             text = (options.get("stdin") or sys.stdin).read()
             options["no_input"] = options["answers"] is None
-        found = parse_json(text, "What is given as arguments")
-        if not isinstance(found, dict):
+        arguments = parse_json(text, "What is given as arguments")
+        if not isinstance(arguments, dict):
             raise wrong_use('The tool\'s arguments must be one object, such as \'{"query": "x"}\'.')
-        return found
-
-    def _print(self, result: CallResult, *, as_json: bool, is_anonymous: bool) -> None:
-        if as_json:
+        result = self.attempt(MCPServer.call_tool, options, options["name"], arguments)
+        if options["json"]:
             self.print_json(result.raw)
         text = "\n".join(map(to_text, result.content))
         if result.is_error:
-            hint = " Name one with --user." if is_anonymous and text == str(NEEDS_USER) else ""
+            needs_user = options["user"] is None and text == str(NEEDS_USER)
+            hint = " Name one with --user." if needs_user else ""
             raise CommandError((printable(text) or "The tool failed.") + hint)
-        if not as_json:
+        if not options["json"]:
             self.stdout.write(printable(text))

@@ -20,8 +20,6 @@ from django_mcp.management.base import (
     find_server,
     wrong_use,
 )
-from django_mcp.protocol.json import encode_pretty
-from django_mcp.servers import MCPServer
 
 
 class Command(SiteCommand):
@@ -50,26 +48,23 @@ class Command(SiteCommand):
             found = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
         else:
             command, env = find_manage()
-            command += ["mcp_stdio", *_pipe_options(server, options)]
+            command.append("mcp_stdio")
+            if options["server"] is not None:
+                command += ["--server", options["server"]]
+            # The checks that mcp_stdio would make.
+            if options["user"] is not None:
+                user = find_pipe_user(options["user"], may_be_superuser=options["superuser"])
+                command += ["--user", options["user"]]
+                if getattr(user, "is_superuser", False):
+                    command.append("--superuser")
+            elif not server.core.is_public:
+                raise wrong_use(
+                    f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
+                    "the user with --user."
+                )
             found = client.over_stdio(server.name, command, env)
-        self.stdout.write(encode_pretty(found))
+        self.print_json(found)
         self.stderr.write(str(client.where), lambda line: line)
-
-
-def _pipe_options(server: MCPServer, options: dict[str, Any]) -> list[str]:
-    """Return the options of `mcp_stdio`, after the checks that it would make."""
-    found = [] if options["server"] is None else ["--server", options["server"]]
-    if options["user"] is not None:
-        user = find_pipe_user(options["user"], may_be_superuser=options["superuser"])
-        found += ["--user", options["user"]]
-        if getattr(user, "is_superuser", False):
-            found.append("--superuser")
-    elif not server.is_public:
-        raise wrong_use(
-            f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
-            "the user with --user."
-        )
-    return found
 
 
 def find_manage() -> tuple[list[str], dict[str, str]]:

@@ -32,12 +32,10 @@ from django_mcp.management.base import (
     take_token,
     wrong_use,
 )
-from django_mcp.management.doctor.examination import examine
-from django_mcp.management.doctor.finding import Finding, OAuthExaminer, bad, good
-from django_mcp.management.doctor.http import Unreachable, signed_in
+from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, good
+from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
-from django_mcp.protocol.json import JSONObject, encode_pretty
 from django_mcp.servers import MCPServer
 
 
@@ -71,7 +69,14 @@ class Command(SiteCommand):
             server = _server_at(url)
         else:
             server = find_server(options["server"])
-            url = url or f"http://127.0.0.1:8000{_path_of(server)}"
+            if not url:
+                path = find_path(server)
+                if path is None:
+                    raise wrong_use(
+                        f"The server {server.name!r} is not in the URLconf. Include "
+                        "django_mcp.urls, or name its endpoint with --url."
+                    )
+                url = f"http://127.0.0.1:8000{path}"
         findings: list[Finding] = []
         try:
             for finding in self._examine(server, url, options):
@@ -79,12 +84,14 @@ class Command(SiteCommand):
                 if not options["json"]:
                     self._show(finding)
         except Unreachable as error:
-            raise CommandError(
-                f"{error}. Start the site, or name its endpoint with --url."
-            ) from None
+            fix = "Start the site, or name its endpoint with --url."
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                fix = (
+                    "Name the file of its certificate authority in the environment: SSL_CERT_FILE."
+                )
+            raise CommandError(f"{error}. {fix}") from None
         if options["json"]:
-            found = [{"ok": each.ok, "text": each.text, "fix": each.fix} for each in findings]
-            self.stdout.write(encode_pretty({"url": url, "findings": found}))
+            self.print_json({"url": url, "findings": findings})
         faults = sum(not each.ok for each in findings)
         if faults:
             raise CommandError(f"{faults} of {len(findings)} findings are problems for a client.")
@@ -92,7 +99,9 @@ class Command(SiteCommand):
     def _examine(
         self, server: MCPServer | None, url: str, options: dict[str, Any]
     ) -> Iterator[Finding]:
-        yield from _site()
+        for message in checks.run_checks(app_configs=[apps.get_app_config("django_mcp")]):
+            if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):
+                yield bad(f"{message.id}: {message.msg}", message.hint or "")
         yield from find_busy_threads()
         publish = None if server is None else partial(server.notify_list_changed, "tools")
         token = options["token"]
@@ -125,16 +134,6 @@ class Command(SiteCommand):
             self.stdout.write(f"      {printable(finding.fix)}")
 
 
-def _path_of(server: MCPServer) -> str:
-    path = find_path(server)
-    if path is None:
-        raise wrong_use(
-            f"The server {server.name!r} is not in the URLconf. Include django_mcp.urls, or name "
-            "its endpoint with --url."
-        )
-    return path
-
-
 def _server_at(url: str) -> MCPServer | None:
     """Return the server that this site has at the path of a URL; None if there is no single one."""
     try:
@@ -142,14 +141,6 @@ def _server_at(url: str) -> MCPServer | None:
     except ValueError:
         return None
     return find_mounted("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
-
-
-def _site() -> Iterator[Finding]:
-    """Yield the findings of this package's system checks."""
-    found = checks.run_checks(app_configs=[apps.get_app_config("django_mcp")])
-    for message in found:
-        if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):
-            yield bad(f"{message.id}: {message.msg}", message.hint or "")
 
 
 def _oauth(
@@ -164,10 +155,7 @@ def _oauth(
                 "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
             )
         ]
-    if username is None:
-        return examiner.examine_oauth(url, None, None)
-    with signed_in(find_user(username)) as person:
-        return examiner.examine_oauth(url, person, look)
+    return examiner.examine_oauth(url, find_user(username), look)
 
 
 def find_busy_threads() -> Iterator[Finding]:
@@ -186,7 +174,11 @@ def find_busy_threads() -> Iterator[Finding]:
         busy, limit, waiting = state.get("threads") or (0, 0, 0)
         if not busy:
             continue
-        held = _describe(state)
+        held = "; ".join(
+            f"{what} for {time.time() - since:.0f} s" for what, since in state.get("held", ())
+        )
+        if held:
+            held = f". The longest are {held}"
         if waiting:
             yield bad(
                 f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
@@ -198,20 +190,15 @@ def find_busy_threads() -> Iterator[Finding]:
             yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
 
 
-def _describe(state: JSONObject) -> str:
-    held = [f"{what} for {time.time() - since:.0f} s" for what, since in state.get("held", ())]
-    return f". The longest are {'; '.join(held)}" if held else ""
-
-
 _PLACE = f"the environment variable {TOKEN_VARIABLE}"
 _FLOW = "Have the OAuth flow bring a token with --oauth --user NAME."
 
 
 def advise(server: MCPServer | None) -> str:
     """Return how to give the command credentials that a server accepts, if the server is known."""
-    if server is None or server.gate is None:
+    if server is None or server.core.gate is None:
         return f"Put a token into {_PLACE}. {_FLOW}"
-    found = dict.fromkeys(_find_ways(server.gate.authenticators))
+    found = dict.fromkeys(_find_ways(server.core.gate.authenticators))
     if not found:
         return (
             "No authenticator of the server takes a token, and this command can send nothing else: "

@@ -45,7 +45,11 @@ class Command(ServerCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = find_server(options["server"])
-        lists = find_lists(server, user=find_user(options["user"]), revision=options["revision"])
+        viewed: Any = {"user": find_user(options["user"]), "revision": options["revision"]}
+        try:
+            lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
+        except MCPError as error:
+            raise wrong_use(error.message) from error
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
         if options["json"]:
             found: JSONObject = {"server": server.name, **lists}
@@ -55,14 +59,18 @@ class Command(ServerCommand):
             return
         self._print_servers(server)
         if not any(lists.values()):
-            self.stdout.write(_nothing(server))
+            has_entries = any(getattr(server.core.registry, kind.mapping) for kind in KINDS)
+            self.stdout.write(
+                f"Of the server {server.name!r} this user sees nothing: name one with --user."
+                if has_entries
+                else f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
+            )
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
         if options["tokens"]:
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
 
     def _print_servers(self, server: MCPServer) -> None:
-        """Print the server and its paths, and which others there are."""
         # Each is in the URLconf with and without a slash at its end.
         paths = dict.fromkeys(
             mount.path.rstrip("/") or "/" for mount in find_mounts() if mount.server is server
@@ -85,24 +93,6 @@ class Command(ServerCommand):
             size = f"{estimate_tokens(entry):>6}  " if with_tokens else "  "
             line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
             self.stdout.write(printable(line).rstrip())
-
-
-def _nothing(server: MCPServer) -> str:
-    if any(getattr(server.registry, kind.mapping) for kind in KINDS):
-        return f"Of the server {server.name!r} this user sees nothing: name one with --user."
-    return f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
-
-
-def find_lists(
-    server: MCPServer, *, user: Any, revision: str | None
-) -> dict[str, list[JSONObject]]:
-    """Return the four lists as a user sees them, by their keys on the wire."""
-    try:
-        return {
-            kind.key: getattr(server, kind.method)(user=user, revision=revision) for kind in KINDS
-        }
-    except MCPError as error:
-        raise wrong_use(error.message) from error
 
 
 def estimate_tokens(entry: JSONObject) -> int:

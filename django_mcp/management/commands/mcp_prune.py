@@ -19,12 +19,12 @@ from django_mcp.execution.tables import delete_some
 from django_mcp.execution.threads import in_calling_thread
 from django_mcp.execution.workers import gone_workers
 from django_mcp.management.base import SiteCommand
-from django_mcp.models import Session, Task
+from django_mcp.models import Task
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.tasks.start import sweep_tasks
-from django_mcp.servers import MCPServer, all_servers
+from django_mcp.servers import all_servers
 from django_mcp.sessions.closing import (
     expired_answers,
     expired_events,
@@ -60,7 +60,12 @@ class Command(SiteCommand):
                 for rows, delete in tables
             )
             self.stdout.write(f"{name}: {count} {verb}")
-        count = _count_lapsed() if is_dry_run else _settle_tasks()
+        if is_dry_run:
+            now = datetime.now(UTC)
+            lapsed = Task.objects.filter(status=Task.Status.WORKING, leased_until__lt=now)
+            count = lapsed.filter(expires_at__gt=now).count()
+        else:
+            count = _settle_tasks()
         verb = "would be settled" if is_dry_run else "settled"
         self.stdout.write(f"tasks of processes that are gone: {count} {verb}")
 
@@ -68,26 +73,28 @@ class Command(SiteCommand):
 def _find_expired() -> dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[Any]], int]]]]:
     """Return what is to be deleted in this order, and what deletes some of it."""
     now = datetime.now(UTC)
-    expired = _expired_sessions(now.timestamp())
+    now_s = now.timestamp()
+    idle_s = {each.name: each.core.options.session_idle_s for each in all_servers()}
+    of_servers = [expired_sessions(now_s, idle_s[name]).filter(server=name) for name in idle_s]
+    # Those of servers that no longer exist.
+    others = expired_sessions(now_s, server_settings.session_idle_s).exclude(server__in=[*idle_s])
+    expired = reduce(or_, of_servers, others)
     # Those that are left when dead processes are deleted.
-    lost = lost_sessions(now.timestamp()).exclude(pk__in=expired)
-    tables: dict[str, list[QuerySet[Any]]] = {
-        "messages": [old_messages()],
-        "calls": [old_calls(now)],
-        "tallies": [old_tallies(now)],
-        "questions": [expired_answers()],
-        "events": [expired_events()],
-        "states": expired_states(),
-        "pages": [expired_visits()],
-        "tasks": [expired_tasks()],
-    }
+    lost = lost_sessions(now_s).exclude(pk__in=expired)
     return {
         "processes": [(gone_workers(), delete_some)],
         "sessions": [
             (expired, prune_sessions),
             (lost, partial(prune_sessions, reason=Closing.STREAM)),
         ],
-        **{name: [(each, delete_some) for each in found] for name, found in tables.items()},
+        "messages": [(old_messages(), delete_some)],
+        "calls": [(old_calls(now), delete_some)],
+        "tallies": [(old_tallies(now), delete_some)],
+        "questions": [(expired_answers(), delete_some)],
+        "events": [(expired_events(), delete_some)],
+        "states": [(each, delete_some) for each in expired_states()],
+        "pages": [(expired_visits(), delete_some)],
+        "tasks": [(expired_tasks(), delete_some)],
     }
 
 
@@ -95,26 +102,12 @@ def _settle_tasks() -> int:
     """End tasks whose worker is gone, or queue those that can run again."""
     if settings.TASK_STORE != "model":
         return 0
-    return sum(_until_none(partial(_settle_some, server)) for server in all_servers())
-
-
-def _settle_some(server: MCPServer) -> int:
+    sweep = async_to_sync(sweep_tasks)
     with in_calling_thread():
-        return async_to_sync(sweep_tasks)(server, may_begin=not server.runner.is_here)
-
-
-def _count_lapsed() -> int:
-    now = datetime.now(UTC)
-    lapsed = Task.objects.filter(status=Task.Status.WORKING, leased_until__lt=now)
-    return lapsed.filter(expires_at__gt=now).count()
-
-
-def _expired_sessions(now_s: float) -> QuerySet[Session]:
-    """Return the expired sessions of each server, and those of servers that no longer exist."""
-    idle_s = {each.name: each.options.session_idle_s for each in all_servers()}
-    found = [expired_sessions(now_s, idle_s[name], server=name) for name in idle_s]
-    others = expired_sessions(now_s, server_settings.session_idle_s, others_than=[*idle_s])
-    return reduce(or_, found, others)
+        return sum(
+            _until_none(partial(sweep, core, may_begin=not core.runner.is_here, may_extend=False))
+            for core in (server.core for server in all_servers())
+        )
 
 
 def _until_none(prune: Callable[[], int]) -> int:

@@ -30,19 +30,17 @@ class Command(ServerCommand):
         if options["json"]:
             self.print_json(result.raw)
         elif options["output"] is not None:
-            self._write(Path(options["output"]), result.data)
+            file = Path(options["output"])
+            try:
+                with file.open("xb") as out:
+                    out.write(result.data)
+            except FileExistsError:
+                raise wrong_use(f"{file} already exists.") from None
+            except OSError as error:
+                raise CommandError(f"{file} cannot be written: {error}") from error
+            self.stderr.write(f"{len(result.data)} bytes in {file}", lambda line: line)
         elif any("blob" in each for each in result.contents):
             kind = result.mime_type or "unknown type"
             raise CommandError(f"It is binary ({kind}): use --output FILE, or --json.")
         else:
             self.stdout.write(printable(result.text))
-
-    def _write(self, file: Path, data: bytes) -> None:
-        try:
-            with file.open("xb") as out:
-                out.write(data)
-        except FileExistsError:
-            raise wrong_use(f"{file} already exists.") from None
-        except OSError as error:
-            raise CommandError(f"{file} cannot be written: {error}") from error
-        self.stderr.write(f"{len(data)} bytes in {file}", lambda line: line)

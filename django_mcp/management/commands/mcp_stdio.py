@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import threading
-import time
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -29,6 +30,7 @@ from django_mcp.management.base import (
     find_server,
     take_token,
 )
+from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer
@@ -77,10 +79,10 @@ class Command(SiteCommand):
         find: FindPrincipal | None = None
         if username is not None:
             user = find_pipe_user(username, may_be_superuser=options["superuser"])
-            find = _of_user(user)
+            find = _fresh(partial(_load_user, user))
         elif token is not None:
-            find = _of_token(server, token)
-        elif not server.is_public:
+            find = _fresh(partial(_load_token, server, token))
+        elif not server.core.is_public:
             raise CommandError(
                 f"The server {server.name!r} is not public: name the user with "
                 f"--user, or give a token in {TOKEN_VARIABLE}."
@@ -91,22 +93,21 @@ class Command(SiteCommand):
         logger.setLevel(level)
         if not logger.hasHandlers():
             logging.basicConfig(stream=sys.stderr)
-        loop = _new_loop()
+        try:
+            from uvloop import new_event_loop
+        except ImportError:
+            loop = asyncio.new_event_loop()
+        else:
+            loop = new_event_loop()
         try:
             # Not `asyncio.run`, which waits at the end for all tasks and threads.
             loop.run_until_complete(_run(server, reading, writing, find))
         finally:
-            _end_soon()
+            # The process exits, with status 0, even if a handler's thread never ends.
+            watchdog = threading.Timer(EXIT_S, _end_now)
+            watchdog.daemon = True
+            watchdog.start()
             loop.close()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return the faster event loop if it is installed, else Python's."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return new_event_loop()
 
 
 async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipal | None) -> None:
@@ -123,61 +124,44 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
             await find()
         except Revoked as error:
             raise CommandError(str(error)) from None
-    await serve(server, reading, writing, find_principal=find, stop=stop)
+    await serve(server.core, reading, writing, find_principal=find, stop=stop)
 
 
-def _of_user(user: Any) -> FindPrincipal:
-    async def load() -> Principal:
-        found = await run_in_pool(lambda: find_users([user.pk]))
-        if user.pk not in found:
-            raise Revoked(f"The user {user.get_username()!r} is not active any more.")
-        principal: Principal = principal_of(found[user.pk])
-        return principal
-
-    return _fresh(load)
+async def _load_user(user: Any) -> Principal:
+    found = await run_in_pool(lambda: find_users([user.pk]))
+    if user.pk not in found:
+        raise Revoked(f"The user {user.get_username()!r} is not active any more.")
+    principal: Principal = principal_of(found[user.pk])
+    return principal
 
 
-def _of_token(server: MCPServer, token: str) -> FindPrincipal:
-    async def load() -> Principal:
-        authenticate = server.authenticate
-        headers = Headers([(b"authorization", f"Bearer {token}".encode())])
-        exchange = Exchange(headers=headers)
-        refusal = None if authenticate is None else await authenticate(exchange)
-        principal = exchange.principal
-        if refusal is not None or not isinstance(principal, Principal):
-            raise Revoked("The token is not accepted.")
-        # `authenticate` may return a cached result, two seconds old, which is the whole promise.
-        if await recheck([principal]):
-            raise Revoked("The token is not accepted any more.")
-        return principal
-
-    return _fresh(load)
+async def _load_token(server: MCPServer, token: str) -> Principal:
+    authenticate = server.core.authenticate
+    exchange = Exchange(headers=Headers([(b"authorization", f"Bearer {token}".encode())]))
+    refusal = None if authenticate is None else await authenticate(exchange)
+    principal = exchange.principal
+    if refusal is not None or not isinstance(principal, Principal):
+        raise Revoked("The token is not accepted.")
+    # `authenticate` may return a cached result, two seconds old, which is the whole promise.
+    if await recheck([principal]):
+        raise Revoked("The token is not accepted any more.")
+    return principal
 
 
-def _fresh(load: FindPrincipal) -> FindPrincipal:
+def _fresh(load: Callable[[], Coroutine[Any, Any, Principal]]) -> FindPrincipal:
     """Return a function that looks the principal up at most once in `FRESH_S`."""
-    found: Principal | None = None
-    looked_s = -FRESH_S
-    lock = asyncio.Lock()
+    lookups: Sharing[Principal] = Sharing()
+    fresh: Expiring[Principal] = Expiring(1)
 
     async def find() -> Principal:
-        nonlocal found, looked_s
-        if found is None or time.monotonic() - looked_s >= FRESH_S:
-            async with lock:
-                if found is None or time.monotonic() - looked_s >= FRESH_S:
-                    found = await load()
-                    looked_s = time.monotonic()
+        found = fresh.get("")
+        if found is None:
+            found = await lookups.ask("", load)
+            fresh.set("", found, FRESH_S)
         # Handlers that run at the same time do not share a user object.
         return found.for_request()
 
     return find
-
-
-def _end_soon() -> None:
-    """Make the process exit, with status 0, even if a handler's thread never ends."""
-    watchdog = threading.Timer(EXIT_S, _end_now)
-    watchdog.daemon = True
-    watchdog.start()
 
 
 def _end_now() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from django_mcp.protocol.json import (
     encode_sorted,
     present,
 )
-from django_mcp.registry.entries import KINDS, Entry
+from django_mcp.registry.entries import KINDS
 from django_mcp.servers import MCPServer
 
 
@@ -40,21 +39,30 @@ class Command(SiteCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         surface = surface_of(find_server(options["server"]))
         if options["write"] is not None:
-            self._write(Path(options["write"]), surface)
+            file = Path(options["write"])
+            try:
+                file.write_text(encode_pretty(surface) + "\n", encoding="utf-8")
+            except OSError as error:
+                raise CommandError(f"{file} cannot be written: {error}") from error
+            self.stderr.write(f"Wrote {file}", lambda line: line)
         elif options["check"] is not None:
             self._check(Path(options["check"]), surface)
         else:
-            self.stdout.write(encode_pretty(surface))
-
-    def _write(self, file: Path, surface: JSONObject) -> None:
-        try:
-            file.write_text(encode_pretty(surface) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"{file} cannot be written: {error}") from error
-        self.stderr.write(f"Wrote {file}", lambda line: line)
+            self.print_json(surface)
 
     def _check(self, file: Path, surface: JSONObject) -> None:
-        kept = read_surface(file)
+        try:
+            kept = decode(file.read_bytes())
+        except FileNotFoundError:
+            raise wrong_use(
+                f"There is no {file}: make it with mcp_surface --write {file}."
+            ) from None
+        except OSError as error:
+            raise wrong_use(f"{file} cannot be read: {error}") from error
+        except JSONDecodeError as error:
+            raise wrong_use(f"{file} is not JSON: {error}") from None
+        if not isinstance(kept, dict):
+            raise wrong_use(f"{file} is not a snapshot of mcp_surface.")
         if kept == surface:
             self.stdout.write(f"{file} is up to date.")
             return
@@ -74,55 +82,27 @@ class Command(SiteCommand):
 
 def surface_of(server: MCPServer) -> JSONObject:
     """Return everything registered on a server, in a fixed order, with its access rules."""
-    lists = {
-        kind.key: _entries(getattr(server.registry, kind.mapping).values(), kind.identity)
-        for kind in KINDS
-    }
-    found = {"server": server.name, **lists}
+    found: JSONObject = {"server": server.name}
+    for kind in KINDS:
+        entries = found[kind.key] = {}
+        for entry in getattr(server.core.registry, kind.mapping).values():
+            wire, permission = entry.to_wire(), entry.access.permission or None
+            access = present(
+                permission=[*permission] if isinstance(permission, tuple) else _name(permission),
+                scopes=list(entry.access.scopes or ()) or None,
+                check=_name(entry.access.check),
+                listed_if=_name(entry.access.listed_if),
+            )
+            entries[wire.pop(kind.identity)] = {**wire, **({"access": access} if access else {})}
     # Encoded and decoded, so that it equals what is read from a file.
     in_order: JSONObject = decode(encode_sorted(found))
     return in_order
-
-
-def _entries(entries: Iterable[Entry], identity: str) -> dict[str, JSONObject]:
-    found = {}
-    for entry in entries:
-        wire = entry.to_wire()
-        access = _access_of(entry)
-        found[wire.pop(identity)] = {**wire, **({"access": access} if access else {})}
-    return found
-
-
-def _access_of(entry: Entry) -> JSONObject:
-    access = entry.access
-    permission = access.permission or None
-    return present(
-        permission=list(permission) if isinstance(permission, tuple) else _name(permission),
-        scopes=list(access.scopes or ()) or None,
-        check=_name(access.check),
-        listed_if=_name(access.listed_if),
-    )
 
 
 def _name(function: Any) -> str | None:
     if function is None:
         return None
     return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def read_surface(file: Path) -> JSONObject:
-    """Return the snapshot in a file; raise CommandError if there is none."""
-    try:
-        found = decode(file.read_bytes())
-    except FileNotFoundError:
-        raise wrong_use(f"There is no {file}: make it with mcp_surface --write {file}.") from None
-    except OSError as error:
-        raise wrong_use(f"{file} cannot be read: {error}") from error
-    except JSONDecodeError as error:
-        raise wrong_use(f"{file} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise wrong_use(f"{file} is not a snapshot of mcp_surface.")
-    return found
 
 
 def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:

@@ -67,9 +67,11 @@ class Command(SiteCommand):
                 f"Nothing was written: {config.name} is a library, installed in {folder}. Name an "
                 "app of your project."
             )
+        tests = folder / "tests"
         files = {
             folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": MODULE,
-            _place_of_test(folder): TEST,
+            # Where Django's test runner will find it.
+            (tests if tests.is_dir() else folder) / "test_mcp.py": TEST,
         }
         taken = [str(file) for file in files if file.exists()]
         if taken:
@@ -107,10 +109,3 @@ def is_installed(folder: Path) -> bool:
         return True
     roots = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
     return any(folder.is_relative_to(Path(root).resolve()) for root in roots)
-
-
-def _place_of_test(folder: Path) -> Path:
-    """Return the file that Django's test runner will find."""
-    return (
-        folder / "tests" / "test_mcp.py" if (folder / "tests").is_dir() else folder / "test_mcp.py"
-    )

@@ -1,24 +1,78 @@
-"""The tests of an endpoint, in the order in which a client would meet the problems."""
+"""The tests of an endpoint, in the order in which a client would meet the problems, and their findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urlsplit, urlunsplit
 
 from django_mcp.execution.outages import Unmigrated
-from django_mcp.management.doctor.finding import Finding, bad, good, judge
-from django_mcp.management.doctor.http import Answer, Unreachable, ask, open_stream
+from django_mcp.management.doctor.http import Answer, Unreachable, ask, next_message, open_response
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import HEADER_MISMATCH
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.transports.http.guard import HTTPS_ONLY
 
 PROMPT_S = 3.0
 """What is sent at once arrives within this time, unless something buffers it."""
 
 _NEWEST = REVISIONS[-1].name
 _JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-_STRANGER = "https://stranger.invalid"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that was tried.
+
+    Attributes:
+        ok: a client gets past it.
+        text: the result.
+        fix: what to do when it is not ok.
+    """
+
+    ok: bool
+    text: str
+    fix: str = ""
+
+
+def good(text: str) -> Finding:
+    """Return a finding that is no problem."""
+    return Finding(ok=True, text=text)
+
+
+def bad(text: str, fix: str) -> Finding:
+    """Return a finding that is a problem, with its remedy."""
+    return Finding(ok=False, text=text, fix=fix)
+
+
+def judge(condition: object, text: str, problem: str, fix: str) -> Finding:
+    """Return a finding that is no problem if the condition holds, else one with its remedy."""
+    return good(text) if condition else bad(problem, fix)
+
+
+Examination: TypeAlias = Callable[[str], Iterator[Finding]]
+"""Takes an access token, and yields what a client that has it finds."""
+
+
+@runtime_checkable
+class OAuthExaminer(Protocol):
+    """An installed app that can play the OAuth flow, such as `django_mcp.contrib.oauth`.
+
+    Its `AppConfig` is one by having the method.
+    """
+
+    def examine_oauth(
+        self, url: str, user: Any | None, examine: Examination | None
+    ) -> Iterable[Finding]:
+        """Return what a client finds that knows nothing but the endpoint's URL, in its order.
+
+        Args:
+            url: of the endpoint.
+            user: gives the consent; None: no token is requested.
+            examine: what else is tried while the client has a token.
+        """
 
 
 def examine(
@@ -43,9 +97,36 @@ def examine(
     yield from _check_endpoint(discovered)
     if discovered.status != 200:
         return
-    yield from _slashes(url, headers)
-    yield from _check_errors(url, headers)
-    yield from _check_origins(url, headers)
+    parts = urlsplit(url)
+    path = parts.path.removesuffix("/") if parts.path.endswith("/") else parts.path + "/"
+    other = urlunsplit(parts._replace(path=path))
+    yield judge(
+        _discover(other, headers).status == 200,
+        "It answers with and without a slash at the end",
+        f"It does not answer at {path}",
+        "Include django_mcp.urls rather than naming the view: it has both forms.",
+    )
+    answer = ask("POST", url, b"{", headers)
+    yield judge(
+        answer.status == 400 and _is_json(answer),
+        "Errors are JSON",
+        f"A malformed message is answered {answer.status} with something else than JSON",
+        "Keep error pages and CSRF checks of the site away from the endpoint.",
+    )
+    origin = _discover(url, {**headers, "Origin": "https://stranger.invalid"}).status
+    host = _discover(url, {**headers, "Host": "stranger.invalid"}).status
+    yield judge(
+        origin == 403,
+        "Pages of other sites are rejected",
+        f"A page of another site may call the server (status {origin})",
+        'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
+    )
+    yield judge(
+        400 <= host < 500,
+        "A foreign Host is rejected",
+        f"A foreign Host is served (status {host})",
+        "Set ALLOWED_HOSTS.",
+    )
     yield from _handshake(url, headers)
     yield from _stream(url, headers, publish)
 
@@ -71,10 +152,7 @@ def _check_rejection(answer: Answer, credentials: str, *, has_token: bool) -> It
         )
     elif challenge:
         yield good("The server requires authentication, as configured")
-        yield bad(
-            "Nothing more can be tried without credentials",
-            credentials,
-        )
+        yield bad("Nothing more can be tried without credentials", credentials)
     else:
         yield bad(
             "A client is rejected without a challenge that describes how to authenticate",
@@ -99,55 +177,12 @@ def _check_endpoint(answer: Answer) -> Iterator[Finding]:
         )
     else:
         text = str(_error_of(answer).get("message", ""))[:300]
-        fix = (
-            _MIGRATE
-            if text == Unmigrated.message
-            else "The text says why; the site's log may say more."
-        )
+        fix = "The text says why; the site's log may say more."
+        if text == Unmigrated.message:
+            fix = "Run manage.py migrate, then start the site again."
+        elif text.startswith(HTTPS_ONLY):
+            fix = "Give --url the https address. See SECURE_PROXY_SSL_HEADER if a proxy ends TLS."
         yield bad(f"The endpoint refuses with {answer.status}: {text}", fix)
-
-
-_MIGRATE = "Run manage.py migrate, then start the site again."
-
-
-def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
-    parts = urlsplit(url)
-    path = parts.path.removesuffix("/") if parts.path.endswith("/") else parts.path + "/"
-    other = urlunsplit(parts._replace(path=path))
-    yield judge(
-        _discover(other, headers).status == 200,
-        "It answers with and without a slash at the end",
-        f"It does not answer at {path}",
-        "Include django_mcp.urls rather than naming the view: it has both forms.",
-    )
-
-
-def _check_errors(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
-    answer = ask("POST", url, b"{", headers)
-    yield judge(
-        answer.status == 400 and _is_json(answer),
-        "Errors are JSON",
-        f"A malformed message is answered {answer.status} with something else than JSON",
-        "Keep error pages and CSRF checks of the site away from the endpoint.",
-    )
-
-
-def _check_origins(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
-    body, own = _modern("server/discover")
-    origin = ask("POST", url, body, {**headers, **own, "Origin": _STRANGER}).status
-    host = ask("POST", url, body, {**headers, **own, "Host": "stranger.invalid"}).status
-    yield judge(
-        origin == 403,
-        "Pages of other sites are rejected",
-        f"A page of another site may call the server (status {origin})",
-        'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
-    )
-    yield judge(
-        400 <= host < 500,
-        "A foreign Host is rejected",
-        f"A foreign Host is served (status {host})",
-        "Set ALLOWED_HOSTS.",
-    )
 
 
 def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
@@ -160,7 +195,21 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     answer = ask("POST", url, encode(message), headers)
     session = answer.headers.get("mcp-session-id")
     if answer.status != 200 or "error" in answer.json():
-        yield _without_handshake(answer)
+        error = _error_of(answer)
+        if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
+            # It rejects a handshake on purpose.
+            yield good(
+                "Clients that use a handshake get an error that names the stateless revision"
+            )
+            return
+        fix = "The text says why; the site's log may say more."
+        if answer.status == 503:
+            fix = (
+                "Sessions are kept in the database: run manage.py migrate, and see that the database "
+                "is up. The site's log says more."
+            )
+        text = str(error.get("message", "")) or "no text"
+        yield bad(f"A handshake fails with {answer.status}: {text[:300]}", fix)
         return
     if session is None:
         yield good("Clients that use a handshake are served, without a session")
@@ -178,40 +227,32 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     )
 
 
-def _without_handshake(answer: Answer) -> Finding:
-    """Return whether a server rejects a handshake on purpose, or fails."""
-    error = _error_of(answer)
-    if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
-        return good("Clients that use a handshake get an error that names the stateless revision")
-    text = str(error.get("message", "")) or "no text"
-    if answer.status == 503:
-        fix = (
-            "Sessions are kept in the database: run manage.py migrate, and see that the database "
-            "is up. The site's log says more."
-        )
-    else:
-        fix = "The text says why; the site's log may say more."
-    return bad(f"A handshake fails with {answer.status}: {text[:300]}", fix)
-
-
 def _stream(
     url: str, headers: Mapping[str, str], publish: Callable[[], object] | None
 ) -> Iterator[Finding]:
     body, own = _modern("subscriptions/listen", notifications={"toolsListChanged": True})
     try:
-        with open_stream(url, body, {**headers, **own}, PROMPT_S) as stream:
-            if stream.status == 404:
+        with open_response("POST", url, body, {**headers, **own}, PROMPT_S) as response:
+            if response.status == 404:
                 yield bad(
                     "Nothing can be pushed: answers cannot stream here",
                     "Serve the site over ASGI, with django_mcp_application in asgi.py.",
                 )
                 return
-            if stream.next_message() is None:
+            if not next_message(response):
                 yield _buffered()
                 return
             yield good("Events arrive as they are sent")
-            if publish is not None:
-                yield _check_notification(stream.next_message, publish)
+            if publish is None:
+                return
+            publish()
+            yield judge(
+                "list_changed" in str(next_message(response).get("method")),
+                "A change in another process reaches clients",
+                "A change in another process does not reach clients",
+                "Use a shared channel layer (channels_redis), or keep sessions in the database, and "
+                "give this command the settings of the site.",
+            )
     except Unreachable:
         yield _buffered()
 
@@ -221,20 +262,6 @@ def _buffered() -> Finding:
         "Events do not arrive as they are sent",
         "Switch buffering off in the proxy (nginx: proxy_buffering off), and keep middleware "
         "that compresses or collects responses away from the endpoint.",
-    )
-
-
-def _check_notification(
-    next_message: Callable[[], JSONObject | None], publish: Callable[[], object]
-) -> Finding:
-    publish()
-    method = (next_message() or {}).get("method")
-    return judge(
-        "list_changed" in str(method),
-        "A change in another process reaches clients",
-        "A change in another process does not reach clients",
-        "Use a shared channel layer (channels_redis), or keep sessions in the database, and give "
-        "this command the settings of the site.",
     )
 
 

@@ -1,19 +1,13 @@
-"""Requests to a site as a client sends them, without following redirects, or as a signed-in user."""
+"""Requests to a site as a client sends them, without following redirects."""
 
 from __future__ import annotations
 
 import http.client
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html.parser import HTMLParser
-from importlib import import_module
-from typing import Any, cast
-from urllib.parse import urlencode
+from typing import Any
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
-
-from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
@@ -39,33 +33,14 @@ class Answer:
             found = decode(self.body)
         except ValueError:
             return {}
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-class Stream:
-    """The messages of one open response."""
-
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.status = response.status
-        self._response = response
-
-    def next_message(self) -> JSONObject | None:
-        """Return the next message; None if none came in time, or the stream ended."""
-        try:
-            while line := self._response.readline(MAX_BYTES):
-                if line.startswith(b"data:") and line[5:].strip():
-                    found = decode(line[5:])
-                    return found if isinstance(found, dict) else None
-        except (OSError, http.client.HTTPException, JSONDecodeError):
-            return None
-        return None
+        return found if isinstance(found, dict) else {}
 
 
 def ask(
     method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
     """Return the response to a request, whatever its status."""
-    with _open(method, url, body, headers or {}, TIMEOUT_S) as response:
+    with open_response(method, url, body, headers or {}, TIMEOUT_S) as response:
         names = {name.lower(): value for name, value in response.headers.items()}
         try:
             return Answer(status=response.status, headers=names, body=response.read(MAX_BYTES))
@@ -74,18 +49,10 @@ def ask(
 
 
 @contextmanager
-def open_stream(
-    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
-) -> Iterator[Stream]:
-    """Post a request and yield the stream of its response."""
-    with _open("POST", url, body, headers, timeout_s) as response:
-        yield Stream(response)
-
-
-@contextmanager
-def _open(
+def open_response(
     method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
 ) -> Iterator[http.client.HTTPResponse]:
+    """Send a request and yield its response, whatever its status."""
     if not url.startswith(("http://", "https://")):
         raise Unreachable(f"{url} is not an http URL")
     # It follows no redirects, and returns every status.
@@ -101,51 +68,13 @@ def _open(
         yield response
 
 
-@contextmanager
-def signed_in(user: Any) -> Iterator[Callable[[str], str]]:
-    """Yield a function that allows the access at an authorization URL, and returns the redirect.
-
-    The site has to share this command's session store and database.
-    """
-    store = import_module(settings.SESSION_ENGINE).SessionStore()
-    store[SESSION_KEY] = str(user.pk)
-    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
-    store.save()
+def next_message(response: http.client.HTTPResponse) -> JSONObject:
+    """Return the next message of a stream; an empty one if none came in time, or the stream ended."""
     try:
-        yield lambda url: _allow(url, f"{settings.SESSION_COOKIE_NAME}={store.session_key}")
-    finally:
-        store.delete()
-
-
-def _allow(url: str, cookie: str) -> str:
-    page = ask("GET", url, headers={"Cookie": cookie})
-    if page.status != 200:
-        raise Unreachable(
-            f"The consent page answers {page.status} to a user who is signed in: "
-            f"{page.headers.get('location', '')[:200]}"
-        )
-    form = _Form()
-    form.feed(page.body.decode(errors="replace"))
-    given = page.headers.get("set-cookie", "").split(";", 1)[0]
-    headers = {
-        "Cookie": f"{cookie}; {given}" if given else cookie,
-        "Content-Type": "application/x-www-form-urlencoded",
-        "Referer": url,
-    }
-    sent = ask("POST", url, urlencode({**form.fields, "allow": "true"}).encode(), headers)
-    return sent.headers.get("location", url)
-
-
-class _Form(HTMLParser):
-    """Collects the hidden fields of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fields: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        name = found.get("name")
-        if tag == "input" and found.get("type") == "hidden" and name:
-            self.fields[name] = found.get("value") or ""
+        while line := response.readline(MAX_BYTES):
+            if line.startswith(b"data:") and line[5:].strip():
+                found = decode(line[5:])
+                return found if isinstance(found, dict) else {}
+    except (OSError, http.client.HTTPException, JSONDecodeError):
+        pass
+    return {}

@@ -1,9 +1,4 @@
-"""The protocol revisions, and the conversion of results to a client's revision.
-
-Handlers write the newest form. Each revision converts its form to that of the revision before, so a
-result for an older client passes through that chain. A new revision is one new record in `known.py`,
-one row in `REVISIONS`, and its schema in `protocol/schemas`.
-"""
+"""The protocol revisions, and the conversion of results, which handlers write in the newest form."""
 
 from __future__ import annotations
 
@@ -42,15 +37,11 @@ Source: 2025-06-18 basic/transports, "Protocol Version Header".
 """
 
 
-def _chain(kind: str, revision: Revision) -> tuple[Lowering, ...]:
-    newer = REVISIONS[REVISIONS.index(revision) + 1 :]
-    return tuple(each.lowerings[kind] for each in reversed(newer) if kind in each.lowerings)
-
-
-_KINDS = {kind for revision in REVISIONS for kind in revision.lowerings}
-_CHAINS = {
-    (kind, revision.name): _chain(kind, revision) for kind in _KINDS for revision in REVISIONS
-}
+_CHAINS: dict[tuple[str, str], list[Lowering]] = {}
+for _place, _revision in enumerate(REVISIONS):
+    for _newer in reversed(REVISIONS[_place + 1 :]):
+        for _kind, _lowering in _newer.lowerings.items():
+            _CHAINS.setdefault((_kind, _revision.name), []).append(_lowering)
 
 
 def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:

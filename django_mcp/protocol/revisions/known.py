@@ -18,7 +18,7 @@ from django_mcp.protocol.errors import (
     URL_ELICITATION_REQUIRED,
 )
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.subschemas import to_object, to_object_schema
+from django_mcp.protocol.subschemas import to_object_schema
 from django_mcp.protocol.tasks import EXTENSION, TaskRules
 
 Lowering: TypeAlias = Callable[[JSONObject], JSONObject]
@@ -61,11 +61,10 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         visit_code: the error code that makes a client visit pages and then retry, if the server
             cannot send it a request to visit them; None: there is none.
         statuses: JSON-RPC error code to HTTP status; 200 if it is not listed.
-        result_fields: added to every result, such as `resultType`.
+        result_fields: added to every result, such as `resultType`; only if it is stateless.
         interim_fields: replace `result_fields` in a result that asks for input; empty if results
             cannot ask.
         asks: what a client can be asked while its request runs, by `Ask.kind`.
-        block_types: the types of content blocks.
         structures_objects_only: the structured content of a tool's result is an object.
         has_event_ids: events of a stream have ids, and an interrupted stream can be resumed.
         primes_streams: a stream starts with an id and no message, so that it can be resumed from
@@ -89,7 +88,6 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     result_fields: Mapping[str, str] = field(default_factory=dict)
     interim_fields: Mapping[str, str] = field(default_factory=dict)
     asks: frozenset[str] = frozenset()
-    block_types: frozenset[str] = frozenset()
     structures_objects_only: bool = True
     has_event_ids: bool = False
     primes_streams: bool = False
@@ -124,8 +122,8 @@ def _each(key: str, lower: Lowering) -> Lowering:
     return apply
 
 
-def _map_prompt_blocks(lower: Lowering) -> Lowering:
-    """Return a lowering for the content block of each message of a prompt."""
+def _map_messages(lower: Lowering) -> Lowering:
+    """Return a lowering for the content block of each message."""
 
     def lower_message(message: JSONObject) -> JSONObject:
         return {**message, "content": lower(message["content"])}
@@ -161,7 +159,6 @@ V2024_11_05 = Revision(
     has_progress_messages=False,
     missing_resource_code=RESOURCE_NOT_FOUND,
     asks=frozenset({"sampling", "roots"}),
-    block_types=frozenset({"text", "image", "resource"}),
     lowerings={},
 )
 
@@ -175,24 +172,18 @@ def _audio_to_text(block: JSONObject) -> JSONObject:
     return {"type": "text", "text": f"[audio, {block.get('mimeType', 'unknown type')}]"}
 
 
-def _lower_sampling(params: JSONObject) -> JSONObject:
-    messages = [{**each, "content": _audio_to_text(each["content"])} for each in params["messages"]]
-    return {**params, "messages": messages}
-
-
 V2025_03_26 = replace(
     V2024_11_05,
     name="2025-03-26",
     accepts_batches=True,
     has_progress_messages=True,
-    block_types=V2024_11_05.block_types | {"audio"},
     has_event_ids=True,
     lowerings={
         "tools/list": _each("tools", _without("annotations")),
         "tools/call": _each("content", _audio_to_text),
-        "prompts/get": _map_prompt_blocks(_audio_to_text),
+        "prompts/get": _map_messages(_audio_to_text),
         "capabilities": _without("completions"),
-        "sampling/createMessage": _lower_sampling,
+        "sampling/createMessage": _map_messages(_audio_to_text),
     },
 )
 
@@ -226,16 +217,13 @@ def _lower_item(item: JSONObject) -> JSONObject:
 
 def _lower_prompt(prompt: JSONObject) -> JSONObject:
     prompt = _lower_item(prompt)
-    if "arguments" in prompt:
-        return {**prompt, "arguments": [_without("title")(each) for each in prompt["arguments"]]}
-    return prompt
+    return _each("arguments", _without("title"))(prompt) if "arguments" in prompt else prompt
 
 
 V2025_06_18 = replace(
     V2025_03_26,
     name="2025-06-18",
     accepts_batches=False,
-    block_types=V2025_03_26.block_types | {"resource_link"},
     asks=frozenset({"sampling", "roots", "form"}),
     lowerings={
         # A tool's annotations have a title of their own, which is older than the field.
@@ -245,7 +233,7 @@ V2025_06_18 = replace(
         "resources/templates/list": _each("resourceTemplates", _lower_item),
         "resources/read": _each("contents", _without("_meta")),
         "prompts/list": _each("prompts", _lower_prompt),
-        "prompts/get": _map_prompt_blocks(_lower_block),
+        "prompts/get": _map_messages(_lower_block),
         "implementation": _without("title"),
     },
 )
@@ -300,7 +288,7 @@ V2025_11_25 = replace(
         "resources/list": _each("resources", _no_icons),
         "resources/templates/list": _each("resourceTemplates", _no_icons),
         "prompts/list": _each("prompts", _no_icons),
-        "prompts/get": _map_prompt_blocks(_no_icons),
+        "prompts/get": _map_messages(_no_icons),
         "implementation": _without("description", "websiteUrl", "icons"),
         "capabilities": _without("extensions", "tasks"),
         "elicitation/create": _lower_form,
@@ -324,12 +312,6 @@ def _lower_schemas(tool: JSONObject) -> JSONObject:
         }
         tool = {**tool, "inputSchema": {**tool["inputSchema"], "properties": plain}}
     return tool
-
-
-def _lower_result(result: JSONObject) -> JSONObject:
-    if isinstance(result.get("structuredContent", result), dict):
-        return result
-    return {**result, "structuredContent": to_object(result["structuredContent"], None)}
 
 
 def _lower_capabilities(capabilities: JSONObject) -> JSONObject:
@@ -385,6 +367,5 @@ V2026_07_28 = replace(
     lowerings={
         "capabilities": _lower_capabilities,
         "tools/list": _each("tools", _lower_schemas),
-        "tools/call": _lower_result,
     },
 )

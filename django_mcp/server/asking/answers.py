@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_params, try_later
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.protocol.sampling import read_sampling_result
 from django_mcp.registry.forms import Form
-from django_mcp.registry.problems import Problem
-from django_mcp.server.exchange.call import Answers, Call
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.server.exchange.call import Answers
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TooMuchKnown
 from django_mcp.server.services.ports import StateStoreFull
-from django_mcp.server.services.services import Services
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.server.services.services import ServedCall
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,39 +67,33 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
     if not isinstance(answer, dict):
         return Unfit([Problem("", "it must be an object")])
     try:
-        found = _read(ask, answer)
+        if ask.method == "roots/list":
+            roots = answer.get("roots")
+            if isinstance(roots, list) and all(
+                isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
+            ):
+                return roots
+            raise ValueError("it must have a list of roots, each with its uri")
+        if ask.method != "elicitation/create":
+            result = read_sampling_result(answer)
+            return answer if ask.is_raw else result
+        elicited = read_elicited(answer)
     except ValueError as error:
         return Unfit([Problem("", str(error))])
-    if not isinstance(found, Elicited):
-        return found
-    if not found.is_accepted or form is None:
-        return Elicited(action=found.action)
+    if not elicited.is_accepted or form is None:
+        return Elicited(action=elicited.action)
     content = answer.get("content", {})
-    read = form.read(content)
-    if isinstance(read, list):
-        return Unfit(read)
-    return Elicited(action=found.action, content=content, data=read.data)
+    try:
+        return Elicited(action=elicited.action, content=content, data=form.read(content))
+    except ArgumentErrors as error:
+        return Unfit(error.problems)
 
 
-def _read(ask: Ask, answer: JSONObject) -> Any:
-    if ask.method == "elicitation/create":
-        return read_elicited(answer)
-    if ask.method == "roots/list":
-        roots = answer.get("roots")
-        if isinstance(roots, list) and all(
-            isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
-        ):
-            return roots
-        raise ValueError("it must have a list of roots, each with its uri")
-    result = read_sampling_result(answer)
-    return answer if ask.is_raw else result
-
-
-def find_malformed(responses: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with answers by key that are not objects, else None."""
+def refuse_malformed(responses: Mapping[str, Any]) -> Refusal | None:
+    """Return the refusal of answers by key that are not objects, or None."""
     for key, answer in responses.items():
         if type(answer) is not dict:
-            return f"inputResponses must hold an object for {key[:100]!r}"
+            return invalid_params(f"inputResponses must hold an object for {key[:100]!r}")
     return None
 
 
@@ -121,10 +113,9 @@ REFUSAL_S = 0.01
 """Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
 
 
-async def seal_state(
-    server: Services, call: Call, answers: Answers, asked: list[str], state: Any
-) -> str:
+async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
     """Return the sealed state for the next round; raise `TooMuchKnown` or `StateStoreFull`."""
+    server, answers = call.server, call.answers
     until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
         "for": _binding(call),
@@ -148,7 +139,7 @@ async def seal_state(
     return server.sealer.seal(encode(sealed))
 
 
-async def open_answers(server: Services, call: Call) -> Answers | Refusal:
+async def open_answers(call: ServedCall) -> Answers | Refusal:
     """Return the answers of a call's earlier rounds, or the refusal of its state.
 
     Every invalid state gets the same refusal; the reason is logged.
@@ -164,7 +155,7 @@ async def open_answers(server: Services, call: Call) -> Answers | Refusal:
     clock = asyncio.get_running_loop().time
     begun_s = clock()
     try:
-        opened = await _open_state(server, call, call.params["requestState"])
+        opened = await _open_state(call, call.params["requestState"])
     except StateStoreFull as error:
         return try_later(str(error), code=INVALID_REQUEST)
     if isinstance(opened, str):
@@ -174,16 +165,17 @@ async def open_answers(server: Services, call: Call) -> Answers | Refusal:
     answers.known, answers.kept = opened["known"], opened["kept"]
     answers.state = opened["state"]
     responses = {key: value for key, value in responses.items() if key in opened["asked"]}
-    malformed = find_malformed(responses)
+    malformed = refuse_malformed(responses)
     if malformed is not None:
-        return invalid_params(malformed)
+        return malformed
     answers.known.update(responses)
     answers.is_resubmit = True
     return answers
 
 
-async def _open_state(server: Services, call: Call, text: Any) -> JSONObject | str:
+async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
     """Return the contents of a state, or the reason why it is refused."""
+    server = call.server
     if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
     raw = server.sealer.unseal(text)
@@ -192,7 +184,7 @@ async def _open_state(server: Services, call: Call, text: Any) -> JSONObject | s
     try:
         opened: JSONObject = decode(raw)
     except JSONDecodeError:
-        return "sealed by us, for something else"
+        opened = {}
     if type(opened) is not dict or "for" not in opened:
         return "sealed by us, for something else"
     if opened["for"] != _binding(call):
@@ -211,7 +203,7 @@ async def _open_state(server: Services, call: Call, text: Any) -> JSONObject | s
     return opened
 
 
-def _binding(call: Call) -> list[Any]:
+def _binding(call: ServedCall) -> list[Any]:
     params = call.params
     salient = [params.get("name"), params.get("uri"), params.get("arguments", {})]
     digest = hashlib.sha256(encode_sorted(salient)).hexdigest()

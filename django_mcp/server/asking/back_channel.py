@@ -1,8 +1,4 @@
-"""The server's requests to a client of a handshake revision.
-
-They are sent on the stream of the request that is being answered. The response arrives as a request
-of its own, perhaps in another process.
-"""
+"""The server's requests to a client of a handshake revision."""
 
 from __future__ import annotations
 
@@ -18,11 +14,11 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.delivery.client_streams import CallStream
-from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk
+from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
+from django_mcp.server.exchange.exchange import Sink
 from django_mcp.server.exchange.quotas import QuotaReached
-from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services.services import ServedCall, ServerHub, Services
 
 POLL_S = 2.0
 """How often the store is asked for a response, since the message about it may have been lost."""
@@ -41,19 +37,17 @@ class NoAnswer(Exception):
 
 
 async def ask_client(
-    server: Services, call: Call, asks: Mapping[str, Ask], meta: JSONObject | None = None
-) -> dict[str, Any | AskFailed]:
-    """Ask the client all questions at once, and return its answers, or why there are none, by key.
+    call: ServedCall, asks: Mapping[str, Ask], meta: JSONObject | None = None
+) -> tuple[dict[str, Any], dict[str, AskFailed]]:
+    """Ask the client all questions at once; return its answers, and why there are none, by key.
 
     An answer is the result as the client sent it. Raises `CannotAsk` before `initialized` has come.
     """
-    await _await_initialized(server, call.connection, asks)
+    await _await_initialized(call, asks)
     outcomes = await asyncio.gather(
         *(
             request_client(
-                server,
-                call.exchange,
-                call.connection,
+                call,
                 ask.method,
                 ask_params(ask, call.rules, meta),
                 timeout_s=call.options.ask_timeout_s,
@@ -63,19 +57,20 @@ async def ask_client(
         ),
         return_exceptions=True,
     )
-    found: dict[str, Any | AskFailed] = {}
+    known: dict[str, Any] = {}
+    failed: dict[str, AskFailed] = {}
     for key, outcome in zip(asks, outcomes, strict=True):
         if isinstance(outcome, NoAnswer):
-            found[key] = AskFailed(str(outcome))
+            failed[key] = AskFailed(str(outcome))
         elif isinstance(outcome, BaseException):
             raise outcome
         elif "error" in outcome:
             message, code = outcome["error"].get("message"), outcome["error"].get("code")
             text = f"The client refused to answer: {message!s:.500}"
-            found[key] = AskFailed(text, code if type(code) is int else None)
+            failed[key] = AskFailed(text, code if type(code) is int else None)
         else:
-            found[key] = outcome.get("result")
-    return found
+            known[key] = outcome.get("result")
+    return known, failed
 
 
 def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> JSONObject | None:
@@ -91,33 +86,38 @@ def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> 
 
 
 async def request_client(
-    server: Services,
-    exchange: Exchange,
-    connection: ConnectionState,
+    call: ServedCall,
     method: str,
     params: JSONObject | None,
     *,
     timeout_s: float,
     request_id: str | None = None,
 ) -> JSONObject:
-    """Send the client a request on the stream of an exchange, and return its response.
+    """Send the client a request on the stream of a call, and return its response.
 
     Raises:
         NoAnswer: none came in time, or the request was withdrawn; the client was sent a cancellation.
             See `expect_response` as well.
         InvalidQuestion: in strict mode, the question is not valid.
     """
-    if server.options.strict and connection.revision is not None:
+    exchange, connection = call.exchange, call.connection
+    if call.options.strict and connection.revision is not None:
         from django_mcp.server.exchange.strict import check_question
 
         check_question(method, params, connection.revision)
     if exchange.server_request is not None:
-        return await _request_by_function(exchange.server_request, method, params, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return {"result": await exchange.server_request(method, params)}
+        except TimeoutError:
+            raise NoAnswer(_TOO_LATE) from None
+        except ProtocolError as error:
+            return {"error": {"code": error.code, "message": error.message}}
     sink = exchange.sink
     if sink is None:
         raise NoAnswer("Nothing leads back to the client")
     ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
-    async with expect_response(server, connection, ask_id, timeout_s) as wait:
+    async with expect_response(call.server, connection, ask_id, timeout_s) as wait:
         await _send(sink, encode_request(ask_id, method, params))
         try:
             response = await wait()
@@ -190,18 +190,6 @@ def take_answered(hub: ServerHub, message: JSONObject) -> None:
         hub.spawn(_fetch(server, session, message["id"], waiting))
 
 
-async def _request_by_function(
-    request: ServerRequest, method: str, params: JSONObject | None, timeout_s: float
-) -> JSONObject:
-    try:
-        async with asyncio.timeout(timeout_s):
-            return {"result": await request(method, params)}
-    except TimeoutError:
-        raise NoAnswer(_TOO_LATE) from None
-    except ProtocolError as error:
-        return {"error": {"code": error.code, "message": error.message}}
-
-
 _TOO_LATE = "The client was asked and did not answer in time"
 _TOO_MANY = (
     "The client cannot be asked now, since too many questions wait for an answer: answer some of them, "
@@ -243,25 +231,23 @@ async def _send_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
 
 async def _send(sink: Sink, message: bytes) -> None:
     if isinstance(sink, CallStream):
-        await sink.send_recorded(message)
+        await sink.send(message, is_recorded=True)
     else:
         await sink.send(message)
 
 
-async def _await_initialized(
-    server: Services, connection: ConnectionState, asks: Mapping[str, Ask]
-) -> None:
+async def _await_initialized(call: ServedCall, asks: Mapping[str, Ask]) -> None:
     """Wait until the client may be asked something, or raise `CannotAsk`.
 
     The notification may come after the call, or to another process.
     Source: 2025-11-25 basic/lifecycle "Initialization": pings and log messages only before it.
     """
-    clock = asyncio.get_running_loop().time
+    connection, clock = call.connection, asyncio.get_running_loop().time
     until_s = clock() + INITIALIZED_WITHIN_S
     while True:
         if isinstance(connection, Session) and not connection.is_initialized:
             # Reading the session updates the object.
-            await server.sessions.get(connection.key)
+            await call.server.sessions.get(connection.key)
         if connection.is_initialized:
             return
         if clock() >= until_s:

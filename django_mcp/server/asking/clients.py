@@ -22,6 +22,9 @@ from django_mcp.server.streams.stream import PushStream
 PINGS_AT_ONCE = 32
 """Clients that are pinged at once. Our own limit."""
 
+_KEY = re.compile("[0-9a-f]{32}")
+"""The form of a session's public key."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionHandle:
@@ -33,7 +36,6 @@ class SessionHandle:
         principal: the key of its principal; None: anonymous.
         client_info: how the client describes itself.
         revision: its protocol revision.
-        has_stream: whether it has a standalone stream, so that it can be sent something.
     """
 
     key: str
@@ -41,17 +43,15 @@ class SessionHandle:
     principal: str | None
     client_info: JSONObject | None
     revision: str
-    has_stream: bool
 
     @classmethod
-    def of(cls, session: Session, *, has_stream: bool) -> SessionHandle:
+    def of(cls, session: Session) -> SessionHandle:
         return cls(
             key=session.key,
             server=session.server_name,
             principal=session.principal_key,
             client_info=session.client_info,
             revision=session.revision.name if session.revision is not None else "",
-            has_stream=has_stream,
         )
 
 
@@ -117,11 +117,12 @@ class ClientMethods(NotifyMethods):
         }
         for stream in self._streams_here():
             if stream.session is not None:
-                found[stream.session.key] = SessionHandle.of(stream.session, has_stream=True)
+                found[stream.session.key] = SessionHandle.of(stream.session)
         return list(found.values())
 
     def _streams_here(self) -> list[PushStream]:
-        return [each for each in list(self.hub.streams.values()) if each.server_name == self.name]
+        streams = list(self.core.hub.streams.values())
+        return [each for each in streams if each.server_name == self.name]
 
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         """Return this server's open streams in other processes, with their sessions."""
@@ -134,10 +135,10 @@ class ClientMethods(NotifyMethods):
         whichever process. A stream of another process counts two seconds after it opened at the latest.
         """
         return (
-            bool(self.hub.index.find(self.name, (None, uri)))
+            bool(self.core.hub.index.find(self.name, (None, uri)))
             or any(
                 uri in (each.subscriptions or ())
-                for each in list(self.hub.sessions.values())
+                for each in list(self.core.hub.sessions.values())
                 if each.server_name == self.name and not each.is_ended
             )
             or await self._is_subscribed_elsewhere(uri)
@@ -149,14 +150,14 @@ class ClientMethods(NotifyMethods):
 
     async def aclose_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is. Its client may open another one."""
-        await self.hub.run(self._close_stream, stream_id)
+        await self.core.hub.run(self._close_stream, stream_id)
 
     async def _close_stream(self, stream_id: str) -> None:
-        if self.hub.is_running:
-            self.hub.close_stream(stream_id)
+        if self.core.hub.is_running:
+            self.core.hub.hand_over("close", stream=stream_id)
         else:
             # This process may end as soon as this returns.
-            await self.hub.send({"kind": "close", "stream": stream_id})
+            await self.core.hub.send({"kind": "close", "stream": stream_id})
 
     async def aclose_session(self, key: str) -> bool:
         """End a session with its calls and streams; return whether there was one."""
@@ -164,15 +165,17 @@ class ClientMethods(NotifyMethods):
 
     async def aclose_sessions(self, keys: Iterable[str]) -> list[str]:
         """End sessions, in one transaction; return the keys of those that existed."""
-        return await self.hub.run(self._close_sessions, [key for key in keys if is_key(key)])
+        return await self.core.hub.run(
+            self._close_sessions, [key for key in keys if _KEY.fullmatch(key)]
+        )
 
     async def _close_sessions(self, keys: list[str]) -> list[str]:
-        ended = await self.sessions.end(keys, Closing.SITE) if keys else []
-        if self.hub.is_running:
+        ended = await self.core.sessions.end(keys, Closing.SITE) if keys else []
+        if self.core.hub.is_running:
             for key in ended:
-                self.hub.end_session(key)
+                self.core.hub.end_session(key)
         elif ended:
-            await self.hub.send(
+            await self.core.hub.send(
                 *({"kind": "session", "key": key, "event": "ended"} for key in ended)
             )
         return ended
@@ -193,9 +196,9 @@ class ClientMethods(NotifyMethods):
         Source: 2025-11-25 basic/utilities/ping.
         """
         if session_key is not None:
-            return await self.hub.run(self._ping_client, session_key, timeout_s)
+            return await self.core.hub.run(self._ping_client, session_key, timeout_s)
         keys = [each.key for each in await self.aconnected_sessions()]
-        return await self.hub.run(self._ping_any, keys, timeout_s)
+        return await self.core.hub.run(self._ping_any, keys, timeout_s)
 
     async def _ping_any(self, keys: list[str], timeout_s: float) -> float | None:
         """Ping several clients, a few at a time; return the seconds until the first answer."""
@@ -220,16 +223,16 @@ class ClientMethods(NotifyMethods):
         return None
 
     async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
-        hub = self.join_hub()
-        session = await self.sessions.get(session_key) if is_key(session_key) else None
+        hub = self.core.join_hub()
+        session = await self.core.sessions.get(session_key) if _KEY.fullmatch(session_key) else None
         if session is None:
             return None
         ask_id = f"ask-{uuid.uuid4().hex}"
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            async with expect_response(self, session, ask_id, timeout_s) as wait:
-                hub.send_request(session_key, ask_id, "ping")
+            async with expect_response(self.core, session, ask_id, timeout_s) as wait:
+                hub.hand_over("request", session=session_key, id=ask_id, method="ping")
                 await wait()
         except (NoAnswer, TimeoutError):
             return None
@@ -252,16 +255,8 @@ class ClientMethods(NotifyMethods):
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
-        return await self.hub.run(self._cancel_request, session_key, request_id, reason)
+        return await self.core.hub.run(self._cancel_request, session_key, request_id, reason)
 
     async def _cancel_request(self, session_key: str, request_id: str, reason: str) -> bool:
-        session = await self.sessions.get(session_key) if is_key(session_key) else None
-        return session is not None and await withdraw(self, session, request_id, reason)
-
-
-_KEY = re.compile("[0-9a-f]{32}")
-
-
-def is_key(text: str) -> bool:
-    """Return whether a text has the form of a session's public key."""
-    return _KEY.fullmatch(text) is not None
+        session = await self.core.sessions.get(session_key) if _KEY.fullmatch(session_key) else None
+        return session is not None and await withdraw(self.core, session, request_id, reason)

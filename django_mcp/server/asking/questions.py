@@ -1,17 +1,13 @@
-"""Ask the client while a handler runs: asking ends its run, and it runs again with the answer.
-
-What stands before a question runs once for each round, so write after the last question, or use
-`once`. What a synchronous tool wrote in its transaction before a question is rolled back.
-"""
+"""Ask the client while a handler runs: asking ends its run, and it runs again with the answer."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
+from django_mcp.log import logger
 from django_mcp.protocol.asks import (
     Ask,
     ask_form,
@@ -31,14 +27,12 @@ from django_mcp.protocol.sampling import (
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
-from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
 from django_mcp.server.exchange.derived import covers
+from django_mcp.server.services.services import ServedCall
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
 MAX_UNFIT_UNREAD = 2
@@ -58,18 +52,18 @@ def _twin(
     return twin
 
 
-class AskMethods(Call, kw_only=True):
+class AskMethods:
     """The part of a context that asks the client. Each method has an `a` twin for async handlers."""
 
-    server: ClientMethods
-    """The server of the request."""
+    def __init__(self, call: ServedCall) -> None:
+        self._call = call
 
     def client_supports(self, *path: str) -> bool:
         """Return whether the client declared a capability: `client_supports("elicitation", "url")`."""
         wanted: JSONObject = {}
         for name in reversed(path):
             wanted = {name: wanted}
-        return covers(self.client_capabilities, wanted)
+        return covers(self._call.connection.client_capabilities, wanted)
 
     def ask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Ask several things at once, and return the answers by the same keys.
@@ -87,27 +81,28 @@ class AskMethods(Call, kw_only=True):
         found: dict[str, Any] = {}
         for key, given in asks.items():
             question, form = self._prepare(given)
-            if key in self.answers.failed:
-                raise self.answers.failed[key]
-            if key not in self.answers.known:
+            if key in self._call.answers.failed:
+                raise self._call.answers.failed[key]
+            if key not in self._call.answers.known:
                 due[key] = question
                 continue
-            found[key] = read_answer(question, form, self.answers.known[key])
+            found[key] = read_answer(question, form, self._call.answers.known[key])
             if isinstance(found[key], Unfit):
                 due[key] = self._again(key, question, found[key])
         if due:
-            check_asks(self, due)
+            check_asks(self._call, due)
+            self._call.answers.is_leaving = True
             raise Asked(due)
         return found
 
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Do as `ask` does."""
-        if needs_thread_to_ask(self, asks):
-            return await self.server.scope.run(lambda: self.ask(asks), self)
+        if needs_thread_to_ask(self._call, asks):
+            return await self._call.server.scope.run(lambda: self.ask(asks), self._call)
         return self.ask(asks)
 
     def _ask_one(self, question: Ask, key: str | None) -> Any:
-        key = key or self.answers.next_key()
+        key = key or self._call.answers.next_key()
         return self.ask({key: question})[key]
 
     def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
@@ -129,7 +124,7 @@ class AskMethods(Call, kw_only=True):
 
     async def aelicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
         """Do as `elicit` does."""
-        key = key or self.answers.next_key()
+        key = key or self._call.answers.next_key()
         elicited: Elicited = (await self.aask({key: ask_form(message, schema)}))[key]
         return elicited
 
@@ -191,7 +186,7 @@ class AskMethods(Call, kw_only=True):
         """Run something once for all rounds of this call, and return its result in each.
 
         It runs apart from the handler, and in a transaction of its own where the handler has one. What
-        it wrote is kept whatever becomes of the call.
+        it wrote is kept whatever becomes of the call afterwards.
 
         Args:
             key: names it among the others of this handler.
@@ -201,28 +196,28 @@ class AskMethods(Call, kw_only=True):
         Raises:
             TypeError: the result has no form in JSON.
         """
-        if key not in self.answers.kept:
+        if key not in self._call.answers.kept:
             raise OnceDue(key, lambda: _to_json(key, function()))
-        result: T = self.answers.kept[key]
+        result: T = self._call.answers.kept[key]
         return result
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """Run something once for all rounds of this call, from an asynchronous handler."""
-        if key not in self.answers.kept:
-            self.answers.kept[key] = _to_json(key, await function())
-            if self.run is not None:
-                await self.run.keep(self.answers)
-        result: T = self.answers.kept[key]
+        if key not in self._call.answers.kept:
+            self._call.answers.kept[key] = _to_json(key, await function())
+            if self._call.run is not None:
+                await self._call.run.keep(self._call.answers)
+        result: T = self._call.answers.kept[key]
         return result
 
     @property
     def input_responses(self) -> JSONObject:
         """The client's answers by key, unchecked, for handlers that return `InputRequired`."""
-        return self.answers.known
+        return self._call.answers.known
 
     def has_input_response(self, key: str) -> bool:
         """Return whether the client answered a question of an `InputRequired`."""
-        return key in self.answers.known
+        return key in self._call.answers.known
 
     def input_response_as(self, cls: type[T], key: str) -> T | None:
         """Return an answer as an instance of a class: the fields of a form, the whole of another answer.
@@ -238,7 +233,7 @@ class AskMethods(Call, kw_only=True):
         Raises:
             ArgumentErrors: the answer does not fit; uncaught, the caller gets its text.
         """
-        answer = self.answers.known.get(key)
+        answer = self._call.answers.known.get(key)
         if isinstance(answer, dict) and cls in (Elicited, SamplingResult):
             read = read_sampling_result if cls is SamplingResult else read_elicited
             try:
@@ -251,19 +246,19 @@ class AskMethods(Call, kw_only=True):
 
     def request_state_as(self, cls: type[T]) -> T | None:
         """Return `request_state` as an instance of a class; None on the first round."""
-        state = self.answers.state
+        state = self._call.answers.state
         return None if state is None else _convert(cls, state)
 
     @property
     def request_state(self) -> Any:
         """What the last round's `InputRequired` held as its state; None on the first."""
-        return self.answers.state
+        return self._call.answers.state
 
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
         """Return a question with the schema of its form, and the form that reads its answer."""
         if ask.form is None:
             return self._without_context(ask), None
-        form = self.server.make_form(ask.form)
+        form = self._call.server.make_form(ask.form)
         if not isinstance(ask.form, Mapping):
             message = (ask.params or {})["message"]
             ask = replace(ask, params=ask_form(message, form.schema).params)
@@ -271,7 +266,7 @@ class AskMethods(Call, kw_only=True):
             logger.warning(
                 "A form that %s asks with shows an address: clients may refuse it, and users be "
                 "led astray. Send them there with elicit_url().",
-                self.entry.name if self.entry is not None else "a handler",
+                self._call.entry.name if self._call.entry is not None else "a handler",
             )
         return ask, form
 
@@ -280,7 +275,7 @@ class AskMethods(Call, kw_only=True):
         params = ask.params or {}
         if (
             params.get("includeContext", "none") == "none"
-            or "sampling.context" not in self.rules.asks
+            or "sampling.context" not in self._call.rules.asks
             or self.client_supports("sampling", "context")
         ):
             return ask
@@ -292,7 +287,8 @@ class AskMethods(Call, kw_only=True):
         params = ask.params or {}
         # A program that answers does not read what is wrong.
         is_read = "message" in params
-        tries = self.answers.count_unfit(key)
+        self._call.answers.unfit[key] += 1
+        tries = self._call.answers.unfit[key]
         if tries >= (MAX_UNFIT if is_read else MAX_UNFIT_UNREAD):
             why = unfit.explain(":")
             raise AskFailed(f"None of {tries} answers to {ask.method} fitted{why}")
@@ -301,39 +297,40 @@ class AskMethods(Call, kw_only=True):
         return replace(ask, params={**params, "message": unfit.explain(params["message"])})
 
 
-def needs_thread_to_ask(ctx: AskMethods, asks: Mapping[str, Ask]) -> bool:
+def needs_thread_to_ask(call: ServedCall, asks: Mapping[str, Ask]) -> bool:
     """Return whether making one of the forms may query a database."""
     forms = [each.form for each in asks.values() if each.form is not None]
-    return any(ctx.server.make_form(each).needs_thread for each in forms)
+    return any(call.server.make_form(each).needs_thread for each in forms)
 
 
-def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
+def complete_asks(call: ServedCall, asks: Mapping[str, Ask]) -> dict[str, Ask]:
     """Return questions with the schemas of their forms, if this client can be asked them."""
-    found = {key: ctx._prepare(each)[0] for key, each in asks.items()}
-    check_asks(ctx, found)
+    context: AskMethods = call.context
+    found = {key: context._prepare(each)[0] for key, each in asks.items()}
+    check_asks(call, found)
     return found
 
 
-def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
+def check_asks(call: Call, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
     """Raise `CannotAsk` unless this client can be asked each question now.
 
     With `may_be_told` its error may contain the questions, if that is the way to ask them.
     """
     for ask in asks.values():
-        if not ctx.rules.interim_fields and not ctx.has_back_channel:
+        if not call.rules.interim_fields and not call.has_back_channel:
             raise CannotAsk(
                 "This needs to ask you something, which clients of this protocol version "
                 "can only be asked within a session, on an event stream (not under WSGI). Use a newer client.",
                 ask.capability,
                 tuple(asks.values()) if may_be_told else (),
             )
-        if ask.kind not in ctx.rules.asks:
+        if ask.kind not in call.rules.asks:
             raise CannotAsk(
                 f"This needs to ask the client ({ask.method}) in a way that this protocol "
                 f"version does not have. Use a newer client.",
                 ask.capability,
             )
-        if not covers(ctx.client_capabilities, ask.capability):
+        if not covers(call.connection.client_capabilities, ask.capability):
             # Such as `elicitation.url`.
             names, inner = [], ask.capability
             while inner:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
@@ -27,7 +29,7 @@ from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.derived import NONE_VISIBLE
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
-from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
+from django_mcp.server.exchange.quotas import Limits, QuotaScope
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import Services
@@ -62,22 +64,15 @@ class CallStream(Record):
         """Whether the client does not read the stream any more."""
         return self._has_hung_up or self._exchange.is_disconnected
 
-    async def send(self, message: bytes) -> None:
-        """Send a message that is not recorded."""
+    async def send(self, message: bytes, *, is_recorded: bool = False) -> None:
+        """Send a message; one that is recorded is sent again to a client that has missed it."""
         event_id = await self._open()
+        if is_recorded and self._number >= 0:
+            event_id = self._record(message, is_last=False)
         if not self.is_detached:
             await self._wire.send(message, event_id)
-        elif self._number >= 0:
+        elif self._number >= 0 and not is_recorded:
             self._server.hub.followers.show(self.id, message)
-
-    async def send_recorded(self, message: bytes) -> None:
-        await self._open()
-        if self._number < 0:
-            await self._wire.send(message)
-            return
-        event_id = self._record(message, is_last=False)
-        if not self.is_detached:
-            await self._wire.send(message, event_id)
 
     async def _open(self) -> str | None:
         """Begin the numbering of events, if the revision has that; return the id for the first event.
@@ -168,8 +163,6 @@ async def resume(
     replay = await server.events.read(stream_id, session, number)
     if replay is None and request_id is None:
         return None
-    exchange.cancels_on_disconnect = True
-    server.join_hub()
     waited_s = 0.0
     with server.hub.followers.follow(stream_id) as follower:
         while True:
@@ -210,24 +203,17 @@ async def _find_end(
     """Return the end of a stream without recorded events behind event `number`."""
     replay = await server.events.read(stream_id, session, 0)
     events = replay.events if replay is not None else ()
-    if not (events and events[-1].is_last):
-        return Reply(200, _lost(request_id))
-    # The client has the response, or names an event that does not exist.
-    return Reply(200) if number <= events[-1].number else refuse(_UNKNOWN_ID)
-
-
-def _lost(request_id: str | None) -> bytes | None:
-    """Return the error for a call whose process has ended; None if the request is not known."""
-    if request_id is None:
-        return None
+    if events and events[-1].is_last:
+        # The client has the response, or names an event that does not exist.
+        return Reply(200) if number <= events[-1].number else refuse(_UNKNOWN_ID)
     try:
-        found = decode(request_id)
+        found = decode(request_id or "")
     except JSONDecodeError:
-        return None
+        found = None
     if not is_request_id(found):
-        return None
+        return Reply(200)
     refusal = Refusal(code=INTERNAL_ERROR, message="The call was lost: its process has ended")
-    return encode_error(found, refusal)
+    return Reply(200, encode_error(found, refusal))
 
 
 _UNKNOWN_ID = invalid_request("Unknown Last-Event-ID")
@@ -242,13 +228,17 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
 
     Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
     """
+    exchange.cancels_on_disconnect = True
     try:
         session = await _join(server, exchange, needs_stream=True)
         if not isinstance(session, Session):
             return session
         last_id = exchange.headers.get(LAST_EVENT_ID) if exchange.headers is not None else None
         if last_id:
-            reply = await resume(server, exchange, session, last_id)
+            with count_stream(server, exchange) as refusal:
+                if refusal is not None:
+                    return refuse(refusal, 503)
+                reply = await resume(server, exchange, session, last_id)
             if reply is not None:
                 return reply
         uris = await server.sessions.read_subscriptions(session)
@@ -308,23 +298,32 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
 
 def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
     """Return why no further stream can be opened; None if one can."""
-    hub, options, quota_key = server.hub, server.options, exchange.quota_key
-    share = share_of(options.max_streams, options.anonymous_share)
-    if hub.quotas.count_of(quota_key) >= options.max_streams_per_principal:
-        status = 429
+    hub, options = server.hub, server.options
+    limits = Limits(own_count=options.max_streams_per_principal, count=options.max_streams)
+    share = options.anonymous_share
+    scope = hub.quotas.find_reached(limits, exchange.quota_key, 0, share=share)
+    if scope is QuotaScope.OWN:
         message = (
             "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first"
         )
-    elif (
-        hub.is_closing
-        or len(hub.streams) >= options.max_streams
-        or (is_anonymous_quota(quota_key) and hub.quotas.anonymous_count >= share)
-    ):
-        status = 503
-        message = "No further stream can be opened here now: try again later"
+    elif scope is not None or hub.is_closing:
+        scope, message = QuotaScope.ALL, "No further stream can be opened here now: try again later"
     else:
         return None
-    return try_later(message, code=INVALID_REQUEST, status=status)
+    return try_later(message, code=INVALID_REQUEST, status=scope.value)
+
+
+@contextmanager
+def count_stream(server: Services, exchange: Exchange) -> Iterator[Refusal | None]:
+    """Count a request as an open stream while the block runs, unless a limit is reached; yield the refusal then."""
+    meter, key = server.join_hub().quotas, exchange.quota_key
+    refusal = refuse_stream(server, exchange)
+    count = 1 if refusal is None else 0
+    meter.add(key, 0, count=count)
+    try:
+        yield refusal
+    finally:
+        meter.give_back(key, 0, count=count)
 
 
 async def end_session(server: Services, exchange: Exchange) -> Reply:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request
@@ -30,8 +30,6 @@ from django_mcp.server.streams.stream import (
 )
 
 P = ParamSpec("P")
-
-logger = logging.getLogger("django_mcp")
 
 MAX_PARAMS_BYTES = 32 * 1024
 """Maximum size of a notification's params, which travel between processes. Our own limit."""
@@ -59,12 +57,117 @@ def _methods(
     @wraps(make)
     async def anotify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
         change, _using = make(server, *args, **kwargs)
-        return await announce_async(server.hub, change)
+        hub: ServerHub = server.core.hub
+        if hub.is_running:
+            return await hub.run(_announce, hub, change)
+        await hub.send({"kind": "change", "change": change.to_wire()})
+        return None if hub.bus.is_shared else 0
 
     return notify, anotify
 
 
-class NotifyMethods(Services):
+class ChangePolicy(Services):
+    """The part of a server's services that decides which streams receive a change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed_lists: set[str] = set()
+        self._checks: dict[tuple[PushStream, str], bool] = {}
+        """Streams and URIs whose read check runs, and whether a change came since it began."""
+        self.registry.on_change(self._registry_changed)
+
+    def _registry_changed(self, kind: ListKind) -> None:
+        """Publish a change of what is registered, from any thread. Several at once are published once."""
+        loop = self.hub.loop
+        if loop is not None and loop.is_running() and kind not in self._changed_lists:
+            self._changed_lists.add(kind)
+            loop.call_soon_threadsafe(self._publish_list, kind)
+
+    def _publish_list(self, kind: ListKind) -> None:
+        self._changed_lists.discard(kind)
+        self.hub.announce(Change(server=self.name, list=kind))
+
+    @abstractmethod
+    async def _may_read(self, call: Any, uri: str) -> bool:
+        """Return whether the principal of a call could read a resource; its handler is not run."""
+
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """See `Services.may_receive`: a principal must be able to read the resource now.
+
+        If a query or a check is needed, the function returns False, and the stream is notified
+        after the check.
+        """
+        if change.uri is not None:
+            return self._find_read_condition(change.uri)
+        if change.method == ELICITATION_COMPLETE:
+            return _has_url_elicitation
+        return None if change.level is None else self._find_level_condition(change.level)
+
+    def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
+        """Return a function that returns whether a stream's client wants log messages of a level.
+
+        It returns False as well if the client has had too many. A message that it allows counts.
+        """
+        options, rank = self.options, LOG_LEVELS[level]
+
+        def is_wanted(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            connection = stream.session or (exchange.connection if exchange is not None else None)
+            if connection is None:
+                return rank >= LOG_LEVELS[options.log_level]
+            threshold = connection.log_level or options.log_level
+            return rank >= LOG_LEVELS[threshold] and connection.may_log(options.log_rate)
+
+        return is_wanted
+
+    def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
+        """Return a function that returns whether a stream may be notified of a resource now; None: each may."""
+        requirements = self.derived.requirements
+        entries = [entry for entry, _variables in find_matches(self.registry, uri)]
+        for entry in entries:
+            if _has_conditions(requirements, entry):
+                break
+            if entry not in requirements.rules:
+                # Each principal sees it, and reads it without a check.
+                return None
+
+        def may_read(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            if exchange is None or not entries:
+                return False
+            visible = self.access.find_visible(exchange, requirements)
+            if visible is not None:
+                found = next(filter(visible.includes, entries), None)
+                if found is None or not _has_conditions(requirements, found):
+                    return found is not None
+            is_running = (stream, uri) in self._checks
+            self._checks[stream, uri] = True
+            if not is_running:
+                self.hub.spawn(self._check(stream, exchange, uri), stream.context)
+            return False
+
+        return may_read
+
+    async def _check(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
+        key = (stream, uri)
+        try:
+            # Changes that come before a check begins share it.
+            while self._checks[key] and stream.is_open:
+                self._checks[key] = False
+                try:
+                    call = _make_call(self, stream, exchange, uri)
+                    await self.refresh_visible(call.exchange)
+                    if await self._may_read(call, uri) and uri in stream.uris:
+                        # Another stream of the session may have become the active one meanwhile.
+                        active = self.hub.find_active(stream.session_key or "") or stream
+                        active.notify(Change(server=self.name, uri=uri))
+                except Exception:
+                    logger.exception("Read check for an update notification failed")
+        finally:
+            del self._checks[key]
+
+
+class NotifyMethods:
     """The part of a server that notifies clients of changes.
 
     Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
@@ -74,9 +177,13 @@ class NotifyMethods(Services):
     twins ignore `using`: they never wait for a transaction.
     """
 
-    _changed_lists: set[str]
-    _checks: dict[tuple[PushStream, str], bool]
-    """Streams and URIs whose read check runs, and whether a change came since it began."""
+    core: Services
+    """What the package's own code uses of the server; it may change in any version."""
+
+    @property
+    def name(self) -> str:
+        """The name of this server, for clients and other processes."""
+        return self.core.name
 
     def _listed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
@@ -177,8 +284,7 @@ class NotifyMethods(Services):
     notify_log, anotify_log = _methods(_log)
 
     def _publish(self, change: Change, using: str | None = None) -> int | None:
-        """Publish a change here and in every other process; return how many streams it reaches here."""
-        return announce(self.hub, change)
+        return announce(self.core.hub, change)
 
     def _custom(
         self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
@@ -187,98 +293,6 @@ class NotifyMethods(Services):
         if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
             raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
         return Change(server=self.name, method=method, params=params, session=session, level=level)
-
-    def _registry_changed(self, kind: ListKind) -> None:
-        """Publish a change of what is registered, from any thread. Several at once are published once."""
-        loop = self.hub.loop
-        if loop is not None and loop.is_running():
-            loop.call_soon_threadsafe(self._note_change, kind)
-
-    def _note_change(self, kind: ListKind) -> None:
-        if not self._changed_lists:
-            asyncio.get_running_loop().call_soon(self._publish_lists)
-        self._changed_lists.add(kind)
-
-    def _publish_lists(self) -> None:
-        changed, self._changed_lists = self._changed_lists, set()
-        for name in LISTS:
-            if name in changed:
-                self.hub.announce(Change(server=self.name, list=name))
-
-    @abstractmethod
-    async def _may_read(self, call: Any, uri: str) -> bool:
-        """Return whether the principal of a call could read a resource; its handler is not run."""
-
-    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """See `Services.may_receive`: a principal must be able to read the resource now.
-
-        If a query or a check is needed, the function returns False, and the stream is notified
-        after the check.
-        """
-        if change.uri is not None:
-            return self._find_read_condition(change.uri)
-        if change.method == ELICITATION_COMPLETE:
-            return _has_url_elicitation
-        return None if change.level is None else self._find_level_condition(change.level)
-
-    def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
-        """Return a function that returns whether a stream's client wants log messages of a level.
-
-        It returns False as well if the client has had too many. A message that it allows counts.
-        """
-        options, rank = self.options, LOG_LEVELS[level]
-
-        def is_wanted(stream: PushStream) -> bool:
-            exchange = stream.exchange
-            connection = stream.session or (exchange.connection if exchange is not None else None)
-            if connection is None:
-                return rank >= LOG_LEVELS[options.log_level]
-            threshold = connection.log_level or options.log_level
-            return rank >= LOG_LEVELS[threshold] and connection.may_log(options.log_rate)
-
-        return is_wanted
-
-    def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
-        """Return a function that returns whether a stream may be notified of a resource now; None: each may."""
-        requirements = self.derived.requirements
-        entries = [entry for entry, _variables in find_matches(self.registry, uri)]
-        if _is_open_to_all(requirements, entries):
-            return None
-
-        def may_read(stream: PushStream) -> bool:
-            exchange = stream.exchange
-            if exchange is None or not entries:
-                return False
-            visible = self.access.find_visible(exchange, requirements)
-            if visible is not None:
-                found = next(filter(visible.includes, entries), None)
-                if found is None or not _has_conditions(requirements, found):
-                    return found is not None
-            is_running = (stream, uri) in self._checks
-            self._checks[stream, uri] = True
-            if not is_running:
-                self.hub.spawn(self._check(stream, uri), stream.context)
-            return False
-
-        return may_read
-
-    async def _check(self, stream: PushStream, uri: str) -> None:
-        key = (stream, uri)
-        try:
-            # Changes that come before a check begins share it.
-            while self._checks[key]:
-                self._checks[key] = False
-                if stream.exchange is None or not stream.is_open:
-                    continue
-                try:
-                    call = _make_call(self, stream, stream.exchange, uri)
-                    await self.refresh_visible(call.exchange)
-                    if await self._may_read(call, uri):
-                        stream.notify(Change(server=self.name, uri=uri))
-                except Exception:
-                    logger.exception("Read check for an update notification failed")
-        finally:
-            del self._checks[key]
 
 
 def announce(hub: ServerHub, change: Change) -> int | None:
@@ -300,14 +314,6 @@ def announce(hub: ServerHub, change: Change) -> int | None:
         return None
 
 
-async def announce_async(hub: ServerHub, change: Change) -> int | None:
-    """Do as `announce` does, on an event loop; wait for the number of streams."""
-    if not hub.is_running:
-        await hub.send({"kind": "change", "change": change.to_wire()})
-        return None if hub.bus.is_shared else 0
-    return await hub.run(_announce, hub, change)
-
-
 async def _announce(hub: ServerHub, change: Change) -> int:
     reached = hub.announce(change)
     # Else a burst of changes would leave no time for writing to the streams.
@@ -327,16 +333,6 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
         variables = entry.template.match(uri)
         if variables is not None:
             yield entry, variables
-
-
-def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:
-    """Return whether the first entry that a principal sees has no further conditions."""
-    for entry in entries:
-        if _has_conditions(requirements, entry):
-            return False
-        if entry not in requirements.rules:
-            return True
-    return False
 
 
 def _has_conditions(requirements: Requirements, entry: Readable) -> bool:

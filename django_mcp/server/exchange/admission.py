@@ -231,11 +231,18 @@ def _admit_handshaken(
 
 
 def _unstated(headers: Headers | None, revisions: RevisionSet) -> Revision | Refusal:
-    """Return the revision of a request without a session."""
     header = headers.get(PROTOCOL_VERSION) if headers is not None else None
     if header is not None:
         revision = revisions.find(header)
         return revision if revision is not None else _unsupported(header, revisions)
+    return assumed_revision(headers, revisions)
+
+
+def assumed_revision(headers: Headers | None, revisions: RevisionSet) -> Revision:
+    """Return the revision of a message that names none, on no connection.
+
+    Source: 2025-06-18 basic/transports "Protocol Version Header".
+    """
     if headers is not None and UNSTATED_HTTP_REVISION in revisions.handshake:
         return UNSTATED_HTTP_REVISION
     return revisions.handshake[-1]

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from msgspec import field
+
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import Request, RequestId
+from django_mcp.protocol.messages import Request
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.entries import Entry
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.server.options import Options
 
 T = TypeVar("T")
@@ -83,40 +85,39 @@ class AskFailed(ToolError):
         self.code = code
 
 
-class Answers:
+class Answers(Record):
     """The answers and results of a call's earlier rounds.
 
     Attributes:
         known: the client's unchecked answers, by the key of the question.
         failed: the failures in place of answers, by the key of the question.
+        kept: the results of `once`, by its key.
+        state: what the `InputRequired` of the last round held as its state.
+        is_resubmit: whether this round follows a question to the client.
+        unfit: the number of answers that did not fit, by the key of the question.
         waited: keys of the `Waiting` that were raised during this request.
+        is_leaving: whether a question has left the handler by its exception in this round.
     """
 
-    __slots__ = ("_asked", "_unfit", "failed", "is_resubmit", "kept", "known", "state", "waited")
-
-    def __init__(self) -> None:
-        self.known: JSONObject = {}
-        self.failed: dict[str, AskFailed] = {}
-        self.kept: JSONObject = {}
-        self.state: Any = None
-        self.is_resubmit = False
-        self.waited: set[str] = set()
-        self._asked = 0
-        self._unfit: Counter[str] = Counter()
+    known: JSONObject = field(default_factory=dict)
+    failed: dict[str, AskFailed] = field(default_factory=dict)
+    kept: JSONObject = field(default_factory=dict)
+    state: Any = None
+    is_resubmit: bool = False
+    is_leaving: bool = False
+    waited: set[str] = field(default_factory=set)
+    unfit: Counter[str] = field(default_factory=Counter)
+    _asked: int = 0
 
     def begin(self) -> None:
         """Restart the numbers of questions, since the handler runs from its start."""
         self._asked = 0
+        self.is_leaving = False
 
     def next_key(self) -> str:
         """Return the key of a question without one: its number."""
         self._asked += 1
         return f"question-{self._asked}"
-
-    def count_unfit(self, key: str) -> int:
-        """Count an answer that did not fit its question, and return the count."""
-        self._unfit[key] += 1
-        return self._unfit[key]
 
 
 Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
@@ -126,8 +127,9 @@ Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
 class FailureKind(Enum):
     """How a handler failed.
 
-    TOOL_ERROR: an error for the model, such as `ToolError`. ARGUMENTS: they cannot be converted. DENIED,
-    MISSING and INVALID: the framework's exceptions for these. FAULT: any other exception.
+    TOOL_ERROR: an error for the model, such as `ToolError`. ARGUMENTS: the arguments are wrong. DENIED,
+    MISSING and INVALID: the framework's exceptions for these. TIMEOUT: it did not end in time, or got
+    no thread after it had begun. FAULT: any other exception.
     """
 
     TOOL_ERROR = "tool_error"
@@ -157,6 +159,9 @@ class Run(Protocol):
     def stop(self) -> None:
         """Cancel the handler, whose result is not needed. From any thread."""
 
+    def is_lost(self) -> bool:
+        """Return whether the task has ended, has another run, or is to. From the handler's thread; may wait."""
+
     def park(self, asks: Mapping[str, Ask], state: Any) -> None:
         """Store questions for the client, which end this round."""
 
@@ -183,10 +188,15 @@ class Call(Record):
     """The `_meta` of the request; empty when it had none. Treat it as hostile."""
     task: Spawned[Any] | TaskTimers | None = None
     """What runs it, if it can be cancelled."""
+    deadline: Interrupt | None = None
+    """That of the round of its handler that runs now, if one does."""
     _answers: Answers | None = None
-    _is_cancelled: bool = False
+    is_abandoned: bool = False
+    """Whether it was cancelled or timed out; `is_cancelled` counts a client that has left as well."""
     cancelled_by: Literal["client", "server"] | None = None
     """Who cancelled it; a client that did expects no response."""
+    is_large: bool = False
+    """Whether the request that it is a task of was large; the body of its own exchange is empty."""
     is_finished: bool = False
     """Whether the response exists: nothing is sent ahead of it any more, except for a task."""
     entry: Entry | None = None
@@ -206,35 +216,18 @@ class Call(Record):
     _loop_thread: int = 0
 
     @property
-    def request_id(self) -> RequestId:
-        """The JSON-RPC id of the request, in the type it came in."""
-        return self.message.id
-
-    @property
     def params(self) -> JSONObject:
-        """The params of the request as they came; treat them as hostile."""
+        """The params of the request as they came, unchecked."""
         return self.message.params
 
     def forget_params(self) -> None:
         """Release the params and the body of a request that stays open for long."""
         self.message.params = {}
         self.meta = {}
-        self.exchange.forget_body()
-
-    @property
-    def revision(self) -> str:
-        """The name of the protocol revision, such as `"2025-11-25"`: for logs, not for branches."""
-        return self.rules.name
-
-    @property
-    def client_info(self) -> JSONObject | None:
-        """The client's name and version, unverified. Never base behaviour or security on it."""
-        return self.connection.client_info
-
-    @property
-    def client_capabilities(self) -> JSONObject:
-        """The capabilities that the client declared for this request; `{}` when unknown."""
-        return self.connection.client_capabilities
+        self.exchange.body = b""
+        forget = getattr(self.exchange.build_request, "forget_body", None)
+        if forget is not None:
+            forget()
 
     @property
     def client_extensions(self) -> Mapping[str, JSONObject]:
@@ -246,32 +239,33 @@ class Call(Record):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the response is not needed: cancelled, timed out, or the client disconnected.
-
-        Asynchronous handlers also get a `CancelledError`. A synchronous handler should check this
-        in long loops and return; what a tool wrote in its transaction is then rolled back.
-        """
-        return self._is_cancelled or (
+        """Whether the response is not needed: cancelled, timed out, or the client disconnected."""
+        return self.is_abandoned or (
             self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
         )
 
+    def must_roll_back(self) -> bool:
+        """Return whether the transaction of a handler must not be committed. From its thread; may wait."""
+        return self.is_cancelled or (self.run is not None and self.run.is_lost())
+
     def cancel(self, by: Literal["client", "server"] = "server") -> None:
         """Mark the request as cancelled and interrupt its handler. On the event loop only."""
-        if self._is_cancelled or self.is_finished:
+        if self.is_abandoned or self.is_finished:
             return
         self.cancelled_by = by
-        self._is_cancelled = True
+        self.is_abandoned = True
         if self.task is not None:
             self.exchange.interrupt(self.task.cancel)
-
-    def abandon(self) -> None:
-        """Mark the request as cancelled without interrupting anything."""
-        self._is_cancelled = True
 
     def bind_loop(self) -> None:
         """Remember the running loop, to which a synchronous handler submits coroutines."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
+
+    @property
+    def loop_elsewhere(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that `bind_loop` remembered, unless it runs in this thread."""
+        return None if threading.get_ident() == self._loop_thread else self._loop
 
     @property
     def answers(self) -> Answers:
@@ -285,9 +279,9 @@ class Call(Record):
         self._answers = answers
 
     @property
-    def is_resubmit(self) -> bool:
-        """Whether this call answers the questions of an earlier one."""
-        return self.answers.is_resubmit
+    def has_lost_question(self) -> bool:
+        """Whether the handler went on after it had asked: it caught the exception of the question."""
+        return self._answers is not None and self._answers.is_leaving
 
     @property
     def has_back_channel(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Container, Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, is_lazy
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import RevisionSet
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.access import Access, Rule, read_access, read_rates
@@ -23,7 +24,7 @@ Guarded: TypeAlias = Entry | Handler
 """What has an `Access`: an entry, or the handler of a completion."""
 
 
-class Requirements:
+class Requirements(Record):
     """The rules and scopes for a server's entries, in one state of its registry and options.
 
     Attributes:
@@ -31,21 +32,14 @@ class Requirements:
         all_rules: every rule of every entry.
     """
 
-    __slots__ = ("all_rules", "are_none", "rules", "scopes")
+    rules: Mapping[Guarded, frozenset[Rule]]
+    scopes: Mapping[Guarded, tuple[str, ...]]
+    all_rules: frozenset[Rule] = frozenset()
+    are_none: bool = False
 
-    def __init__(
-        self,
-        rules: Mapping[Guarded, frozenset[Rule]],
-        scopes: Mapping[Guarded, tuple[str, ...]],
-    ) -> None:
-        self.rules = rules
-        self.scopes = scopes
-        self.all_rules: frozenset[Rule] = frozenset().union(*rules.values())
-        self.are_none = not rules and not scopes
-
-    def guards(self, guarded: Guarded) -> bool:
-        """Return whether an entry has rules or scopes."""
-        return guarded in self.rules or guarded in self.scopes
+    def __post_init__(self) -> None:
+        self.all_rules = frozenset().union(*self.rules.values())
+        self.are_none = not self.rules and not self.scopes
 
 
 def find_requirements(registry: Registry, options: Options) -> Requirements:
@@ -55,7 +49,7 @@ def find_requirements(registry: Registry, options: Options) -> Requirements:
     )
     # The server's apply to the prompt or template of a completion handler already.
     guarded: list[tuple[Guarded, Access]] = [(each, default) for each in registry.entries()]
-    guarded += [(each, Access()) for each in registry.completion_handlers()]
+    guarded += [(each, Access()) for each in registry.completers.values()]
     rules, scopes = {}, {}
     for each, fallback in guarded:
         access = each.access
@@ -72,7 +66,7 @@ class VisibleEntries:
     These are those whose rules are all granted, and of the tools those that are named, if any are.
     """
 
-    __slots__ = ("_requirements", "_rules", "granted", "tools", "variant")
+    __slots__ = ("_rules", "granted", "requirements", "tools", "variant")
 
     def __init__(
         self,
@@ -80,7 +74,7 @@ class VisibleEntries:
         granted: frozenset[Rule] = frozenset(),
         tools: frozenset[str] | None = None,
     ) -> None:
-        self._requirements = requirements
+        self.requirements = requirements
         self._rules = requirements.rules
         self.granted = granted
         self.tools = tools
@@ -98,11 +92,7 @@ class VisibleEntries:
 
     def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
         """Return the scopes that a token needs, all of them, to use an entry."""
-        return self._requirements.scopes.get(guarded, ())
-
-    def is_of(self, requirements: Requirements) -> bool:
-        """Return whether it was made for these requirements, not for those before a change."""
-        return self._requirements is requirements
+        return self.requirements.scopes.get(guarded, ())
 
     def under(self, requirements: Requirements) -> VisibleEntries:
         """Return what the same rights make visible under other requirements."""
@@ -168,13 +158,11 @@ def _has_lazy_texts(registry: Registry, options: Options) -> bool:
     texts = [options.title, options.description, options.instructions]
     for entry in registry.entries():
         texts += (entry.title, entry.description)
-    for tool in registry.tools.values():
-        if tool.has_lazy_texts:
-            return True
     for prompt in registry.prompts.values():
         for argument in prompt.arguments:
             texts += (argument.title, argument.description)
-    return any(map(is_lazy, texts))
+    has_lazy_tool = any(tool.has_lazy_texts for tool in registry.tools.values())
+    return has_lazy_tool or any(map(is_lazy, texts))
 
 
 def _by_transport(
@@ -185,12 +173,11 @@ def _by_transport(
     listening = streaming | {"listen"}
     pushing = listening | {"resources.subscribe"}
     over_http = pushing if options.mode != "stateless" else listening
-    found = {}
-    for is_buffered, is_alone in itertools.product((False, True), repeat=2):
-        found[False, is_buffered, is_alone] = features
-        found[True, is_buffered, is_alone] = over_http if is_alone else pushing
-        if is_buffered:
-            found[True, is_buffered, is_alone] = streaming
+    either = (False, True)
+    found = dict.fromkeys(itertools.product(either, either, either), features)
+    found[True, False, False] = pushing
+    found[True, False, True] = over_http
+    found[True, True, False] = found[True, True, True] = streaming
     return found
 
 

@@ -72,8 +72,8 @@ ServerRequest: TypeAlias = Callable[[str, JSONObject | None], Awaitable[JSONObje
 class Exchange(Record, kw_only=True):
     """One request as its transport knows it, and the way to respond.
 
-    A transport fills it, passes it to the server once, and reads `cancels_on_disconnect` when the
-    client disconnects. Authentication and middleware add to it.
+    A transport fills it, passes it to the server, and reads `cancels_on_disconnect` when the client
+    disconnects. Authentication and middleware add to it. A caller in process may pass it again.
     """
 
     body: bytes = b""
@@ -92,7 +92,7 @@ class Exchange(Record, kw_only=True):
     connection: ConnectionState | None = None
     """The state of a connection that outlives this exchange, if any."""
     timers: TaskTimers | None = None
-    """Those of the asyncio task that runs the exchange, if the transport has made them."""
+    """Those of the asyncio task that runs it; the server makes them for the time if the transport did not."""
     gate: Any = None
     """What authenticated it, and makes challenges; None: no authentication is required."""
     visible: VisibleEntries = NONE_VISIBLE
@@ -104,6 +104,8 @@ class Exchange(Record, kw_only=True):
     """Set by the server when the revision is known; read by the transport."""
     is_disconnected: bool = False
     """Set by the transport when the client has disconnected, before it cancels."""
+    batch: Exchange | None = None
+    """The exchange of the batch, for that of a message in it."""
     shield: Shield | None = None
     """Made by the first `ctx.shield()`."""
     waits_for_thread: bool = False
@@ -115,12 +117,10 @@ class Exchange(Record, kw_only=True):
         """The quota that is charged for what the caller has open or stored; see `quotas`."""
         return quota_key_of(key_of(self.principal), self.address)
 
-    def forget_body(self) -> None:
-        """Release the body of a request that stays open for long."""
-        self.body = b""
-        forget = getattr(self.build_request, "forget_body", None)
-        if forget is not None:
-            forget()
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has disconnected, from the batch if this is a part of one."""
+        return (self.batch or self).is_disconnected
 
     def interrupt(self, cancel: Callable[[], object]) -> bool:
         """Call `cancel` for the client; return False if a shielded handler delays it."""

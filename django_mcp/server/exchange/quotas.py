@@ -53,9 +53,9 @@ class Limits:
     """The maximum number of something and of its bytes: of one caller, and of all together."""
 
     own_count: int
-    own_bytes: int
+    own_bytes: int = 0
     count: int
-    bytes: int
+    bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,36 +75,31 @@ class CountLimits:
 class QuotaMeter:
     """Counts things of callers and their bytes in a process. It is not safe for threads."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits
+    def __init__(self) -> None:
         # Count and bytes, by quota key; in all; and of anonymous callers together.
         self._used: dict[str, tuple[int, int]] = {}
 
-    def count_of(self, quota_key: str) -> int:
-        return self._used.get(quota_key, (0, 0))[0]
-
-    @property
-    def anonymous_count(self) -> int:
-        """The things of all anonymous callers together."""
-        return self.count_of(_ANONYMOUS)
-
-    def take(
-        self, quota_key: str, size: int, *, count: int = 1, anonymous_share: float = 1.0
+    def find_reached(
+        self, limits: Limits, quota_key: str, size: int, *, count: int = 1, share: float = 1.0
     ) -> QuotaScope | None:
-        """Count things of `size` bytes together, unless a limit is reached; return whose it is."""
-        limits = self.limits
-        if limits is None:
-            raise TypeError("these things have no limits")
+        """Return whose limit things of `size` bytes together would exceed; None: nobody's."""
         if self._is_over(quota_key, count, size, limits.own_count, limits.own_bytes):
             return QuotaScope.OWN
-        if self._is_over(_ALL, count, size, limits.count, limits.bytes):
-            return QuotaScope.ALL
-        if is_anonymous_quota(quota_key) and self._is_over(
-            _ANONYMOUS, count, size, limits.count * anonymous_share, limits.bytes * anonymous_share
-        ):
-            return QuotaScope.ALL
-        self.add(quota_key, size, count=count)
-        return None
+        most, most_bytes = limits.count, limits.bytes
+        is_over = self._is_over(_ALL, count, size, most, most_bytes)
+        if not is_over and is_anonymous_quota(quota_key):
+            most, most_bytes = share_of(most, share), share_of(most_bytes, share)
+            is_over = self._is_over(_ANONYMOUS, count, size, most, most_bytes)
+        return QuotaScope.ALL if is_over else None
+
+    def take(
+        self, limits: Limits, quota_key: str, size: int, *, count: int = 1, share: float = 1.0
+    ) -> QuotaScope | None:
+        """Count things of `size` bytes together, unless a limit is reached; return whose it is."""
+        scope = self.find_reached(limits, quota_key, size, count=count, share=share)
+        if scope is None:
+            self.add(quota_key, size, count=count)
+        return scope
 
     def give_back(self, quota_key: str, size: int, *, count: int = 1) -> None:
         """Count things no longer."""
@@ -120,7 +115,7 @@ class QuotaMeter:
 
     def _is_over(self, key: str, count: int, size: int, max_count: float, max_bytes: float) -> bool:
         used = self._used.get(key, (0, 0))
-        return used[0] + count > max_count or used[1] + size > max_bytes
+        return (count > 0 and used[0] + count > max_count) or used[1] + size > max_bytes
 
 
 def network_of(address: str) -> str:

@@ -6,10 +6,10 @@ It is for development and tests. Without it only what would do harm is refused.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.message_schemas import (
@@ -20,11 +20,9 @@ from django_mcp.protocol.message_schemas import (
 from django_mcp.protocol.messages import Response, method_of
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator, compile_schema
+from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Sink
-
-logger = logging.getLogger("django_mcp")
 
 
 class InvalidQuestion(Exception):
@@ -65,7 +63,7 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
         problems = _find_problems(validator, result)
     if problems is None:
         return outcome
-    logger.error("Invalid result for %s at %s: %s", call.method, call.revision, problems)
+    logger.error("Invalid result for %s at %s: %s", call.method, call.rules.name, problems)
     return Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
 
 
@@ -110,4 +108,4 @@ def _find_problems(validator: Validator, value: Any) -> str | None:
 
 @functools.lru_cache(1024)
 def _validator(find_schema: Callable[..., Any], *given: Any, **kind: bool) -> Validator:
-    return compile_schema(find_schema(*given, **kind), "a message", is_input=False)
+    return Validator(find_schema(*given, **kind), "a message", is_input=False)

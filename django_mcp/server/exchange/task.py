@@ -19,6 +19,10 @@ from django_mcp.server.exchange.call import Answers, AskFailed
 LEASE_S = 15.0
 """How long a run counts as alive after it last renewed its lease. Our own limit."""
 
+GRACE_S = 6.0
+"""How much longer a run counts as alive once its lease has lapsed, since the store may have been locked
+or unavailable when the run had to renew it. Our own limit."""
+
 MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
@@ -112,13 +116,20 @@ class Task:
             return None
         return replace(self, run=run, lease_s=now_s + LEASE_S)
 
+    def extend(self, now_s: float) -> Task | None:
+        """Extend a lapsed lease, once: a run that is alive renews it as soon as the store is writable."""
+        if not self.is_orphaned(now_s) or self.run is None or "extended" in self.rounds:
+            return None
+        return replace(self, lease_s=now_s + GRACE_S, rounds={**self.rounds, "extended": True})
+
     def take_over(self, run: str | None, now_s: float) -> Task | None:
         """Assign it to another run after a lease has lapsed; None: to any run that claims it."""
         runs = self.rounds.get("runs", 1) + 1
         if not self.is_orphaned(now_s) or runs > MAX_RUNS:
             return None
         lease_s = None if run is None else now_s + LEASE_S
-        return replace(self, run=run, lease_s=lease_s, rounds={**self.rounds, "runs": runs})
+        rounds = {key: each for key, each in self.rounds.items() if key != "extended"}
+        return replace(self, run=run, lease_s=lease_s, rounds={**rounds, "runs": runs})
 
     def release(self, run: str, now_s: float) -> Task | None:
         """Let another worker start it again at once. This run does not count."""
@@ -131,10 +142,11 @@ class Task:
         """Renew the run's lease, and set the status message."""
         if not self._is_run_by(run):
             return None
-        renewed = replace(self, lease_s=now_s + LEASE_S)
+        rounds = {key: each for key, each in self.rounds.items() if key != "extended"}
+        renewed = replace(self, lease_s=now_s + LEASE_S, rounds=rounds)
         if message is None or message == self.status_message:
             return renewed
-        return replace(renewed, status_message=message[:MAX_MESSAGE], updated_s=now_s)
+        return replace(renewed, updated_s=now_s, **_note(message))
 
     def keep(self, run: str, answers: Answers) -> Task | None:
         """Store the results of `once`."""
@@ -143,9 +155,15 @@ class Task:
         return replace(self, rounds={**self.rounds, "kept": dict(answers.kept)})
 
     def park(
-        self, run: str, asks: Mapping[str, Ask], state: Any, answers: Answers, now_s: float
+        self,
+        run: str,
+        asks: Mapping[str, Ask],
+        state: Any,
+        answers: Answers,
+        now_s: float,
+        message: str | None = None,
     ) -> Task | None:
-        """Wait for answers, without a run."""
+        """Wait for answers, without a run. The message is the last status message of the run."""
         if not self._is_run_by(run):
             return None
         asked: list[str] = list(self.rounds.get("asked", ()))
@@ -170,7 +188,7 @@ class Task:
             error = Refusal(code=INTERNAL_ERROR, message="The tool asked too much, or nothing")
             return self.fail(run, error, now_s)
         changes: JSONObject = {"rounds": rounds, "run": None, "lease_s": None, "updated_s": now_s}
-        return replace(self, status=INPUT_REQUIRED, **changes)
+        return replace(self, status=INPUT_REQUIRED, **changes, **_note(message))
 
     def answer(
         self,
@@ -188,8 +206,8 @@ class Task:
         if not keys:
             return None
         rounds = {**self.rounds, "due": due}
-        rounds["known"] = dict(rounds.get("known", {}))
-        rounds["known"].update({keys[key]: each for key, each in known.items() if key in keys})
+        answered = {keys[key]: each for key, each in known.items() if key in keys}
+        rounds["known"] = {**rounds.get("known", {}), **answered}
         rounds["failed"] = dict(rounds.get("failed", {}))
         rounds["failed"].update(
             {keys[key]: [str(each), each.code] for key, each in failed.items() if key in keys}
@@ -206,10 +224,13 @@ class Task:
         lease_s = None if run is None else now_s + LEASE_S
         return replace(changed, status=WORKING, run=run, lease_s=lease_s)
 
-    def complete(self, run: str, status: str, result: bytes, now_s: float) -> Task | None:
+    def complete(
+        self, run: str, status: str, result: bytes, now_s: float, message: str | None = None
+    ) -> Task | None:
+        """End with a result. The message is the last status message of the run."""
         if not self._is_run_by(run):
             return None
-        return self._end(status, now_s, result=result)
+        return self._end(status, now_s, result=result, **_note(message))
 
     def fail(self, run: str | None, refusal: Refusal, now_s: float) -> Task | None:
         """End with an error of its run, or of anything else if `run` is None."""
@@ -237,13 +258,16 @@ class Task:
 
     def read_answers(self) -> Answers:
         """Return the answers for the handler's next round."""
-        answers, rounds = Answers(), self.rounds
-        answers.known = dict(rounds.get("known", {}))
-        answers.kept = dict(rounds.get("kept", {}))
-        answers.failed = {
-            key: AskFailed(message, code)
-            for key, (message, code) in rounds.get("failed", {}).items()
-        }
-        answers.state = rounds.get("state")
-        answers.is_resubmit = bool(rounds.get("asked"))
-        return answers
+        rounds = self.rounds
+        failed = rounds.get("failed", {}).items()
+        return Answers(
+            known=dict(rounds.get("known", {})),
+            failed={key: AskFailed(message, code) for key, (message, code) in failed},
+            kept=dict(rounds.get("kept", {})),
+            state=rounds.get("state"),
+            is_resubmit=bool(rounds.get("asked")),
+        )
+
+
+def _note(message: str | None) -> JSONObject:
+    return {} if message is None else {"status_message": message[:MAX_MESSAGE]}

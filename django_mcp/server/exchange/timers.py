@@ -25,6 +25,17 @@ def find_running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def call_in_loop(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object
+) -> bool:
+    """Have an event loop call a function, from any thread; return False if it is closed."""
+    try:
+        loop.call_soon_threadsafe(function, *arguments)
+    except RuntimeError:
+        return False
+    return True
+
+
 class _Waiting(set["Timer"]):
     """The timers that an event loop has not got yet."""
 
@@ -76,18 +87,7 @@ class Timer(Record):
 
 
 class Interrupt(Timer, kw_only=True):
-    """Cancels a task on behalf of the server, unlike a cancellation from outside.
-
-    Use:
-        interrupt = timers.limit(30)     # in the task
-        try:
-            ... await ...                # until 30 s are over, or something calls interrupt.expire()
-        except asyncio.CancelledError:
-            if not interrupt.is_ours():
-                raise
-        finally:
-            interrupt.cancel()
-    """
+    """Cancels a task on behalf of the server, unlike a cancellation from outside: `is_ours` tells which."""
 
     task: asyncio.Task[Any] | None
     has_fired: bool = False
@@ -97,6 +97,13 @@ class Interrupt(Timer, kw_only=True):
         if not self.has_fired and self.task is not None:
             self.has_fired = True
             self.task.cancel()
+
+    def postpone(self, delay_s: float | None) -> None:
+        """Fire after `delay_s` from now instead; None: only by `expire()`."""
+        self.cancel()
+        self.delay_s = delay_s or 0.0
+        if delay_s is not None:
+            self.start()
 
     def is_ours(self) -> bool:
         """Return whether only `expire` cancelled the task, and take that back."""
@@ -157,14 +164,11 @@ class TaskTimers(Record):
         return interrupt
 
 
-class Shield:
+class Shield(Record):
     """Delays a cancellation until a block `async with shield` exits."""
 
-    __slots__ = ("_depth", "_held")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._held: Callable[[], object] | None = None
+    _depth: int = 0
+    _held: Callable[[], object] | None = None
 
     @property
     def is_up(self) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec
@@ -17,7 +16,7 @@ from typing_extensions import TypeVar
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
-from django_mcp.protocol.messages import encode_notification
+from django_mcp.protocol.messages import RequestId, encode_notification, is_request_id
 from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
 from django_mcp.server.delivery.client_streams import CallStream
@@ -61,7 +60,7 @@ class NoSession(Exception):
     """There is no session in which data could be kept."""
 
 
-class Context(AskMethods, Generic[PrincipalT], kw_only=True):
+class Context(AskMethods, Generic[PrincipalT]):
     """The request that a handler answers, generic over the principal's type.
 
     A context belongs to one request. After its response nothing is sent any more.
@@ -73,25 +72,79 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
     # -- the request and its sender
 
     @property
+    def method(self) -> str:
+        """The method of the request, such as `"tools/call"`."""
+        return self._call.method
+
+    @property
+    def request_id(self) -> RequestId:
+        """The JSON-RPC id of the request, in the type it came in."""
+        return self._call.message.id
+
+    @property
+    def params(self) -> JSONObject:
+        """The params of the request as they came; treat them as hostile."""
+        return self._call.message.params
+
+    @property
+    def meta(self) -> JSONObject:
+        """The `_meta` of the request; empty when it had none. Treat it as hostile."""
+        return self._call.meta
+
+    @property
+    def revision(self) -> str:
+        """The name of the protocol revision, such as `"2025-11-25"`: for logs, not for branches."""
+        return self._call.rules.name
+
+    @property
+    def client_info(self) -> JSONObject | None:
+        """The client's name and version, unverified. Never base behaviour or security on it."""
+        return self._call.connection.client_info
+
+    @property
+    def client_capabilities(self) -> JSONObject:
+        """The capabilities that the client declared for this request; `{}` when unknown."""
+        return self._call.connection.client_capabilities
+
+    @property
+    def client_extensions(self) -> Mapping[str, JSONObject]:
+        """The extensions that the client declared, with its settings, without malformed ones."""
+        return self._call.client_extensions
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the response is not needed: cancelled, timed out, or the client disconnected.
+
+        Asynchronous handlers also get a `CancelledError`. A synchronous handler should check this
+        in long loops and return; what a tool wrote in its transaction is then rolled back.
+        """
+        return self._call.is_cancelled
+
+    @property
+    def is_resubmit(self) -> bool:
+        """Whether this call answers the questions of an earlier one."""
+        return self._call.answers.is_resubmit
+
+    @property
     def is_stateless(self) -> bool:
         """Whether the revision has no handshake, so that questions travel in results."""
-        return self.rules.is_stateless
+        return self._call.rules.is_stateless
 
     @property
     def principal(self) -> PrincipalT:
         """Who is authenticated."""
-        principal: PrincipalT = self.exchange.principal
+        principal: PrincipalT = self._call.exchange.principal
         return principal
 
     @property
     def trace_context(self) -> Mapping[str, str]:
         """The client's `traceparent`, `tracestate` and `baggage`, those it sent; unchecked."""
-        return find_trace(self.meta)
+        return find_trace(self._call.meta)
 
     @property
     def url_kwargs(self) -> Mapping[str, Any]:
         """The keyword arguments of the URL that the endpoint was reached by."""
-        return self.exchange.url_kwargs
+        return self._call.exchange.url_kwargs
 
     def shield(self) -> Shield:
         """Return a block in which the client cannot interrupt an asynchronous handler.
@@ -104,9 +157,9 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         A client that leaves or cancels meanwhile is cancelled when the block exits. The deadline
         of the call still holds, and a synchronous handler is never interrupted.
         """
-        if self.exchange.shield is None:
-            self.exchange.shield = Shield()
-        return self.exchange.shield
+        if self._call.exchange.shield is None:
+            self._call.exchange.shield = Shield()
+        return self._call.exchange.shield
 
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
         """Ping the client on the stream of this request; return the seconds until it answered.
@@ -114,14 +167,12 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         None: it did not answer in time, or cannot be sent requests during this one.
         Source: 2025-11-25 basic/utilities/ping.
         """
-        if not self.has_back_channel:
+        if not self._call.has_back_channel:
             return None
         clock = asyncio.get_running_loop().time
         begun_s = clock()
         try:
-            await request_client(
-                self.server, self.exchange, self.connection, "ping", None, timeout_s=timeout_s
-            )
+            await request_client(self._call, "ping", None, timeout_s=timeout_s)
         except NoAnswer:
             return None
         return clock() - begun_s
@@ -129,16 +180,13 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
     ping_client = blocking(aping_client)
 
     async def acancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
-        """Cancel a request to this client that another call waits for; see `sample`.
+        """Cancel a request to this client that another call waits for; return whether one did.
 
-        The client is sent the cancellation, and that call gets `AskFailed`.
-
-        Returns:
-            Whether a call waited for the answer.
+        The client is sent the cancellation, and that call gets `AskFailed`. See `sample`.
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
-        return await withdraw(self.server, self.connection, request_id, reason)
+        return await withdraw(self._call.server, self._call.connection, request_id, reason)
 
     cancel_request = blocking(acancel_request)
 
@@ -151,7 +199,7 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         Code that continues the work elsewhere, such as a queue's worker, reaches the client by it:
         `MCPServer.notify(..., session=key)`, `ping_client(key)`.
         """
-        return self.connection.key if isinstance(self.connection, Session) else None
+        return self._call.connection.key if isinstance(self._call.connection, Session) else None
 
     @property
     def session(self) -> Any:
@@ -160,14 +208,14 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         Raises:
             NoSession: there is none at this revision, in this mode or on this transport.
         """
-        if self.connection.data is not None:
-            return self.connection.data
-        if not isinstance(self.connection, Session):
+        if self._call.connection.data is not None:
+            return self._call.connection.data
+        if not isinstance(self._call.connection, Session):
             raise NoSession(
                 "There is no session here: pass what is to be remembered back to the client as an "
                 "argument of its next call, or keep it with the user in the database."
             )
-        return self.server.sessions.data(self.connection, self)
+        return self._call.server.sessions.data(self._call.connection, self._call)
 
     async def aclose_stream(self, retry_ms: int = 1000) -> None:
         """Close the connection to the client and go on; the client connects again for the answer.
@@ -178,8 +226,8 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         Args:
             retry_ms: when the client should connect again, in milliseconds.
         """
-        if isinstance(self.exchange.sink, CallStream):
-            await self.exchange.sink.hang_up(retry_ms)
+        if isinstance(self._call.exchange.sink, CallStream):
+            await self._call.exchange.sink.hang_up(retry_ms)
 
     close_stream = blocking(aclose_stream)
 
@@ -201,7 +249,7 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
             return
         if self._last_progress is not None and progress <= self._last_progress:
             return
-        rate = self.options.progress_rate
+        rate = self._call.options.progress_rate
         if rate and progress != total:
             self._progress_rate = self._progress_rate or SendRate(rate)
             if not self._progress_rate.take():
@@ -210,23 +258,23 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         params: JSONObject = {"progress": progress}
         if total is not None and not _is_infinite(total):
             params["total"] = total
-        if message is not None and self.rules.has_progress_messages:
+        if message is not None and self._call.rules.has_progress_messages:
             params["message"] = str(message)
-        if self.notes_progress:
-            self.progress_text = say_progress(params)
-            if self.run is not None:
-                self.run.note(self.progress_text)
+        if self._call.notes_progress:
+            self._call.progress_text = say_progress(params)
+            if self._call.run is not None:
+                self._call.run.note(self._call.progress_text)
         if self._has_progress_token() and self._may_send:
-            token = {"progressToken": self.meta[keys.PROGRESS_TOKEN]}
+            token = {"progressToken": self._call.meta[keys.PROGRESS_TOKEN]}
             await self._notify("notifications/progress", {**token, **params})
 
     def _has_progress_token(self) -> bool:
-        return type(self.meta.get(keys.PROGRESS_TOKEN)) in (str, int)
+        return is_request_id(self._call.meta.get(keys.PROGRESS_TOKEN))
 
     def _wants_progress(self) -> bool:
         """Return whether progress is sent, or shown in the status of a task."""
-        if self.notes_progress:
-            return not self.is_finished
+        if self._call.notes_progress:
+            return not self._call.is_finished
         return self._has_progress_token() and self._may_send
 
     def progress(
@@ -251,7 +299,7 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         Raises:
             ValueError: an unknown level.
         """
-        if self._wants(level) and self.connection.may_log(self.options.log_rate):
+        if self._wants(level) and self._call.connection.may_log(self._call.options.log_rate):
             params: JSONObject = {"level": level, "data": data}
             if logger is not None:
                 params["logger"] = logger
@@ -286,34 +334,34 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
             raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
         if not self._may_send:
             return False
-        threshold = self.connection.log_level
+        threshold = self._call.connection.log_level
         if threshold is None:
-            if self.rules.logs_by_request:
+            if self._call.rules.logs_by_request:
                 return False
-            threshold = self.options.log_level
+            threshold = self._call.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
 
     @property
     def _may_send(self) -> bool:
-        exchange = self.exchange
+        exchange = self._call.exchange
         return not (
             exchange.sink is None
             or not exchange.can_stream
-            or self.is_finished
+            or self._call.is_finished
             # A client with a session may resume the stream.
-            or (exchange.is_disconnected and exchange.connection is None)
+            or (exchange.is_gone and exchange.connection is None)
         )
 
     async def _notify(self, method: str, params: JSONObject) -> None:
-        sink = self.exchange.sink
+        sink = self._call.exchange.sink
         # Encoded first, so that a wrong value is an error whether or not the message is sent.
         message = encode_notification(method, params)
-        if self.options.strict:
+        if self._call.options.strict:
             from django_mcp.server.exchange.strict import is_valid
 
-            if not is_valid(method, params, self.rules):
+            if not is_valid(method, params, self._call.rules):
                 return
-        if sink is not None and self._may_send and not self._is_cancelled:
+        if sink is not None and self._may_send and not self._call.is_abandoned:
             await sink.send(message)
 
     def _require_thread(self, name: str) -> None:
@@ -322,8 +370,8 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
             raise RuntimeError(_WOULD_BLOCK.format(name=name))
 
     def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
-        loop = self._loop
-        if loop is None or threading.get_ident() == self._loop_thread:
+        loop = self._call.loop_elsewhere
+        if loop is None:
             coroutine.close()
             raise RuntimeError(_WOULD_BLOCK.format(name=name))
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

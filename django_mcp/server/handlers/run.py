@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask, InputRequired
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
@@ -31,7 +31,6 @@ from django_mcp.server.asking.questions import complete_asks, needs_thread_to_as
 from django_mcp.server.exchange.call import (
     Answers,
     Asked,
-    AskFailed,
     CannotAsk,
     Failure,
     FailureKind,
@@ -41,33 +40,34 @@ from django_mcp.server.exchange.call import (
 from django_mcp.server.exchange.derived import covers
 from django_mcp.server.exchange.task import TooMuchKnown
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
 from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
+from django_mcp.server.services.services import ServedCall
 
 T = TypeVar("T")
-
-logger = logging.getLogger("django_mcp")
 
 LARGE_BYTES = 32 * 1024
 """From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-"""One long check runs at a time on an event loop; under WSGI each request has its own loop.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[asyncio.Lock, asyncio.Lock]]
+_turns = WeakKeyDictionary()
+"""One long check of calls, and one of tasks, runs at a time on an event loop; under WSGI each request has
+its own loop.
 
-Several at once would not end sooner, since they share the interpreter's lock, and would delay others."""
+Several at once would not end sooner, since they share the interpreter's lock, and would delay others. Those
+of tasks may wait long for a thread."""
 
 
 async def check_in_turn(
-    ctx: Context, entry: ToolEntry, arguments: JSONObject
+    call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | Failure:
     """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
-    timeout_s = ctx.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
-    deadline = (ctx.exchange.timers or TaskTimers.of_current_task()).limit(timeout_s)
+    timeout_s = call.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
+    deadline = (call.exchange.timers or TaskTimers.of_current_task()).limit(timeout_s)
     try:
-        return await _run_in_turn(ctx, partial(entry.input_validator.problems, arguments))
+        return await _run_in_turn(call, partial(entry.input_validator.problems, arguments))
     except asyncio.CancelledError:
-        ctx.abandon()
+        call.is_abandoned = True
         if not deadline.is_ours():
             raise
         return Failure(kind=FailureKind.TIMEOUT, message=f"No result within {timeout_s:g} s")
@@ -81,13 +81,20 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "Invalid arguments:\n" + "\n".join(lines)
 
 
-async def _run_in_turn(ctx: Context, function: Callable[[], T]) -> T:
-    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        return await ctx.server.scope.run(function, ctx)
+async def _run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
+    locks = _turns.setdefault(asyncio.get_running_loop(), (asyncio.Lock(), asyncio.Lock()))
+    async with locks[call.run is not None]:
+        return await call.server.scope.run(function, call)
 
 
-_Due: TypeAlias = InputRequired | OnceDue | Waiting | Asked
-"""What a handler needs before it can go on: the end of one of its rounds."""
+_Due: TypeAlias = InputRequired | Waiting | Asked
+"""What a handler needs from outside before it can go on: the end of one of its rounds."""
+
+
+_LOST_QUESTION = (
+    "%s %s: the handler caught the exception by which a question leaves it, so the question was not "
+    "asked. Catch Exception, not BaseException, around it"
+)
 
 
 class HandlerTimeout(Exception):
@@ -95,7 +102,7 @@ class HandlerTimeout(Exception):
 
 
 async def run_handler(
-    ctx: Context,
+    call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
@@ -116,38 +123,37 @@ async def run_handler(
         timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
     """
-    params, meta = ctx.message.params, ctx.meta
+    params, meta = call.message.params, call.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):
-        opened = await open_answers(ctx.server, ctx) if ctx.rules.interim_fields else Answers()
+        opened = await open_answers(call) if call.rules.interim_fields else Answers()
         if isinstance(opened, Refusal):
             return opened
-        ctx.answers = opened
+        call.answers = opened
     # A `tracestate` without a parent means nothing.
     is_traced = "traceparent" in meta or "baggage" in meta
     detach_trace = attach_trace(meta) if is_traced else None
     try:
-        outcome = await _run(ctx, handler, arguments, finish, timeout_s, what)
+        outcome = await _run(call, handler, arguments, finish, timeout_s, what)
         if type(outcome) is bytes or not isinstance(outcome, _Due):
             return outcome
-        run_again = partial(_run, ctx, handler, arguments, finish, timeout_s, what)
-        return await _run_rounds(ctx, handler, run_again, outcome, may_ask=may_ask)
+        run_again = partial(_run, call, handler, arguments, finish, timeout_s, what)
+        return await _run_rounds(call, run_again, outcome, may_ask=may_ask)
     except CannotAsk as error:
-        return _refuse_asking(ctx, error)
+        return _refuse_asking(call, error)
     except (ProtocolError, NoThread) as error:
-        if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
-            # It may have done something already, so the client must not be told to send it again.
-            return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
+        if isinstance(error, NoThread) and (handler.is_async or call.answers.kept):
+            return Failure(kind=FailureKind.TIMEOUT, message=BUSY)
         return error.to_refusal()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
-        return await _note_error(ctx, error, what)
+        failure = await _describe(call, error, what)
+        return replace(failure, error=type(error).__name__)
     finally:
         if detach_trace is not None:
             detach_trace()
 
 
 async def _run_rounds(
-    ctx: Context,
-    handler: Handler,
+    call: ServedCall,
     run_again: Callable[[], Awaitable[bytes | Refusal | _Due]],
     outcome: bytes | Refusal | _Due,
     *,
@@ -155,192 +161,202 @@ async def _run_rounds(
 ) -> bytes | Refusal | Failure:
     """Run the handler again until it has an outcome, or needs what another request has to bring."""
     while isinstance(outcome, _Due):
-        if isinstance(outcome, OnceDue):
-            aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
-            ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
-                outcome.function, ctx, aliases
-            )
-            if ctx.run is not None:
-                await ctx.run.keep(ctx.answers)
-        elif isinstance(outcome, Waiting):
-            ctx.answers.waited.add(outcome.key)
+        if isinstance(outcome, Waiting):
+            call.answers.waited.add(outcome.key)
             await outcome.wait()
         else:
             state = outcome.state if isinstance(outcome, InputRequired) else None
-            if ctx.unwinds_to_ask:
+            if call.unwinds_to_ask:
                 if isinstance(outcome, Asked) and not may_ask:
                     message = "Nothing can be asked while this is answered"
-                    return note(ctx, Failure(kind=FailureKind.FAULT, message=message))
-                return await _ask(ctx, outcome.asks, state)
-            await _ask_back(ctx, outcome.asks, state)
-        ctx.answers.begin()
+                    return Failure(kind=FailureKind.FAULT, message=message)
+                return await _ask(call, outcome.asks, state)
+            # They are asked on the stream of the request.
+            known, failed = await ask_client(call, outcome.asks)
+            answers = call.answers
+            answers.known.update(known)
+            answers.failed.update(failed)
+            answers.state = state
+            answers.is_resubmit = True
+        call.answers.begin()
         outcome = await run_again()
     return outcome
 
 
 async def _run(
-    ctx: Context,
+    call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
     timeout_s: float | None,
     what: str,
 ) -> bytes | Refusal | _Due:
-    server = ctx.server
+    """Run the handler, and what it does once, within the deadline of one round."""
     if timeout_s is None:
-        options = ctx.options
-        timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
-    timers = ctx.exchange.timers or TaskTimers.of_current_task()
-    deadline = timers.limit(timeout_s)
+        options = call.options
+        timeout_s = options.call_timeout_s if call.run is None else options.task_timeout_s
+    timers = call.exchange.timers or TaskTimers.of_current_task()
+    deadline = call.deadline = timers.limit(timeout_s)
     try:
-        if len(ctx.exchange.body) > LARGE_BYTES:
-            kwargs = await _run_in_turn(ctx, partial(handler.read, arguments))
-        else:
-            kwargs = handler.read(arguments)
-        if handler.injections:
-            handler.inject(kwargs, ctx)
-        if handler.is_async:
-            if handler.check is not None:
-                await _demand(ctx, handler.check, kwargs)
-            limit_s = server.max_step_s
-            value = await (
-                handler.function(**kwargs)
-                if limit_s is None
-                else watch_steps(handler.function(**kwargs), limit_s, what)
-            )
-            if type(value) is str or not _needs_thread(ctx, value):
-                return _end(ctx, finish, value)
-            return await server.scope.run(partial(_end, ctx, finish, value), ctx)
-        ctx.bind_loop()
-        function = partial(_run_here, ctx, handler, kwargs, finish)
-        aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
-        return await server.scope.run(function, ctx, aliases)
-    except (Asked, OnceDue, Waiting) as due:
+        while True:
+            try:
+                return await _run_once(call, handler, arguments, finish, what)
+            except OnceDue as due:
+                await _keep(call, handler, due)
+    except (Asked, Waiting) as due:
         return due
     except asyncio.CancelledError:
         # The thread runs on, sees that the call is cancelled, and rolls back.
-        ctx.abandon()
+        call.is_abandoned = True
         if not deadline.is_ours():
             raise
-        raise _time_out(ctx, handler, timeout_s) from None
+        raise _time_out(call, handler, deadline.delay_s) from None
     finally:
         deadline.cancel()
+        call.deadline = None
 
 
-def _needs_thread(ctx: Context, value: Any) -> bool:
+async def _run_once(
+    call: ServedCall,
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    what: str,
+) -> bytes | Refusal | InputRequired:
+    server = call.server
+    if call.is_large or len(call.exchange.body) > LARGE_BYTES:
+        kwargs = await _run_in_turn(call, partial(handler.read, arguments))
+    else:
+        kwargs = handler.read(arguments)
+    if handler.injections:
+        handler.inject(kwargs, call.context)
+    if handler.is_async:
+        if handler.check is not None:
+            await _demand(call, handler.check, kwargs)
+        limit_s = server.max_step_s
+        value = await (
+            handler.function(**kwargs)
+            if limit_s is None
+            else watch_steps(handler.function(**kwargs), limit_s, what)
+        )
+        if type(value) is str or not _needs_thread(call, value):
+            return _end(call, finish, value)
+        return await server.scope.run(partial(_end, call, finish, value), call)
+    call.bind_loop()
+    function = partial(_run_here, call, handler, kwargs, finish)
+    aliases = call.options.atomic if handler.aliases is None else handler.aliases
+    return await server.scope.run(function, call, aliases)
+
+
+async def _keep(call: ServedCall, handler: Handler, due: OnceDue) -> None:
+    """Run a function that is due once, and keep its result for all rounds."""
+    aliases = call.options.atomic if handler.aliases is None else handler.aliases
+    call.answers.kept[due.key] = await call.server.scope.run(due.function, call, aliases)
+    if call.run is not None:
+        await call.run.keep(call.answers)
+    call.answers.begin()
+
+
+def _needs_thread(call: ServedCall, value: Any) -> bool:
     if isinstance(value, InputRequired):
-        return needs_thread_to_ask(ctx, value.asks)
-    return ctx.server.converter.needs_thread(value)
+        return needs_thread_to_ask(call, value.asks)
+    return call.server.converter.needs_thread(value)
 
 
-def _time_out(ctx: Context, handler: Handler, timeout_s: float | None) -> Exception:
+def _time_out(call: ServedCall, handler: Handler, timeout_s: float) -> Exception:
     text = f"No result within {timeout_s:g} s"
-    if not ctx.exchange.waits_for_thread:
+    if not call.exchange.waits_for_thread:
         return HandlerTimeout(text)
-    if handler.is_async or ctx.answers.kept:
+    if handler.is_async or call.answers.kept:
         # It may have done something already, so the client must not be told to send it again.
         return HandlerTimeout(f"{text}: the server is busy with other calls")
-    logger.warning("%s was not run: it had no thread within %g s", ctx.method, timeout_s)
+    logger.warning("%s was not run: it had no thread within %g s", call.method, timeout_s)
     return NoThread()
 
 
-async def _demand(ctx: Context, check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
+async def _demand(call: ServedCall, check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
     if check.is_async:
-        await check.ademand(ctx, arguments)
+        await check.ademand(call.context, arguments)
     else:
-        await ctx.server.scope.run(partial(check.demand, ctx, arguments), ctx)
+        await call.server.scope.run(partial(check.demand, call.context, arguments), call)
 
 
 def _run_here(
-    ctx: Context,
+    call: ServedCall,
     handler: Handler,
     arguments: dict[str, Any],
     finish: Callable[[Any], bytes | Refusal],
 ) -> bytes | Refusal | InputRequired:
     if handler.check is not None:
-        handler.check.demand(ctx, arguments)
-    return _end(ctx, finish, handler.function(**arguments))
+        handler.check.demand(call.context, arguments)
+    return _end(call, finish, handler.function(**arguments))
 
 
 def _end(
-    ctx: Context, finish: Callable[[Any], bytes | Refusal], value: Any
+    call: ServedCall, finish: Callable[[Any], bytes | Refusal], value: Any
 ) -> bytes | Refusal | InputRequired:
     if isinstance(value, InputRequired):
-        return InputRequired(complete_asks(ctx, value.asks), value.state)
+        return InputRequired(complete_asks(call, value.asks), value.state)
+    if call.has_lost_question:
+        logger.warning(_LOST_QUESTION, call.method, getattr(call.entry, "name", ""))
     return finish(value)
 
 
-async def _ask(ctx: Context, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
+async def _ask(call: ServedCall, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
     """Return the result that contains the questions, and the state of the call."""
-    if ctx.run is not None:
-        ctx.run.park(asks, state)
+    if call.run is not None:
+        call.run.park(asks, state)
         return b""
     try:
-        sealed = await seal_state(ctx.server, ctx, ctx.answers, list(asks), state)
+        sealed = await seal_state(call, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
-        return await _note_error(ctx, error, f"asking in {ctx.method}")
-    ctx.has_asked = True
+        failure = await _describe(call, error, f"asking in {call.method}")
+        return replace(failure, error=type(error).__name__)
+    call.has_asked = True
     result: JSONObject = {"requestState": sealed}
     if asks:
         result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
-    return ctx.server.encode_interim(result, ctx.rules)
+    return call.server.encode_interim(result, call.rules)
 
 
-async def _ask_back(ctx: Context, asks: Mapping[str, Ask], state: Any) -> None:
-    """Ask on the stream of the request, and keep the answers for the handler's next round."""
-    found = await ask_client(ctx.server, ctx, asks)
-    answers = ctx.answers
-    for key, answer in found.items():
-        if isinstance(answer, AskFailed):
-            answers.failed[key] = answer
-        else:
-            answers.known[key] = answer
-    answers.state = state
-    answers.is_resubmit = True
-
-
-def _refuse_asking(ctx: Context, error: CannotAsk) -> Refusal | Failure:
-    if ctx.rules.interim_fields:
+def _refuse_asking(call: ServedCall, error: CannotAsk) -> Refusal | Failure:
+    if call.rules.interim_fields:
         return Refusal(
             code=MISSING_CLIENT_CAPABILITY,
             message=str(error),
             data={"requiredCapabilities": error.capability},
         )
-    code, asks = ctx.rules.visit_code, error.unasked
+    code, asks = call.rules.visit_code, error.unasked
     if (
         code is not None
         and asks
         and all(
-            ask.kind == "url" and covers(ctx.client_capabilities, ask.capability) for ask in asks
+            ask.kind == "url" and covers(call.connection.client_capabilities, ask.capability)
+            for ask in asks
         )
     ):
         # Source: 2025-11-25 client/elicitation "URL Elicitation Required Error".
         return Refusal(
             code=code,
             message="This needs you to visit a page first; then send the request once more",
-            data={"elicitations": [ask_params(ask, ctx.rules) for ask in asks]},
+            data={"elicitations": [ask_params(ask, call.rules) for ask in asks]},
         )
-    return note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=str(error)))
+    return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
 
 
-def note(ctx: Context, failure: Failure) -> Failure:
-    """Record in the context how its handler failed, for observers, and return that."""
-    ctx.failure = failure
-    return failure
-
-
-async def _note_error(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
-    failure = await _describe(ctx, error, what)
-    return note(ctx, replace(failure, error=type(error).__name__))
-
-
-async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
+async def _describe(call: ServedCall, error: Exception | SystemExit, what: str) -> Failure:
     """Return what the client may see of an exception; an unexpected one is logged.
 
     The message for an unexpected one contains nothing of it but a reference to the log record.
     """
+    exceptions = call.server.exceptions
     if isinstance(error, Forbidden):
-        return await _forbid(ctx, error, what)
+        cause = error.__cause__
+        is_expected = cause is None or isinstance(cause, ToolError)
+        if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
+            logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
+            await report_error(call, cause or error, None)
+        return exceptions.missing()
     if isinstance(error, ToolError | Unavailable | TooMuchKnown | StateStoreFull):
         return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
     if isinstance(error, ArgumentErrors):
@@ -349,34 +365,25 @@ async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> F
         logger.warning("%s timed out: %s", what, error)
         return Failure(kind=FailureKind.TIMEOUT, message=str(error))
     # `SystemExit` would end the server and all its other calls.
-    failure = ctx.server.exceptions.map(error) if isinstance(error, Exception) else None
+    failure = exceptions.map(error) if isinstance(error, Exception) else None
     if failure is not None:
-        is_checked = ctx.entry is not None and ctx.entry.access.check is not None
+        is_checked = call.entry is not None and call.entry.access.check is not None
         if is_checked and failure.kind in (FailureKind.DENIED, FailureKind.MISSING):
             # What is missing must look like what the check hides.
-            return ctx.server.exceptions.missing()
+            return exceptions.missing()
         return failure
     reference = secrets.token_hex(6)
     logger.error("%s failed, reference %s", what, reference, exc_info=error)
-    await report_error(ctx, error, reference)
+    await report_error(call, error, reference)
     message = f"Internal error (reference {reference})"
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 
-async def _forbid(ctx: Context, error: Forbidden, what: str) -> Failure:
-    exceptions, cause = ctx.server.exceptions, error.__cause__
-    is_expected = cause is None or isinstance(cause, ToolError)
-    if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
-        logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
-        await report_error(ctx, cause or error, None)
-    return exceptions.missing()
-
-
 def within_limit(
-    ctx: Context, what: str, encoded: bytes, data: JSONObject | None = None
+    call: ServedCall, what: str, encoded: bytes, data: JSONObject | None = None
 ) -> bytes | Refusal:
     """Return an encoded result, or the refusal of one that is too large."""
-    size, limit = len(encoded), ctx.options.max_result_bytes
+    size, limit = len(encoded), call.options.max_result_bytes
     if size <= limit:
         return encoded
     message = f"The {what} is too large: {size} bytes, at most {limit} are sent"

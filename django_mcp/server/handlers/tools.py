@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject
@@ -15,37 +15,32 @@ from django_mcp.protocol.subschemas import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.run import describe_problems, note, run_handler
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.server.handlers.run import describe_problems, run_handler
+from django_mcp.server.services.services import ServedCall
 
 
-async def run_tool(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
     outcome = await run_handler(
-        ctx,
+        call,
         entry.handler,
         arguments,
-        partial(_finish, ctx, entry),
+        partial(_finish, call, entry),
         what=f"tool {entry.name}",
         timeout_s=entry.timeout_s,
         may_ask=True,
     )
-    return encode_failure(ctx, outcome) if isinstance(outcome, Failure) else outcome
+    return encode_failure(call, outcome) if isinstance(outcome, Failure) else outcome
 
 
-def _finish(ctx: Context, entry: ToolEntry, value: Any) -> bytes | Refusal:
+def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
-        return _within_limit(ctx, ctx.server.encode_text(value, ctx.rules))
-    return _encode(ctx, entry, entry.handler.convert(value))
-
-
-def _encode(ctx: Context, entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
+        return _within_limit(call, call.server.encode_text(value, call.rules))
+    result = entry.handler.convert(value)
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
-        is_validated = ctx.options.validate_output
+        is_validated = call.options.validate_output
     if validator is not None and is_validated and not result.is_error:
         problems = (
             [Problem(pointer="", message="structured content is missing")]
@@ -60,27 +55,28 @@ def _encode(ctx: Context, entry: ToolEntry, result: ToolResult) -> bytes | Refus
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
     if result.is_error:
-        note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself"))
+        call.failure = Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself")
     wire = result.to_wire()
-    if ctx.rules.structures_objects_only and "structuredContent" in wire:
+    if call.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)
         wire = {**wire, "structuredContent": structured}
-    wire = lower("tools/call", wire, ctx.rules)
-    return _within_limit(ctx, ctx.server.encode_result(wire, ctx.rules))
+    wire = lower("tools/call", wire, call.rules)
+    return _within_limit(call, call.server.encode_result(wire, call.rules))
 
 
-def _within_limit(ctx: Context, encoded: bytes) -> bytes:
-    limit = ctx.options.max_result_bytes
+def _within_limit(call: ServedCall, encoded: bytes) -> bytes:
+    limit = call.options.max_result_bytes
     if len(encoded) > limit:
         text = (
             f"The result is too large: {len(encoded)} bytes, at most {limit} are sent. "
             "Ask for less."
         )
-        return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOOL_ERROR, message=text)))
+        return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=text))
     return encoded
 
 
-def encode_failure(ctx: Context, failure: Failure) -> bytes:
-    """Return a failure as the result of a tool, for the model to read."""
+def encode_failure(call: ServedCall, failure: Failure) -> bytes:
+    """Return a failure as the result of a tool, for the model to read; note it for observers."""
+    call.failure = failure
     result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
-    return ctx.server.encode_result(result, ctx.rules)
+    return call.server.encode_result(result, call.rules)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import types
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -12,11 +11,10 @@ from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from django_mcp.server.asking.questions import AskMethods
+from django_mcp.log import logger
+from django_mcp.server.services.services import ServedCall
 
 T = TypeVar("T")
-
-logger = logging.getLogger("django_mcp")
 
 MAX_TRACE_CHARS = 8192
 """Longer values are not passed on. The minimum that W3C Baggage requires to support."""
@@ -87,14 +85,16 @@ TIMEOUT_S = 5.0
 """How long a response waits for one of these functions. Our own limit."""
 
 
-async def report_error(ctx: AskMethods, error: BaseException, reference: str | None) -> None:
+async def report_error(call: ServedCall, error: BaseException, reference: str | None) -> None:
     """Call the site's functions with an error; raises nothing but `CancelledError`."""
-    for function in ctx.server.error_handlers:
+    for function in call.server.error_handlers:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 if iscoroutinefunction(function):
-                    await function(error, ctx, reference)
+                    await function(error, call.context, reference)
                 else:
-                    await ctx.server.scope.run(partial(function, error, ctx, reference), ctx)
+                    await call.server.scope.run(
+                        partial(function, error, call.context, reference), call
+                    )
         except Exception:
             logger.exception("The error handler %r failed", function)

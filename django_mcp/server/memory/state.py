@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
-from weakref import WeakMethod
 
 from msgspec import field
 
@@ -17,7 +16,13 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Closing, Session, memory_size
+from django_mcp.server.exchange.connection import (
+    Closing,
+    MemoryData,
+    Session,
+    memory_size,
+    refuse_data,
+)
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import (
     TOO_MANY_URIS,
@@ -27,21 +32,17 @@ from django_mcp.server.exchange.quotas import (
     QuotaScope,
     check_uris,
     is_anonymous_quota,
-    share_of,
 )
-from django_mcp.server.exchange.session_data import MemoryData, refuse_data
 from django_mcp.server.options import Options
 from django_mcp.server.services.ports import Event, Replay
 from django_mcp.server.services.request_checks import SESSIONS_FULL
 from django_mcp.server.services.services import ServerHub
-from django_mcp.server.streams.upkeep import while_alive
 
-SESSION_LIMITS = Limits(
-    own_count=100_000, own_bytes=64 * 1024 * 1024, count=1_000_000, bytes=256 * 1024 * 1024
-)
-"""Bytes of sessions with their data and subscriptions; `Options.max_sessions` bounds their number. Our own limit."""
+MAX_OWN_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+"""Bytes of sessions with their data and subscriptions: of one caller, and of all. Our own limit."""
 
-QUESTION_LIMITS = Limits(own_count=250, own_bytes=0, count=10_000, bytes=0)
+QUESTION_LIMITS = Limits(own_count=250, count=10_000)
 """Requests to clients that are not answered yet. Our own limit."""
 
 
@@ -50,9 +51,9 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def digest_of(token: str) -> str:
-    """Return the digest by which a secret id is stored."""
-    return hashlib.sha256(token.encode()).hexdigest()
+def digest_of(text: str) -> str:
+    """Return the digest by which a row of a text is found, such as a random secret or a long URI."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class MemorySessions:
@@ -69,19 +70,16 @@ class MemorySessions:
         self._options = options
         self._clock = clock
         self._closed = closed
-        self._on_tick = while_alive(WeakMethod(self._drop_expired))
         # By key, least recently used first.
         self._sessions: OrderedDict[str, _Kept] = OrderedDict()
         self._keys: dict[str, str] = {}
-        self._counts = QuotaMeter()
-        self._meter = QuotaMeter(SESSION_LIMITS)
+        self._meter = QuotaMeter()
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
-        self._drop_expired(self._hub)
-        if self._on_tick not in self._hub.on_tick:
-            self._hub.on_tick.append(self._on_tick)
+        self.recheck(self._hub)
+        self._hub.stores.add(self)
         quota_key, size = exchange.quota_key, memory_size(session)
-        while (scope := self._count(quota_key, size)) is not None:
+        while (scope := self._take(quota_key, size, count=1)) is not None:
             evicted = self._find_idle(quota_key, scope)
             if evicted is None:
                 return SESSIONS_FULL
@@ -93,21 +91,20 @@ class MemorySessions:
         now = self._clock()
         self._sessions[session.key] = _Kept(session, digest, now, now, size)
         self._keys[digest] = session.key
-        self._counts.add(quota_key, 0, count=1)
         self._hub.sessions[session.key] = session
         return token
 
-    def _count(self, quota_key: str, size: int) -> QuotaScope | None:
-        """Count the bytes of a new session; return whose limit is reached, if one is."""
+    def _take(self, quota_key: str, size: int, *, count: int = 0) -> QuotaScope | None:
+        """Count sessions and bytes; return whose limit is reached, if one is."""
         options = self._options()
-        if self._counts.count_of(quota_key) >= options.max_sessions_per_principal:
-            return QuotaScope.OWN
-        share = share_of(options.max_sessions, options.anonymous_share)
-        if len(self._sessions) >= options.max_sessions or (
-            is_anonymous_quota(quota_key) and self._counts.anonymous_count >= share
-        ):
-            return QuotaScope.ALL
-        return self._take(quota_key, size)
+        limits = Limits(
+            own_count=options.max_sessions_per_principal,
+            own_bytes=MAX_OWN_BYTES,
+            count=options.max_sessions,
+            bytes=MAX_BYTES,
+        )
+        share = options.anonymous_share
+        return self._meter.take(limits, quota_key, size, count=count, share=share)
 
     def _find_idle(self, quota_key: str, scope: QuotaScope) -> str | None:
         """Return the key of the session to evict for a caller; those of anonymous callers go first."""
@@ -117,10 +114,6 @@ class MemorySessions:
         anonymous = (key for key, each in kept if is_anonymous_quota(each.session.quota_key))
         rest = None if is_anonymous_quota(quota_key) else next(iter(self._sessions), None)
         return next(anonymous, rest)
-
-    def _take(self, quota_key: str, size: int) -> QuotaScope | None:
-        share = self._options().anonymous_share
-        return self._meter.take(quota_key, size, count=0, anonymous_share=share)
 
     def peek(self, token: str) -> Session | None:
         kept = self._sessions.get(self._keys.get(digest_of(token), ""))
@@ -202,7 +195,8 @@ class MemorySessions:
             or now - kept.opened_s > options.session_max_age_s
         )
 
-    def _drop_expired(self, hub: ServerHub) -> None:
+    def recheck(self, hub: ServerHub) -> None:
+        """Drop the sessions that have expired."""
         now = self._clock()
         stale_s = self._options().session_idle_s / 2
         for key, kept in list(self._sessions.items()):
@@ -214,8 +208,7 @@ class MemorySessions:
     def _drop(self, key: str, reason: Closing) -> None:
         kept = self._sessions.pop(key)
         session = kept.session
-        self._counts.give_back(session.quota_key, 0)
-        self._meter.give_back(session.quota_key, kept.size, count=0)
+        self._meter.give_back(session.quota_key, kept.size)
         del self._keys[kept.digest]
         self._hub.forget_session(key)
         session.is_ended = True
@@ -236,11 +229,12 @@ class MemoryAnswers:
 
     def __init__(self, anonymous_share: Callable[[], float] = lambda: 1.0) -> None:
         self._anonymous_share = anonymous_share
-        self._meter = QuotaMeter(QUESTION_LIMITS)
+        self._meter = QuotaMeter()
         self._quota_keys: dict[tuple[str, str], str] = {}
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        scope = self._meter.take(session.quota_key, 0, anonymous_share=self._anonymous_share())
+        share = self._anonymous_share()
+        scope = self._meter.take(QUESTION_LIMITS, session.quota_key, 0, share=share)
         if scope is not None:
             raise QuotaReached(scope)
         self._quota_keys[session.key, ask_id] = session.quota_key
@@ -282,6 +276,7 @@ EVENT_LIMITS = Limits(
 """Recorded events and their bytes. Our own limit."""
 
 MAX_EVENT_AGE_S = 600.0
+"""How long recorded events are kept, here and in a database. Our own limit."""
 
 
 class MemoryEvents:
@@ -290,7 +285,7 @@ class MemoryEvents:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._streams: OrderedDict[str, _Recorded] = OrderedDict()
-        self._meter = QuotaMeter(EVENT_LIMITS)
+        self._meter = QuotaMeter()
 
     def open(self, stream_id: str, session: Session) -> None:
         self._streams[stream_id] = _Recorded(session.key, session.quota_key, self._clock())
@@ -300,23 +295,18 @@ class MemoryEvents:
         while self._streams and next(iter(self._streams.values())).opened_s < oldest:
             self._drop(next(iter(self._streams)))
         while (recorded := self._streams.get(stream_id)) is not None:
-            scope = self._meter.take(recorded.quota_key, len(event.message))
+            scope = self._meter.take(EVENT_LIMITS, recorded.quota_key, len(event.message))
             if scope is None:
                 recorded.events.append(event)
                 recorded.is_running = not event.is_last
                 return
-            self._drop(self._find_oldest(recorded.quota_key, scope) or stream_id)
-
-    def _find_oldest(self, quota_key: str, scope: QuotaScope) -> str | None:
-        """Return the oldest stream with events, of a caller or of all callers."""
-        return next(
-            (
-                stream_id
-                for stream_id, each in self._streams.items()
-                if each.events and (scope is QuotaScope.ALL or each.quota_key == quota_key)
-            ),
-            None,
-        )
+            # The oldest with events, of this caller or of all.
+            oldest_with_events = (
+                key
+                for key, each in self._streams.items()
+                if each.events and (scope is QuotaScope.ALL or each.quota_key == recorded.quota_key)
+            )
+            self._drop(next(oldest_with_events, stream_id))
 
     def _drop(self, stream_id: str) -> None:
         dropped = self._streams.pop(stream_id)

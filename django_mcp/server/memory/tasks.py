@@ -42,18 +42,15 @@ class MemoryTasks:
         ):
             return False
         self._tasks[task.id] = task
-        self._drop_finished(task.quota_key)
-        return True
-
-    def _drop_finished(self, quota_key: str) -> None:
-        own = [each for each in self._tasks.values() if each.quota_key == quota_key]
+        own = [each for each in self._tasks.values() if each.quota_key == task.quota_key]
         count, size = len(own), sum(each.size for each in own)
         for each in own:
             if count <= MAX_KEPT_EACH and size <= MAX_KEPT_BYTES_EACH:
-                return
+                break
             if each.is_final:
                 count, size = count - 1, size - each.size
                 del self._tasks[each.id]
+        return True
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
         now = self._clock()

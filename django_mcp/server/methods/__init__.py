@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from django_mcp.protocol.errors import Refusal
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import (
     discovery,
     prompts,
@@ -15,8 +14,9 @@ from django_mcp.server.methods import (
     tasks,
     tools,
 )
+from django_mcp.server.services.services import ServedCall
 
-Method: TypeAlias = Callable[[Context], Awaitable[bytes | Refusal]]
+Method: TypeAlias = Callable[[ServedCall], Awaitable[bytes | Refusal]]
 """Returns the encoded result of an admitted request, or a refusal."""
 
 METHODS: Mapping[str, Method] = {

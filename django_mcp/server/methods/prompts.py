@@ -10,78 +10,80 @@ from django_mcp.protocol.results import Completion
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short, within_limit
 from django_mcp.server.services.request_checks import refuse_scopes
+from django_mcp.server.services.services import ServedCall
 
 
-async def get(ctx: Context) -> bytes | Refusal:
+async def get(call: ServedCall) -> bytes | Refusal:
     """Answer `prompts/get`. Source: all revisions, server/prompts "Getting a Prompt"."""
-    name = ctx.params.get("name")
-    arguments = ctx.params.get("arguments", {})
+    name = call.params.get("name")
+    arguments = call.params.get("arguments", {})
     if type(name) is not str:
         return invalid_params("name must be a string")
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
-    entry = ctx.server.registry.prompts.get(name)
-    if entry is None or not ctx.exchange.visible.includes(entry):
+    entry = call.server.registry.prompts.get(name)
+    if entry is None or not call.exchange.visible.includes(entry):
         return invalid_params(f"Unknown prompt: {short(name)}")
-    ctx.entry = entry
-    refusal = refuse_scopes(ctx.server, ctx, entry)
+    call.entry = entry
+    refusal = refuse_scopes(call, entry)
     if refusal is not None:
         return refusal
 
     def finish(value: Any) -> bytes | Refusal:
-        wire = lower(ctx.method, entry.convert(value).to_wire(), ctx.rules)
-        return within_limit(ctx, "prompt", ctx.server.encode_result(wire, ctx.rules))
+        wire = lower(call.method, entry.convert(value).to_wire(), call.rules)
+        return within_limit(call, "prompt", call.server.encode_result(wire, call.rules))
 
     outcome = await run_handler(
-        ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
+        call, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
     )
     if isinstance(outcome, Failure):
+        call.failure = outcome
         is_ours = outcome.kind in (FailureKind.TIMEOUT, FailureKind.FAULT)
         return Refusal(code=INTERNAL_ERROR if is_ours else INVALID_PARAMS, message=outcome.message)
     return outcome
 
 
-async def complete(ctx: Context) -> bytes | Refusal:
+async def complete(call: ServedCall) -> bytes | Refusal:
     """Answer `completion/complete`. Source: all revisions, server/utilities/completion."""
-    ref, argument = ctx.params.get("ref"), ctx.params.get("argument")
+    ref, argument = call.params.get("ref"), call.params.get("argument")
     if type(ref) is not dict or type(argument) is not dict:
         return invalid_params("ref and argument must be objects")
     name, value = argument.get("name"), argument.get("value")
     if type(name) is not str or type(value) is not str:
         return invalid_params("argument must hold a name and a value, both strings")
-    known = _known_arguments(ctx.params.get("context"))
+    known = _known_arguments(call.params.get("context"))
     if isinstance(known, Refusal):
         return known
-    entry = _find(ctx, ref)
+    entry = _find(call, ref)
     if isinstance(entry, Refusal):
         return entry
     if name not in entry.argument_names:
         return invalid_params(f"Unknown argument: {short(name)}")
-    handler = ctx.server.registry.completer(entry, name)
-    if handler is None or not ctx.exchange.visible.includes(handler):
-        return _encode_completion(ctx, Completion(values=[]))
-    refusal = refuse_scopes(ctx.server, ctx, entry, handler)
+    handler = call.server.registry.completer(entry, name)
+    if handler is None or not call.exchange.visible.includes(handler):
+        return _encode_completion(call, Completion(values=[]))
+    refusal = refuse_scopes(call, entry, handler)
     if refusal is not None:
         return refusal
     given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}
     outcome = await run_handler(
-        ctx,
+        call,
         handler,
         given,
-        lambda values: _encode_completion(ctx, handler.convert(values)),
+        lambda values: _encode_completion(call, handler.convert(values)),
         what=f"completion of {entry.name}.{name}",
     )
     if isinstance(outcome, Failure):
+        call.failure = outcome
         code = INVALID_PARAMS if outcome.kind is FailureKind.ARGUMENTS else INTERNAL_ERROR
         return Refusal(code=code, message=outcome.message)
     return outcome
 
 
-def _find(ctx: Context, ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
-    registry = ctx.server.registry
+def _find(call: ServedCall, ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
+    registry = call.server.registry
     entry: PromptEntry | TemplateEntry | None
     match ref.get("type"):
         case "ref/prompt":
@@ -92,7 +94,7 @@ def _find(ctx: Context, ref: JSONObject) -> PromptEntry | TemplateEntry | Refusa
             entry = registry.templates.get(key) if isinstance(key, str) else None
         case _:
             return invalid_params("ref.type must be ref/prompt or ref/resource")
-    if entry is None or not ctx.exchange.visible.includes(entry):
+    if entry is None or not call.exchange.visible.includes(entry):
         return invalid_params(f"Unknown reference: {short(str(key))}")
     return entry
 
@@ -106,5 +108,5 @@ def _known_arguments(context: Any) -> dict[str, str] | Refusal:
     return known
 
 
-def _encode_completion(ctx: Context, completion: Completion) -> bytes:
-    return ctx.server.encode_result({"completion": completion.to_wire()}, ctx.rules)
+def _encode_completion(call: ServedCall, completion: Completion) -> bytes:
+    return call.server.encode_result({"completion": completion.to_wire()}, call.rules)

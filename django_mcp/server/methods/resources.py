@@ -15,20 +15,20 @@ from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short, within_limit
 from django_mcp.server.services.request_checks import refuse_scopes
+from django_mcp.server.services.services import ServedCall
 
 
-async def read(ctx: Context) -> bytes | Refusal:
+async def read(call: ServedCall) -> bytes | Refusal:
     """Answer `resources/read`. Source: all revisions, server/resources "Reading Resources"."""
-    uri = ctx.params.get("uri")
+    uri = call.params.get("uri")
     if type(uri) is not str:
         return invalid_params("uri must be a string")
-    part = find_range(ctx.params, ctx.options.read_chunk_bytes)
+    part = find_range(call.params, call.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
-    found = _find_readable(ctx, uri)
+    found = _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
@@ -36,34 +36,42 @@ async def read(ctx: Context) -> bytes | Refusal:
     def finish(value: Any) -> bytes | Refusal:
         whole = entry.convert(value, uri)
         result = whole if part is None else _cut(whole, part)
-        return result if isinstance(result, Refusal) else _encode(ctx, entry, uri, result)
+        if isinstance(result, Refusal):
+            return result
+        if not result.contents:
+            # An empty list would mean an existing resource without contents.
+            return missing(call, uri)
+        wire = lower(call.method, result.to_wire(), call.rules)
+        wire.update(call.server.read_cache_fields(call, entry, result.cache))
+        encoded = call.server.encode_result(wire, call.rules)
+        return within_limit(call, "resource", encoded, {"uri": uri})
 
     outcome = await run_handler(
-        ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
+        call, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
     )
-    return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
+    return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
-async def refuse_reading(ctx: Context, uri: str) -> Refusal | None:
+async def refuse_reading(call: ServedCall, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
-    found = _find_readable(ctx, uri)
+    found = _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
+
+    async def do_nothing(**_arguments: Any) -> None:
+        pass
+
     outcome = await run_handler(
-        ctx,
-        structs.replace(entry.handler, function=_do_nothing, is_async=True),
+        call,
+        structs.replace(entry.handler, function=do_nothing, is_async=True),
         dict(variables),
         lambda _value: b"",
         what=f"resource {entry.name}",
     )
     if isinstance(outcome, Failure):
-        return _to_refusal(ctx, uri, outcome)
+        return _to_refusal(call, uri, outcome)
     return outcome if isinstance(outcome, Refusal) else None
-
-
-async def _do_nothing(**_arguments: Any) -> None:
-    pass
 
 
 _AS_IF_MISSING = (
@@ -75,29 +83,20 @@ _AS_IF_MISSING = (
 )
 
 
-def _to_refusal(ctx: Context, uri: str, failure: Failure) -> Refusal:
+def _to_refusal(call: ServedCall, uri: str, failure: Failure) -> Refusal:
+    call.failure = failure
     if failure.kind in _AS_IF_MISSING:
-        return missing(ctx, uri)
+        return missing(call, uri)
     code = INVALID_PARAMS if failure.kind is FailureKind.INVALID else INTERNAL_ERROR
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def _find_readable(ctx: Context, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    for entry, variables in find_matches(ctx.server.registry, uri):
-        if ctx.exchange.visible.includes(entry):
-            ctx.entry = entry
-            return refuse_scopes(ctx.server, ctx, entry) or (entry, variables)
-    return missing(ctx, uri)
-
-
-def _encode(ctx: Context, entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
-    if not result.contents:
-        # An empty list would mean an existing resource without contents.
-        return missing(ctx, uri)
-    wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(ctx.server.read_cache_fields(ctx, entry, result.cache))
-    encoded = ctx.server.encode_result(wire, ctx.rules)
-    return within_limit(ctx, "resource", encoded, {"uri": uri})
+def _find_readable(call: ServedCall, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
+    for entry, variables in find_matches(call.server.registry, uri):
+        if call.exchange.visible.includes(entry):
+            call.entry = entry
+            return refuse_scopes(call, entry) or (entry, variables)
+    return missing(call, uri)
 
 
 def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
@@ -109,10 +108,10 @@ def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
     return replace(result, contents=contents)
 
 
-def missing(ctx: Context, uri: str) -> Refusal:
+def missing(call: ServedCall, uri: str) -> Refusal:
     """Return the refusal of a URI that matches nothing that the principal may read."""
     return Refusal(
-        code=ctx.rules.missing_resource_code,
+        code=call.rules.missing_resource_code,
         message=f"Resource not found: {short(uri)}",
         data={"uri": uri},
     )

@@ -6,9 +6,9 @@ the event loop and must not block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
@@ -56,18 +56,14 @@ class AccessPolicy(Protocol):
         """Return the described principal; None if it may do nothing now."""
 
 
-class RateCounter(Protocol):
-    """Counts events, for all processes together or for one."""
-
-    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        """Count one more for each key, kept for so many seconds at least, and return the counts."""
+RateCounter: TypeAlias = Callable[[Sequence[tuple[str, int]]], Awaitable[list[int]]]
+"""Counts one more event for each key, kept for so many seconds at least, and returns the counts, which are
+those of all processes together or of one."""
 
 
-class Observer(Protocol):
-    """Observes tool calls, resource reads and prompts."""
-
-    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
-        """Observe a finished request; without an answer it was cancelled. Must not block or raise."""
+Observer: TypeAlias = Callable[[Call, bytes | Refusal | None, float], None]
+"""Observes a finished tool call, resource read or prompt: the call, its answer (None: it was cancelled), and
+its duration in seconds. It must not block or raise."""
 
 
 class ExceptionMapper(Protocol):
@@ -133,7 +129,10 @@ class StoreUnavailable(Exception):
         return try_later(self.message, 2)
 
 
-BUSY = "The server is busy with other calls: try again later"
+BUSY = (
+    "The server is busy with other calls, so this one ended early; it may have had effects already"
+)
+"""For a call that had begun."""
 
 
 class NoThread(StoreUnavailable):

@@ -14,11 +14,10 @@ from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import network_of
-from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import ServedCall, Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is looked up. Those of this package are shorter."""
@@ -73,7 +72,11 @@ async def find_session(
     return None
 
 
-NO_SESSION_ID = invalid_request("The header Mcp-Session-Id is missing: send initialize first", 400)
+NO_SESSION_ID = invalid_request(
+    "The header Mcp-Session-Id is missing: send initialize first, or name a revision without sessions in "
+    "MCP-Protocol-Version",
+    400,
+)
 UNKNOWN_SESSION = invalid_request("There is no such session: send initialize again", 404)
 SESSIONS_FULL = try_later("The server has as many sessions as MAX_SESSIONS allows: try again later")
 ALREADY_INITIALIZED = invalid_request("This connection is initialized already", 400)
@@ -82,16 +85,16 @@ _ALREADY_OPEN = invalid_request(
 )
 
 
-def refuse_scopes(server: Services, call: Call, *guarded: Entry | Handler) -> Refusal | None:
+def refuse_scopes(call: ServedCall, *guarded: Entry | Handler) -> Refusal | None:
     """Return the challenge for the scopes of entries that a token lacks, or None."""
     visible = call.exchange.visible
     scopes: tuple[str, ...] = ()
     for each in guarded:
         scopes += visible.scopes_of(each)
-    return server.access.refuse_scopes(call.exchange, scopes) if scopes else None
+    return call.server.access.refuse_scopes(call.exchange, scopes) if scopes else None
 
 
-async def refuse_rate(server: Services, call: Call, rates: dict[str, Rate]) -> Refusal | None:
+async def refuse_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
     """Count a request of a principal and an address; return the refusal over a limit, or None."""
     exchange = call.exchange
     counted = []
@@ -100,17 +103,13 @@ async def refuse_rate(server: Services, call: Call, rates: dict[str, Rate]) -> R
         counted.append((f"principal {key}", rates["principal"]))
     if "address" in rates and exchange.address:
         counted.append((f"address {network_of(exchange.address)}", rates["address"]))
-    return await _refuse(server, counted) if counted else None
+    return await _refuse(call.server, counted) if counted else None
 
 
-async def refuse_tool_rate(
-    server: Services, call: Call, entry: ToolEntry, rate: Rate
-) -> Refusal | None:
+async def refuse_tool_rate(call: ServedCall, entry: ToolEntry, rate: Rate) -> Refusal | None:
     """Count a call of a tool by one principal, or by the address of an anonymous caller."""
-    exchange = call.exchange
-    key = key_of(exchange.principal)
-    who = f"address {network_of(exchange.address or '')}" if key is None else f"principal {key}"
-    return await _refuse(server, [(f"tool {entry.name} {who}", rate)])
+    counted = [(f"tool {entry.name} {call.exchange.quota_key}", rate)]
+    return await _refuse(call.server, counted)
 
 
 async def _refuse(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
@@ -128,7 +127,7 @@ async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> 
         # Some caches accept only short plain keys, and what a client sent is neither.
         keys.append((hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), rate.period_s))
         limits.append((rate.limit, (window + 1) * rate.period_s - now))
-    counts = await server.counter.add(keys)
+    counts = await server.counter(keys)
     waits = [wait_s for (limit, wait_s), count in zip(limits, counts, strict=True) if count > limit]
     return max(waits) if waits else None
 

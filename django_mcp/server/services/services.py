@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
-from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.parts import RANGES_CAPABILITY
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
@@ -37,14 +37,14 @@ ServerHub: TypeAlias = "Hub[Services]"
 """The hub of the servers of a process."""
 
 
-class Services:
+class Services(ABC):
     """The ports of a server, its registry, and values derived from both.
 
     Attributes such as `scope`, `access` and `states` implement `services.ports`.
     """
 
     context_class: ClassVar[type[Any]]
-    """The subclass of `Call` that handlers get as their context."""
+    """The class of what handlers get; it takes a `ServedCall`."""
     registry: Registry
     hub: ServerHub
     scope: ports.HandlerScope
@@ -60,11 +60,6 @@ class Services:
     observer: ports.Observer | None
     connection_observer: ports.ConnectionObserver
     make_form: FormMaker
-    sessions: ports.SessionStore
-    answers: ports.AnswerBox
-    events: ports.EventLog
-    tasks: ports.TaskStore
-    runner: ports.TaskRunner
     error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...] = ()
     """Each takes the exception, the context, and the reference in the log; may be asynchronous."""
     max_step_s: float | None = None
@@ -73,21 +68,45 @@ class Services:
 
     def __init__(self) -> None:
         super().__init__()
-        self._extensions: dict[str, JSONObject] = {}
-        self._experimental: dict[str, JSONObject] = {}
+        self.extensions: dict[str, JSONObject] = {}
+        self.experimental: dict[str, JSONObject] = {}
+
+    # -- made on first use; a value that is assigned takes precedence
+
+    @cached_property
+    @abstractmethod
+    def sessions(self) -> ports.SessionStore: ...
+
+    @cached_property
+    @abstractmethod
+    def answers(self) -> ports.AnswerBox: ...
+
+    @cached_property
+    @abstractmethod
+    def events(self) -> ports.EventLog: ...
+
+    @cached_property
+    @abstractmethod
+    def tasks(self) -> ports.TaskStore: ...
+
+    @cached_property
+    @abstractmethod
+    def runner(self) -> ports.TaskRunner: ...
 
     @property
     @abstractmethod
     def options(self) -> Options:
         """The current settings."""
 
-    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Any:
-        """Return the call of a request: the context that its handler gets, a `context_class`."""
+    def make_call(
+        self, exchange: Exchange, message: Request, connection: ConnectionState
+    ) -> ServedCall:
+        """Return the call of a request."""
         rules = connection.revision
         if rules is None:
             raise ValueError("a call needs a connection with a revision")
         meta = message.params.get("_meta")
-        return self.context_class(
+        return ServedCall(
             exchange,
             message,
             connection,
@@ -174,48 +193,12 @@ class Services:
         transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
         return self.derived.offered[transport]
 
-    def advertise_extension(
-        self, identifier: str, settings: Mapping[str, Any] | None = None
-    ) -> None:
-        """Tell clients that the server has an extension, if the revision has extensions.
-
-        A handler sees those of the client in `ctx.client_extensions`.
-
-        Args:
-            identifier: such as `"com.example/receipts"`: a prefix, a slash and a name.
-            settings: a JSON object, as the extension defines it.
-
-        Raises:
-            ValueError: the identifier is not valid (2026-07-28 basic, Extensions), or the settings
-                have no form in JSON.
-        """
-        if not is_extension_id(identifier):
-            raise ValueError(
-                f"{identifier!r} is no name for an extension: use a domain of yours backwards, a "
-                f"slash and a name, such as 'com.example/receipts'."
-            )
-        self._extensions[identifier] = _plain(identifier, settings)
-
-    def advertise_experimental(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
-        """Tell clients of a capability that is not in the specification.
-
-        Args:
-            name: any; clients that do not know it ignore it.
-            settings: a JSON object.
-
-        Raises:
-            ValueError: the name is empty, or the settings have no form in JSON.
-        """
-        if not name:
-            raise ValueError("An experimental capability needs a name.")
-        self._experimental[name] = _plain(name, settings)
-
     def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
         """Return the capabilities at a revision, on the transport of an exchange."""
         features = self.features(exchange)
         can_push = ("listen" if revision.is_stateless else "resources.subscribe") in features
         found = to_capabilities(features, can_push=can_push)
-        experimental = dict(self._experimental)
+        experimental = dict(self.experimental)
         if "resources" in features:
             chunk_bytes = self.options.read_chunk_bytes
             clamp = {} if chunk_bytes is None else {"maxChunkBytes": chunk_bytes}
@@ -226,7 +209,7 @@ class Services:
             experimental = {**self.options.limits(can_ping=can_ping), **experimental}
         if experimental:
             found["experimental"] = experimental
-        extensions = {**self._extensions, **({EXTENSION: {}} if "tasks" in features else {})}
+        extensions = {**self.extensions, **({EXTENSION: {}} if "tasks" in features else {})}
         if extensions:
             found["extensions"] = extensions
         found = lower("capabilities", found, revision)
@@ -277,7 +260,7 @@ class Services:
 
         A handler's own hint counts first: it knows whether its result depends on the caller.
         """
-        if call.is_resubmit:
+        if call.answers.is_resubmit:
             # It may contain the client's answers.
             return self._cache_fields(call, None, is_alike=False)
         access = entry.access
@@ -316,9 +299,15 @@ class Services:
         return found
 
 
-def _plain(name: str, settings: Mapping[str, Any] | None) -> JSONObject:
-    try:
-        plain: JSONObject = decode(encode(dict(settings or {})))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The settings of {name!r} have no form in JSON: {error}") from error
-    return plain
+class ServedCall(Call, kw_only=True):
+    """A call with the server that answers it."""
+
+    server: Services
+    _context: Any = None
+
+    @property
+    def context(self) -> Any:
+        """What the handler gets of this call; made when something takes it."""
+        if self._context is None:
+            self._context = self.server.context_class(self)
+        return self._context

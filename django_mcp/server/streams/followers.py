@@ -11,7 +11,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.server.streams.messenger import Messenger
 
 MAX_LIVE = 256
-"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like."""
+MAX_LIVE_BYTES = 256 * 1024
+"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like. Our own limit."""
 
 MAX_ELSEWHERE = 4096
 """Streams remembered as followed from other processes."""
@@ -24,11 +25,15 @@ class Follower:
         self._more = asyncio.Event()
         self.wake = self._more.set
         self.live: list[bytes] = []
+        self._live_bytes = 0
 
     def show(self, message: bytes) -> None:
         """Hand over a message that is not recorded."""
-        if len(self.live) < MAX_LIVE:
+        size_bytes = self._live_bytes + len(message)
+        # A single large message does not mean that the reader is slow.
+        if len(self.live) < MAX_LIVE and (size_bytes <= MAX_LIVE_BYTES or not self.live):
             self.live.append(message)
+            self._live_bytes = size_bytes
         self.wake()
 
     async def wait(self, timeout_s: float) -> list[bytes]:
@@ -37,7 +42,7 @@ class Follower:
             async with asyncio.timeout(timeout_s):
                 await self._more.wait()
         self._more.clear()
-        live, self.live = self.live, []
+        live, self.live, self._live_bytes = self.live, [], 0
         return live
 
 

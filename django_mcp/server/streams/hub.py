@@ -7,29 +7,66 @@ the number of streams, and one entry in the queue of each subscribed stream.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import encode_notification_head, encode_request
-from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.quotas import URI_LIMITS, QuotaMeter
+from django_mcp.protocol.messages import RequestId, encode_notification_head, encode_request
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.quotas import QuotaMeter
 from django_mcp.server.options import Options
 from django_mcp.server.streams.followers import Followers
-from django_mcp.server.streams.index import CallTable, StreamIndex
 from django_mcp.server.streams.messenger import Bus, Messenger, Outbox
-from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamIndex, topics_of
 
 TICK_S = 1.5
 """Period of the maintenance of streams. With its duration, what a process knows is at most 2 s old."""
 
 JOIN_S = 1.0
 """How long the first streams of a process wait until the bus receives messages. Our own choice."""
+
+
+class CallTable:
+    """The calls in flight, by what they belong to and their request ids.
+
+    A call belongs to a connection that outlives it, to the run of a task, or to nothing.
+    """
+
+    def __init__(self) -> None:
+        # A call holds its connection and its run, so no other object has their identity meanwhile.
+        self._calls: dict[tuple[int, RequestId], Call] = {}
+
+    def add(self, call: Call, owner: object = None) -> None:
+        self._calls[id(owner or call), call.message.id] = call
+
+    def discard(self, call: Call, owner: object = None) -> None:
+        """Remove a call; another one of the same owner with the same id stays."""
+        key = (id(owner or call), call.message.id)
+        if self._calls.get(key) is call:
+            del self._calls[key]
+
+    def find(self, connection: ConnectionState, request_id: RequestId) -> Call | None:
+        return self._calls.get((id(connection), request_id))
+
+    def of(self, connection: ConnectionState) -> list[Call]:
+        wanted = id(connection)
+        return [call for key, call in list(self._calls.items()) if key[0] == wanted]
+
+    def has_any_of(self, connections: Iterable[ConnectionState]) -> bool:
+        return not {key[0] for key in list(self._calls)}.isdisjoint(map(id, connections))
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls.values()))
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def clear(self) -> None:
+        self._calls.clear()
 
 
 class StreamPolicy(Protocol):
@@ -54,6 +91,7 @@ class Hub(Messenger, Generic[ServerT]):
         sessions: those that this process holds objects of, by key.
         on_start: functions called when the hub starts on an event loop.
         on_tick: functions called every `TICK_S`; what they return is awaited if it is a coroutine.
+        stores: those of sessions, whose `recheck` is called so too, for as long as they live.
         on_stop: functions awaited when the process is about to end.
     """
 
@@ -65,10 +103,11 @@ class Hub(Messenger, Generic[ServerT]):
         self.calls = CallTable()
         self.on_start: list[Callable[[Hub[Any]], Any]] = []
         self.on_tick: list[Callable[[Hub[Any]], Any]] = []
+        self.stores: WeakSet[Any] = WeakSet()
         self.on_stop: list[Callable[[Hub[Any]], Awaitable[None]]] = []
         self.on("change", lambda message: self.publish(Change(**message["change"])))
         self.on("session", self._take_session)
-        self.on("close", lambda message: self._close(message["stream"]))
+        self.on("close", self._close)
         self.on("request", self._request)
         self.on("pong", self._take_pong)
         self.followers = Followers(self)
@@ -113,7 +152,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.is_closing = False
         self.streams.clear()
         self.quotas = QuotaMeter()
-        self.uris = QuotaMeter(URI_LIMITS)
+        self.uris = QuotaMeter()
         self.calls.clear()
         self.index = StreamIndex()
         self._by_session.clear()
@@ -132,11 +171,7 @@ class Hub(Messenger, Generic[ServerT]):
 
     async def prepare_to_stop(self) -> None:
         """Run the `on_stop` functions, which write what must be written before the process ends."""
-        for function in self.on_stop:
-            try:
-                await function(self)
-            except Exception:
-                logger.exception("Could not finish before the process ends")
+        await self._run_all(self.on_stop, "Could not finish before the process ends")
 
     def end_streams(self, reason: Ending) -> None:
         for stream in list(self.streams.values()):
@@ -145,13 +180,20 @@ class Hub(Messenger, Generic[ServerT]):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            for function in self.on_tick:
-                try:
-                    result = function(self)
-                    if asyncio.iscoroutine(result):
-                        await result
-                except Exception:
-                    logger.exception("Could not look after the open streams")
+            # Not held in a variable, which would keep the stores alive.
+            await self._run_all(
+                [*self.on_tick, *(store.recheck for store in self.stores)],
+                "Could not look after the open streams",
+            )
+
+    async def _run_all(self, functions: Iterable[Callable[[Hub[Any]], Any]], failed: str) -> None:
+        for function in functions:
+            try:
+                result = function(self)
+                if asyncio.iscoroutine(result):
+                    await result
+            except Exception:
+                logger.exception(failed)
 
     def attach(self, stream: PushStream) -> None:
         """Let a stream receive changes, in place of an older one of the same session."""
@@ -161,37 +203,42 @@ class Hub(Messenger, Generic[ServerT]):
             stream.validate_messages()
         self.streams[stream.id] = stream
         self.quotas.add(stream.quota_key, 0, count=1)
-        if stream.session is not None:
-            others = self._by_session.setdefault(stream.session.key, [])
+        key = stream.session_key
+        if key is not None:
+            others = self._by_session.setdefault(key, [])
             for other in others:
                 self.index.discard(other)
             others.append(stream)
-            self._claim(stream.session.key, stream)
+            if stream.session is not None:
+                self._claim(key, stream)
         self.index.add(stream)
 
     def detach(self, stream: PushStream) -> None:
-        """Remove a stream; an older one of its session receives changes again."""
+        """Remove a stream; if it was the active one, an older one of its session receives changes again."""
         if self.streams.pop(stream.id, None) is None:
             return
+        was_active = stream.is_active
         self.quotas.give_back(stream.quota_key, 0)
         self.index.discard(stream)
-        if stream.session is None:
+        key = stream.session_key
+        if key is None:
             return
-        others = self._by_session.get(stream.session.key, [])
-        if stream in others:
-            others.remove(stream)
+        others = self._by_session[key]
+        others.remove(stream)
         if others:
-            self.index.add(others[-1])
-        else:
-            self._by_session.pop(stream.session.key, None)
-            self.broadcast("session", key=stream.session.key, event="stream-gone")
+            if was_active:
+                self.index.add(others[-1])
+            return
+        del self._by_session[key]
+        if stream.session is not None:
+            self.broadcast("session", key=key, event="stream-gone")
 
     def _claim(self, session_key: str, stream: PushStream) -> None:
         """Have the newest stream of a session receive its messages, in whichever process that is."""
         self.broadcast("session", key=session_key, event="stream", at=stream.opened_at)
 
     def streams_of(self, session_key: str) -> list[PushStream]:
-        """Return the open streams of a session in this process, oldest first."""
+        """Return the open streams of a session (or pipe) in this process, oldest first."""
         return list(self._by_session.get(session_key, ()))
 
     def find_active(self, session_key: str) -> PushStream | None:
@@ -200,51 +247,50 @@ class Hub(Messenger, Generic[ServerT]):
         return streams[-1] if streams and streams[-1].is_active else None
 
     def set_subscriptions(
-        self, session: Session, uris: Iterable[str], *, as_of_s: float | None = None
+        self, connection: ConnectionState, uris: Iterable[str], *, as_of_s: float | None = None
     ) -> None:
-        """Subscribe a session's streams to these resources, and to no others.
+        """Subscribe the streams of a session or pipe to these resources, and to no others.
 
         Args:
             as_of_s: the wall clock's time from which they are. If those that are known are newer, as when
                 another process is told late, nothing changes. None: they are the newest.
         """
         if as_of_s is not None:
-            if as_of_s < session.subscribed_as_of_s:
+            if as_of_s < connection.subscribed_as_of_s:
                 return
-            session.subscribed_as_of_s = as_of_s
-        streams = self.streams_of(session.key)
+            connection.subscribed_as_of_s = as_of_s
+        key = connection.key if isinstance(connection, Session) else connection.stream_id
+        streams = self.streams_of(key or "")
         active = [each for each in streams if each.is_active]
         for stream in active:
             self.index.discard(stream)
-        if session.subscriptions is None:
-            session.subscriptions = set()
-        # The set is shared with the streams.
-        session.subscriptions.clear()
-        session.subscriptions.update(uris)
+        if connection.subscriptions is None:
+            connection.subscriptions = set()
+        # The set is shared with the streams, also with one that is about to open.
+        connection.subscriptions.clear()
+        connection.subscriptions.update(uris)
         for stream in streams:
-            stream.uris = session.subscriptions
+            stream.uris = connection.subscriptions
         for stream in active:
             self.index.add(stream)
 
-    def set_uris(self, stream: PushStream, uris: Iterable[str]) -> None:
-        """Subscribe a stream without a session to these resources, and to no others."""
-        is_active = stream.is_active
-        self.index.discard(stream)
-        stream.uris = set(uris)
-        if is_active:
-            self.index.add(stream)
-
-    def publish(self, change: Change) -> int:
-        """Send a change to the streams of this process; return how many will be sent it."""
+    def publish(self, change: Change, to: PushStream | None = None) -> int:
+        """Send a change to the streams of this process, or to one; return how many will be sent it."""
         method, params = change.notification()
         server = self.servers.get(change.server)
         may_receive = None if server is None else server.may_receive(change)
         topic = change.topic
-        found = (
-            self._find_sessions(change) if topic is None else self.index.find(change.server, topic)
-        )
+        if to is not None:
+            found = [to]
+        elif topic is not None:
+            found = list(self.index.find(change.server, topic))
+        else:
+            # One of each session.
+            keys = self._by_session if change.session is None else (change.session,)
+            active = [each for each in map(self.find_active, keys) if each is not None]
+            found = [each for each in active if each.server_name == change.server]
         shared, head, reached = b"", b"", 0
-        for stream in list(found):
+        for stream in found:
             if may_receive is not None and not may_receive(stream):
                 continue
             if stream.tail:
@@ -263,52 +309,42 @@ class Hub(Messenger, Generic[ServerT]):
             self._outbox.put_notice(change.server, change.list, change.uri)
         return self.publish(change)
 
-    def _find_sessions(self, change: Change) -> list[PushStream]:
-        """Return the streams for a notification that is no change notice: one of each session."""
-        if change.session is not None:
-            own = [self.streams.get(change.session), self.find_active(change.session)]
-            found = [each for each in own if each is not None and each.session_key]
-        else:
-            found = [each[-1] for each in self._by_session.values() if each[-1].is_active]
-            found += [each for each in self.streams.values() if each.kind is StreamKind.STDIO]
-        return [each for each in found if each.server_name == change.server]
-
     def claim_sessions(self) -> None:
         """Let inactive streams receive their sessions' messages, unless other processes have newer ones.
 
         A message that a newer stream has ended may have been lost.
         """
-        for key, (*_, newest) in list(self._by_session.items()):
-            if not newest.is_active:
-                self.index.add(newest)
-                self._claim(key, newest)
+        for key, newest in self.find_inactive().items():
+            self.index.add(newest)
+            self._claim(key, newest)
 
-    def close_stream(self, stream_id: str) -> None:
-        """Close a stream, in whichever process it is."""
-        if not self._close(stream_id):
-            self.broadcast("close", stream=stream_id)
+    def find_inactive(self) -> dict[str, PushStream]:
+        """Return the newest stream of each session whose messages another process sends, by key."""
+        found = self._by_session.items()
+        return {key: streams[-1] for key, streams in found if not streams[-1].is_active}
 
-    def _close(self, stream_id: str) -> bool:
-        stream = self.streams.get(stream_id)
+    def take_over(self, key: str, stream: PushStream) -> None:
+        """Let an inactive stream receive its session's messages, and announce what it subscribed to."""
+        if self.streams_of(key)[-1:] == [stream] and not stream.is_active:
+            self.index.add(stream)
+            self._claim(key, stream)
+            for server_name, (list_name, uri) in topics_of(stream):
+                self.publish(Change(server=server_name, list=list_name, uri=uri), to=stream)
+
+    def _close(self, message: JSONObject) -> bool:
+        stream = self.streams.get(message["stream"])
         if stream is not None:
             stream.end(Ending.CLOSED)
         return stream is not None
 
-    def send_request(self, session_key: str, request_id: str, method: str) -> None:
-        """Send a request on a session's standalone stream, in whichever process that is."""
-        message = {"session": session_key, "id": request_id, "method": method}
-        if not self._request(message):
-            self.broadcast("request", **message)
-
     def _request(self, message: JSONObject) -> bool:
         stream = self.find_active(message["session"])
-        if stream is not None:
-            stream.offer(encode_request(message["id"], message["method"]))
-        return stream is not None
+        request = encode_request(message["id"], message["method"])
+        return stream is not None and stream.offer(request)
 
-    def _take_pong(self, message: JSONObject) -> None:
-        for stream in self._by_session.get(message["session"], ()):
-            stream.take_pong(message["id"])
+    def _take_pong(self, message: JSONObject) -> bool:
+        streams = self.streams_of(message["session"])
+        return any(stream.take_pong(message["id"]) for stream in streams)
 
     def end_session(self, key: str) -> None:
         """Cancel the calls and end the streams of a session, in every process."""
@@ -329,6 +365,7 @@ class Hub(Messenger, Generic[ServerT]):
         """Leave a session's messages to a newer stream of another process."""
         for stream in self._by_session.get(key, ()):
             if stream.opened_at < opened_at:
+                stream.claimed_s = asyncio.get_running_loop().time()
                 self.index.discard(stream)
             elif stream.is_active and stream.opened_at > opened_at:
                 self._claim(key, stream)

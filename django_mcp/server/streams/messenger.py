@@ -1,4 +1,4 @@
-"""Messages between this process and the others that serve the site: the bus and the outbox.
+"""Messages between this process and the others that serve the site: the bus, its outages and the outbox.
 
 Change notices say "read this again". So they are merged while they wait, sent in any order, and
 sent again when the bus fails. All other messages are sent in order, and once at most.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
+import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
-from django_mcp.protocol.json import JSONObject
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.log import logger
+from django_mcp.protocol.json import JSONObject, present
 
 T = TypeVar("T")
-
-logger = logging.getLogger("django_mcp")
 
 
 class Bus(Protocol):
@@ -47,6 +46,61 @@ class Bus(Protocol):
 
     async def stop(self) -> None:
         """Receive no longer."""
+
+
+OUTAGE_EVERY_S = 60.0
+"""How often an outage is logged while it lasts. Our own choice."""
+
+OUTAGE_QUIET_S = 5.0
+"""An outage is over when something worked and nothing has failed for this long. Our own choice."""
+
+
+class OutageLog:
+    """Log a line when an outage begins, each minute with the number of failures, and when it ends.
+
+    It is for what reports its successes too, such as a bus. What reports only failures uses a `Warner`
+    of `execution/outages.py`, which logs no end.
+
+    `what` begins the line. Any thread may report. A single success does not end an outage, so a
+    failure that comes and goes does not log a line each time.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._count = 0
+        self._began_s = self._failed_s = self._next_s = 0.0
+
+    def failed(self, error: object) -> None:
+        now = self._clock()
+        with self._lock:
+            self._count, self._failed_s = self._count + 1, now
+            count = self._count
+            if count == 1:
+                self._began_s = now
+            elif now < self._next_s:
+                return
+            self._next_s = now + OUTAGE_EVERY_S
+        if count == 1:
+            logger.warning("%s: %r", self._what, error)
+        else:
+            logger.warning("%s: %d failures by now, the last: %r", self._what, count, error)
+
+    def worked(self) -> None:
+        if not self._count:
+            return
+        now = self._clock()
+        with self._lock:
+            if not self._count or now - self._failed_s < OUTAGE_QUIET_S:
+                return
+            count, self._count = self._count, 0
+        logger.warning(
+            "%s: over, after %d failures in %.0f s",
+            self._what,
+            count,
+            self._failed_s - self._began_s,
+        )
 
 
 MAX_NOTICES = 10_000
@@ -87,8 +141,7 @@ class Outbox:
         if key in waiting or (uri is not None and any_resource in waiting):
             return
         if len(waiting) < MAX_NOTICES or uri is None:
-            named = {"server": server, "list": list_name, "uri": uri}
-            change = {name: value for name, value in named.items() if value is not None}
+            change = present(server=server, list=list_name, uri=uri)
             self._notices.put(key, {"kind": "change", "change": change})
             return
         logger.warning("Too many change notices wait for other processes to name each resource")
@@ -214,6 +267,11 @@ class Messenger:
             self.bus.send_now({"kind": kind, **message})
         elif self.bus.is_shared:
             self._outbox.put({"kind": kind, **message})
+
+    def hand_over(self, kind: str, **message: Any) -> None:
+        """Pass a message to its handler here, or to the other processes if that returns False."""
+        if not self._handlers[kind](message):
+            self.broadcast(kind, **message)
 
     async def flush(self) -> None:
         """Wait until the messages of this event loop are sent, for a second at most."""

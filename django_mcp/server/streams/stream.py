@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import time
 import uuid
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 from msgspec import field
 
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.log import logger
+from django_mcp.protocol.json import JSONObject, encode, present
 from django_mcp.protocol.messages import RequestId, encode_notification, encode_notification_head
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
@@ -21,8 +22,6 @@ from django_mcp.protocol.revisions import Revision, find_revision
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.derived import VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange, Sink
-
-logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
@@ -67,8 +66,7 @@ class Change:
 
     def to_wire(self) -> JSONObject:
         """Return the change as a message between processes has it."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in found.items() if value is not None}
+        return present(**{name: getattr(self, name) for name in self.__slots__})
 
     @property
     def topic(self) -> Topic | None:
@@ -114,6 +112,7 @@ class PushStream(Record, kw_only=True, weakref=True):
         subscription_id: the id of the request that opened it, if its messages must contain that.
         tail: the end of all its messages that contains this id; see `encode_notification_head`.
         opened_at: seconds since the epoch, to compare with streams of other processes.
+        claimed_s: when another process last claimed its session for a newer stream, by the loop's clock.
         closes_s: when it reaches its maximum age, by the loop's clock; 0: not set yet.
         context: the context variables of that request, such as its tenant.
         rights: what its principal could see when that was last determined; None: not yet.
@@ -136,6 +135,7 @@ class PushStream(Record, kw_only=True, weakref=True):
     quota_key: str = ""
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     rights: VisibleEntries | None = None
+    claimed_s: float = 0.0
     closes_s: float = 0.0
     pinged_s: float = 0.0
     ping_id: str | None = None
@@ -272,3 +272,43 @@ class PushStream(Record, kw_only=True, weakref=True):
             self.end(Ending.CLIENT)
             if self._flusher is not None:
                 self._flusher.cancel()
+
+
+class StreamIndex:
+    """The active streams of a process by server and topic, in the order in which they opened."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[str, Topic], dict[PushStream, None]] = {}
+
+    def add(self, stream: PushStream) -> None:
+        """Add a stream and mark it as active, unless it is."""
+        if not stream.is_active:
+            stream.is_active = True
+            for key in topics_of(stream):
+                self._streams.setdefault(key, {})[stream] = None
+
+    def discard(self, stream: PushStream) -> None:
+        """Remove a stream if it is active."""
+        if not stream.is_active:
+            return
+        stream.is_active = False
+        for key in topics_of(stream):
+            found = self._streams.get(key, {})
+            found.pop(stream, None)
+            if not found:
+                self._streams.pop(key, None)
+
+    def find(self, server: str, topic: Topic) -> Collection[PushStream]:
+        return self._streams.get((server, topic), {})
+
+    def uris(self) -> list[tuple[str, str]]:
+        """Return the resources with a subscribed stream: names of servers, and URIs."""
+        return [(server, uri) for server, (_list, uri) in self._streams if uri is not None]
+
+
+def topics_of(stream: PushStream) -> Iterator[tuple[str, Topic]]:
+    """Yield what a stream subscribed to, with the name of its server."""
+    for name in stream.lists:
+        yield stream.server_name, (name, None)
+    for uri in stream.uris:
+        yield stream.server_name, (None, uri)

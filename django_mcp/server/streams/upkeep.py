@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import uuid
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import Any
-from weakref import WeakMethod
 
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_request
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
-
-logger = logging.getLogger("django_mcp")
 
 PING_PREFIX = "ping-"
 
@@ -54,16 +51,6 @@ async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
             hub.publish(Change(server=name, uri=uri))
         if number % SLICE == SLICE - 1:
             await asyncio.sleep(0)
-
-
-def while_alive(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
-    """Return a function for `Hub.on_tick` that calls a store's method for as long as that lives."""
-
-    def on_tick(hub: Hub[Any]) -> Any:
-        found = method()
-        return found(hub) if found is not None else None
-
-    return on_tick
 
 
 def close_old_streams(hub: Hub[Any]) -> None:
@@ -119,7 +106,5 @@ def take_pong(hub: Hub[Any], session_key: str, ping_id: str) -> bool:
     """Handle a client's response to a ping, wherever its stream is; return whether it is one."""
     if not ping_id.startswith(PING_PREFIX) or len(ping_id) != len(PING_PREFIX) + 32:
         return False
-    streams = hub.streams_of(session_key)
-    if not any(stream.take_pong(ping_id) for stream in streams):
-        hub.broadcast("pong", session=session_key, id=ping_id)
+    hub.hand_over("pong", session=session_key, id=ping_id)
     return True

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, cast
 
+from msgspec import field
+
+from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, Refusal, invalid_params
 from django_mcp.protocol.json import decode
 from django_mcp.protocol.messages import Request
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.call import Answers, FailureKind, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
-from django_mcp.server.exchange.task import Step, Task, new_id
-from django_mcp.server.handlers.context import Context
+from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
 from django_mcp.server.handlers.tools import run_tool
-from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.services import ServedCall, ServerHub, Services
 from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
-
-logger = logging.getLogger("django_mcp")
 
 BEAT_S = 2.0
 """Period in which a run renews its lease and finds out whether it should stop."""
+
+RENEW_WITHIN_S = 2.0
+"""How long a transaction waits for its run to renew a lease that may have lapsed. Our own limit."""
 
 NOTE_S = 1.0
 """Minimum time between two updates of a task's status message. Our own limit."""
@@ -39,36 +43,45 @@ HAND_BACK_S = 1.5
 MAX_WRITES = 5
 """How often writing the end of a run is tried while the store is unavailable."""
 
+_NOT_RENEWED = (
+    "Could not renew the lease of task %s (tool %s), nor store its progress: %s. On SQLite, a tool "
+    "that runs in a transaction blocks this: give it atomic=False"
+)
+
 _GONE = invalid_params("The tool is not there any more")
 
 
-class TaskRun:
+class TaskRun(Record):
     """One run of a task's tool; see `Run`.
 
     Attributes:
         asks, state: the questions that the handler ended with, if it did, and its state.
         is_stopped: its result is not needed any more.
         is_handed_back: its process is about to end, so that another is to continue the task.
+        renewed_s: when it last renewed its lease, by the monotonic clock.
     """
 
-    def __init__(self, server: Services, run_id: str, task: Task, ctx: Context) -> None:
-        self.server = server
-        self.id = run_id
-        self.task = task
-        self.ctx = ctx
-        self.asks: Mapping[str, Ask] | None = None
-        self.state: Any = None
-        self.message: str | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.is_stopped = False
-        self.is_handed_back = False
-        self._news = asyncio.Event()
+    server: Services
+    id: str
+    task: Task
+    call: ServedCall
+    asks: Mapping[str, Ask] | None = None
+    state: Any = None
+    message: str | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    is_stopped: bool = False
+    is_handed_back: bool = False
+    renewed_s: float = field(default_factory=time.monotonic)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
         # The call is that of a task from now on, which sends messages and progress.
-        ctx.run = self
-        ctx.notes_progress = True
-        ctx.exchange.sink = TaskSink(server.hub, task, ctx.exchange.connection)
-        if ctx.progress_text is not None:
-            self.note(ctx.progress_text)
+        call = self.call
+        call.run = self
+        call.notes_progress = True
+        call.exchange.sink = TaskSink(self.server.hub, self.task, call.exchange.connection)
+        if call.progress_text is not None:
+            self.note(call.progress_text)
 
     def note(self, message: str) -> None:
         self.message = message
@@ -83,14 +96,37 @@ class TaskRun:
     def stop(self) -> None:
         self.is_stopped = True
         if self.loop is not None:
-            self.loop.call_soon_threadsafe(self.ctx.cancel)
+            self.loop.call_soon_threadsafe(self.call.cancel)
+
+    def is_lost(self) -> bool:
+        if self.loop is None or time.monotonic() - self.renewed_s < LEASE_S:
+            return self.is_stopped
+        # The process may have been paused, and its task given to another.
+        asked = asyncio.run_coroutine_threadsafe(self._renew(), self.loop)
+        try:
+            return asked.result(RENEW_WITHIN_S) is None
+        except Exception:  # noqa: BLE001 - the run goes on unless the store says that it has lost the task
+            return False
+
+    async def _renew(self) -> Task | None:
+        """Renew the lease, and return the task; None: it has ended or has another run, so this is stopped."""
+        began_s = time.monotonic()
+        renewed = await advance(
+            self.server, self.task.id, lambda each, now_s: each.renew(self.id, now_s, self.message)
+        )
+        if renewed is None:
+            self.stop()
+        else:
+            self.renewed_s = began_s
+        return renewed
 
     def join_hub(self) -> None:
         """Add the call to those of this process: with each beat, as the hub may have started anew."""
-        self.server.join_hub().calls.add(self.ctx, self)
+        self.server.join_hub().calls.add(self.call, self)
 
     async def beat(self) -> None:
         """Renew the lease of the run until it ends; stop the run when the task has ended."""
+        is_reported = False
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_S):
@@ -98,27 +134,28 @@ class TaskRun:
             self._news.clear()
             self.join_hub()
             try:
-                renewed = await advance(
-                    self.server,
-                    self.task.id,
-                    lambda each, now_s: each.renew(self.id, now_s, self.message),
-                )
+                renewed = await self._renew()
+            except StoreUnavailable as error:
+                if not is_reported:
+                    is_reported = True
+                    logger.warning(_NOT_RENEWED, self.task.id[:8], self.task.tool, error.message)
+                continue
             except Exception:
-                logger.exception("Could not renew the lease of a task")
+                logger.exception("Could not renew the lease of task %s", self.task.id[:8])
                 continue
             if renewed is None:
-                self.stop()
                 return
             await asyncio.sleep(NOTE_S)
 
 
-def _runs_of(hub: ServerHub) -> list[TaskRun]:
+def runs_of(hub: ServerHub) -> list[TaskRun]:
+    """Return the runs of tasks in this process."""
     return [call.run for call in hub.calls if isinstance(call.run, TaskRun)]
 
 
 def stop_run(hub: ServerHub, task_id: str) -> None:
     """Stop the run of a task if it is in this process."""
-    for run in _runs_of(hub):
+    for run in runs_of(hub):
         if run.task.id == task_id:
             run.stop()
 
@@ -128,12 +165,12 @@ async def hand_back_runs(hub: ServerHub) -> None:
 
     A task that may run again is left for another worker; any other fails.
     """
-    runs = _runs_of(hub)
+    runs = runs_of(hub)
     for run in runs:
         run.is_handed_back = True
         run.stop()
     until_s = time.monotonic() + HAND_BACK_S
-    while any(run.ctx.run is run for run in runs):
+    while any(run.call.run is run for run in runs):
         if time.monotonic() > until_s:
             logger.warning("Tasks did not stop in time; another worker finds them when they lapse")
             return
@@ -157,8 +194,8 @@ async def execute(
             refusal = run
             await _write(server, task, lambda each, now_s: each.fail(own_id, refusal, now_s))
             return
-        call = run_tool(run.ctx, server.registry.tools[task.tool], task.call["arguments"])
-        await finish_run(run, asyncio.ensure_future(call))
+        running = run_tool(run.call, server.registry.tools[task.tool], task.call["arguments"])
+        await finish_run(run, asyncio.ensure_future(running))
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
 
@@ -167,9 +204,9 @@ async def _prepare(
     server: Services, run_id: str, task: Task, given: Exchange | None
 ) -> TaskRun | Refusal:
     """Return the run of a task, with the context that its tool is called with, or why it is not called."""
-    call = task.call
+    stored = task.call
     principal = (
-        given.principal if given is not None else await server.access.revive(call["principal"])
+        given.principal if given is not None else await server.access.revive(stored["principal"])
     )
     if principal is None or key_of(principal) != task.owner:
         return _GONE
@@ -180,36 +217,40 @@ async def _prepare(
     if connection is None or connection.revision is not revision:
         connection = ConnectionState(
             revision,
-            client_info=call["client_info"],
-            client_capabilities=call["client_capabilities"],
-            log_level=call["log_level"],
+            client_info=stored["client_info"],
+            client_capabilities=stored["client_capabilities"],
+            log_level=stored["log_level"],
         )
     exchange = Exchange(
         principal=principal,
         address=given.address if given is not None else None,
-        url_kwargs=call["url_kwargs"] if given is None else given.url_kwargs,
+        url_kwargs=stored["url_kwargs"] if given is None else given.url_kwargs,
         connection=connection,
         can_stream=True,
     )
     # A client that cannot be asked can still receive progress.
-    exchange.is_buffered = not call["can_ask"]
+    exchange.is_buffered = not stored["can_ask"]
     visible = await server.refresh_visible(exchange)
     entry = server.registry.tools.get(task.tool)
     if entry is None or not visible.includes(entry):
         return _GONE
-    params = {"name": task.tool, "arguments": call["arguments"], "_meta": dict(call["meta"])}
+    params = {"name": task.tool, "arguments": stored["arguments"], "_meta": dict(stored["meta"])}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx: Context = server.make_call(exchange, message, connection)
-    ctx.entry = entry
-    ctx.answers = task.read_answers()
-    return TaskRun(server, run_id, task, ctx)
+    call: ServedCall = server.make_call(exchange, message, connection)
+    call.entry = entry
+    call.is_large = stored.get("is_large", False)
+    call.answers = task.read_answers()
+    return TaskRun(server, run_id, task, call)
 
 
-async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
+async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
     """Wait for the end of the call of a task, and write its result or what it asks."""
-    server, task, ctx = run.server, run.task, run.ctx
+    server, task, call = run.server, run.task, run.call
     run.loop = asyncio.get_running_loop()
-    ctx.task = call
+    if call.deadline is not None and cast("ToolEntry", call.entry).timeout_s is None:
+        # A call that became a task began with the deadline of a call.
+        call.deadline.postpone(call.options.task_timeout_s)
+    call.task = running
     run.join_hub()
     if hand_back_runs not in server.hub.on_stop:
         server.hub.on_stop.append(hand_back_runs)
@@ -218,38 +259,40 @@ async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     started = time.perf_counter()
     try:
         try:
-            outcome = await asyncio.wrap_future(call)
+            outcome = await asyncio.wrap_future(running)
         except asyncio.CancelledError:
-            if not ctx.is_cancelled:
+            if not call.is_cancelled:
                 raise
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = FAULT
-        await _write(server, task, _last_step(run, ctx, outcome))
+        await _write(server, task, _last_step(run, call, outcome))
     finally:
         beating.cancel()
-        server.hub.calls.discard(ctx, run)
-        ctx.run = None
-        ctx.is_finished = True
+        server.hub.calls.discard(call, run)
+        call.run = None
+        call.is_finished = True
         observer = server.find_observer()
         if observer is not None and run.asks is None:
-            observer.answered(ctx, outcome, time.perf_counter() - started)
+            observer(call, outcome, time.perf_counter() - started)
 
 
-def _last_step(run: TaskRun, ctx: Context, outcome: bytes | Refusal | None) -> Step:
+def _last_step(run: TaskRun, call: ServedCall, outcome: bytes | Refusal | None) -> Step:
     """Return the step of a task at the end of a run; without an outcome it was cancelled."""
     if run.is_handed_back and outcome is None:
-        if cast("ToolEntry", ctx.entry).may_run_again:
+        if cast("ToolEntry", call.entry).may_run_again:
             return lambda each, now_s: each.release(run.id, now_s)
         outcome = STOPPED
     if outcome is None or (run.is_stopped and not run.is_handed_back):
         # The task may have ended before, or another run may have it.
         return lambda each, now_s: each.give_up(run.id, now_s)
-    asks, rules = run.asks, ctx.rules.tasks
+    asks, rules = run.asks, call.rules.tasks
     is_by_client = rules is not None and rules.by_client
     if isinstance(outcome, bytes) and asks is not None:
-        return lambda each, now_s: each.park(run.id, asks, run.state, ctx.answers, now_s)
-    failure = ctx.failure
+        return lambda each, now_s: each.park(
+            run.id, asks, run.state, call.answers, now_s, run.message
+        )
+    failure = call.failure
     if failure is not None and failure.kind is FailureKind.FAULT and not is_by_client:
         # Source: the extension: an error of the tool is a result, an internal error is not.
         outcome = Refusal(code=INTERNAL_ERROR, message=failure.message)
@@ -258,7 +301,7 @@ def _last_step(run: TaskRun, ctx: Context, outcome: bytes | Refusal | None) -> S
         return lambda each, now_s: each.fail(run.id, refusal, now_s)
     result, has_failed = outcome, is_by_client and decode(outcome).get("isError", False) is True
     status = FAILED if has_failed else COMPLETED
-    return lambda each, now_s: each.complete(run.id, status, result, now_s)
+    return lambda each, now_s: each.complete(run.id, status, result, now_s, run.message)
 
 
 async def _write(server: Services, task: Task, step: Step) -> None:

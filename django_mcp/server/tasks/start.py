@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import weakref
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     METHOD_NOT_FOUND,
@@ -21,15 +21,14 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import NEVER, REQUIRED, WORKING, read_ttl_ms
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
-from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import LARGE_BYTES
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.services import ServerHub, Services
-from django_mcp.server.tasks.run import TaskRun, execute, finish_run
+from django_mcp.server.services.services import ServedCall, ServerHub, Services
+from django_mcp.server.tasks.run import TaskRun, execute, finish_run, runs_of
 from django_mcp.server.tasks.transitions import (
     STOPPED,
     UNKNOWN_TASK,
@@ -38,8 +37,6 @@ from django_mcp.server.tasks.transitions import (
     rules_of,
     to_wire,
 )
-
-logger = logging.getLogger("django_mcp")
 
 NOT_STARTED = try_later("The task could not be started now: try again later", 2)
 
@@ -90,26 +87,27 @@ async def hand_over(
     return changed
 
 
-async def find_own(server: Services, call: Call) -> Task | Refusal:
+async def find_own(call: ServedCall) -> Task | Refusal:
     """Return the task that a request names; that of another principal is unknown."""
     task_id = call.params.get("taskId")
     if type(task_id) is not str:
         return invalid_params("taskId must be a string")
-    found = await find_own_all(server, call, [task_id])
+    found = await find_own_all(call, [task_id])
     return found[0] if found else UNKNOWN_TASK
 
 
-async def find_own_all(server: Services, call: Call, task_ids: list[str]) -> list[Task]:
+async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
     """Return the tasks that the principal may see, each once."""
+    server = call.server
     # Other texts are not looked up: PostgreSQL refuses U+0000.
     wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
     found = await server.tasks.find(wanted) if wanted else {}
-    own = [found[key] for key in wanted if key in found and _is_own(server, call, found[key])]
+    own = [found[key] for key in wanted if key in found and _is_own(call, found[key])]
     return [await settle(server, call.exchange, task) for task in own]
 
 
-def _is_own(server: Services, call: Call, task: Task) -> bool:
-    if task.server != server.name or rules_of(task) is not call.rules.tasks:
+def _is_own(call: ServedCall, task: Task) -> bool:
+    if task.server != call.server.name or rules_of(task) is not call.rules.tasks:
         return False
     if task.owner != key_of(call.exchange.principal):
         return False
@@ -119,10 +117,24 @@ def _is_own(server: Services, call: Call, task: Task) -> bool:
     return isinstance(call.connection, Session) and call.connection.key == task.session
 
 
-async def settle(server: Services, exchange: Exchange | None, task: Task) -> Task:
-    """Return a task, after starting it again or ending it if its worker has ended."""
-    if not task.is_orphaned(server.clock()):
+async def settle(
+    server: Services, exchange: Exchange | None, task: Task, *, may_extend: bool = True
+) -> Task:
+    """Return a task, after starting it again or ending it if its worker has ended.
+
+    A run of this process has not ended, and any other gets its lease extended first if it `may_extend`.
+    """
+    if not task.is_orphaned(server.clock()) or any(
+        run.id == task.run for run in runs_of(server.hub)
+    ):
         return task
+    if may_extend:
+        try:
+            extended = await advance(server, task.id, Task.extend)
+        except StoreUnavailable:
+            return task
+        if extended is not None:
+            return extended
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
         run = new_id() if server.runner.is_here else None
@@ -185,11 +197,12 @@ async def _sweep_quietly(server: Services) -> None:
         logger.exception("Could not settle the tasks of workers that have ended")
 
 
-async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
+async def sweep_tasks(server: Services, *, may_begin: bool = True, may_extend: bool = True) -> int:
     """Start tasks again, or end them, whose worker has ended; return how many were settled.
 
     Unless they `may_begin` again here, they are left for a worker. Tasks of a tenant start again only
-    when a client of that tenant requests them.
+    when a client of that tenant requests them. With `may_extend`, they first get the time to renew
+    their lease.
     """
     settled = 0
     for task in await server.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):
@@ -197,24 +210,24 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
         may_run_again = tool is not None and tool.may_run_again
         if may_run_again and (not may_begin or task.call.get("is_of_tenant")):
             continue
-        after = await settle(server, None, task)
-        settled += after.version != task.version
+        after = await settle(server, None, task, may_extend=may_extend)
+        settled += after.is_final or after.run != task.run
     return settled
 
 
 async def call_with_tasks(
-    ctx: Context,
+    call: ServedCall,
     entry: ToolEntry,
     arguments: JSONObject,
     run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
 ) -> bytes | Refusal:
     """Run a call that may become a task; return its result, or the task."""
-    rules = ctx.rules.tasks
+    rules = call.rules.tasks
     ttl_ms: int | None = None
     is_by_client = rules is not None and rules.by_client
-    undeclared = refuse_undeclared(ctx)
+    undeclared = refuse_undeclared(call)
     if is_by_client:
-        is_task = "task" in ctx.params and "tasks" in ctx.server.features(ctx.exchange)
+        is_task = "task" in call.params and "tasks" in call.server.features(call.exchange)
     else:
         is_task = rules is not None and undeclared is None and entry.task != NEVER
     if not is_task:
@@ -226,79 +239,73 @@ async def call_with_tasks(
         if entry.task == NEVER:
             message = f"Tool {entry.name} cannot run as a task"
             return Refusal(code=METHOD_NOT_FOUND, message=message)
-        wanted = read_ttl_ms(ctx.params["task"])
+        wanted = read_ttl_ms(call.params["task"])
         if isinstance(wanted, str):
             return invalid_params(wanted)
         ttl_ms = wanted
-    refusal = limit_kept_details(ctx.connection)
+    refusal = limit_kept_details(call.connection)
     if refusal is not None:
         return refusal
     if entry.task == "auto" and not is_by_client:
-        return await _run_for_a_while(ctx, entry, arguments, run)
-    return await _make(ctx, entry, arguments, ttl_ms)
+        return await _run_for_a_while(call, entry, arguments, run)
+    return await _make(call, entry, arguments, ttl_ms)
 
 
 async def _make(
-    ctx: Context, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
+    call: ServedCall, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
 ) -> bytes | Refusal:
-    server = ctx.server
+    server = call.server
     run_id = new_id() if server.runner.is_here else None
-    task = _describe(ctx, entry, arguments, ttl_ms, run_id)
-    if not await _insert(ctx, task):
+    task = await _insert(call, entry, arguments, ttl_ms, run_id)
+    if task is None:
         return invalid_request("Too many tasks are running: wait for one to end, or cancel it")
     try:
         # If it is not started it fails, since no client knows its id to end it.
         await start_run(
-            server, task, ctx.exchange, lambda each, now_s: each.fail(None, NOT_STARTED, now_s)
+            server, task, call.exchange, lambda each, now_s: each.fail(None, NOT_STARTED, now_s)
         )
     except NotStarted:
         logger.exception("Could not start a task of tool %s", entry.name)
         return NOT_STARTED
-    ctx.is_task = True
-    return _encode(ctx, task)
+    call.is_task = True
+    return _encode(call, task)
 
 
-async def _insert(ctx: Context, task: Task) -> bool:
-    options = ctx.options
-    limits = CountLimits.of(
-        options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
-    )
-    return await ctx.server.tasks.insert(task, limits)
-
-
-def _describe(
-    ctx: Context,
+async def _insert(
+    call: ServedCall,
     entry: ToolEntry,
     arguments: JSONObject,
     ttl_ms: int | None,
     run_id: str | None,
-) -> Task:
-    server, options = ctx.server, ctx.options
-    now_s, owner = server.clock(), key_of(ctx.principal)
+) -> Task | None:
+    """Store a call as a task and return it; None: there are too many."""
+    server, options = call.server, call.options
+    now_s, owner = server.clock(), key_of(call.exchange.principal)
     most_ms = int(options.task_ttl_s * 1000)
-    return Task(
+    task = Task(
         id=new_id(),
         server=server.name,
         owner=owner,
-        quota_key=ctx.exchange.quota_key,
-        session=ctx.connection.key if isinstance(ctx.connection, Session) else None,
-        revision=ctx.rules.name,
+        quota_key=call.exchange.quota_key,
+        session=call.connection.key if isinstance(call.connection, Session) else None,
+        revision=call.rules.name,
         tool=entry.name,
         call={
             "arguments": arguments,
+            "is_large": len(call.exchange.body) > LARGE_BYTES,
             # The client is kept apart, within its limits.
             "meta": {
                 key: value
-                for key, value in ctx.meta.items()
+                for key, value in call.meta.items()
                 if key not in (keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES)
             },
-            "client_info": ctx.client_info,
-            "client_capabilities": ctx.client_capabilities,
-            "log_level": ctx.connection.log_level,
-            "can_ask": ctx.has_back_channel,
-            "is_of_tenant": ctx.exchange.is_of_tenant,
-            "url_kwargs": {key: str(value) for key, value in ctx.url_kwargs.items()},
-            "principal": server.access.describe(ctx.principal),
+            "client_info": call.connection.client_info,
+            "client_capabilities": call.connection.client_capabilities,
+            "log_level": call.connection.log_level,
+            "can_ask": call.has_back_channel,
+            "is_of_tenant": call.exchange.is_of_tenant,
+            "url_kwargs": {key: str(value) for key, value in call.exchange.url_kwargs.items()},
+            "principal": server.access.describe(call.exchange.principal),
         },
         created_s=now_s,
         updated_s=now_s,
@@ -307,44 +314,48 @@ def _describe(
         run=run_id,
         lease_s=None if run_id is None else now_s + LEASE_S,
     )
+    limits = CountLimits.of(
+        options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
+    )
+    return task if await server.tasks.insert(task, limits) else None
 
 
-def _encode(ctx: Context, task: Task) -> bytes:
+def _encode(call: ServedCall, task: Task) -> bytes:
     rules = rules_of(task)
     wire = to_wire(task)
     if rules.by_client:
-        return ctx.server.encode_result({"task": wire}, ctx.rules)
-    return ctx.server.encode_interim({"resultType": "task", **wire}, ctx.rules)
+        return call.server.encode_result({"task": wire}, call.rules)
+    return call.server.encode_interim({"resultType": "task", **wire}, call.rules)
 
 
 async def _run_for_a_while(
-    ctx: Context,
+    call: ServedCall,
     entry: ToolEntry,
     arguments: JSONObject,
     run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
 ) -> bytes | Refusal:
     """Return the result if the call does not take long, else a task that goes on."""
-    server, exchange = ctx.server, ctx.exchange
-    ctx.notes_progress = True
+    server, exchange = call.server, call.exchange
+    call.notes_progress = True
     # They would interrupt the asyncio task of the request.
     exchange.timers = None
-    call = server.runner.spawn(run(), exchange)
-    waiting = asyncio.wrap_future(call)
+    running = server.runner.spawn(run(), exchange)
+    waiting = asyncio.wrap_future(running)
     try:
-        await asyncio.wait((waiting,), timeout=ctx.options.task_after_s)
-        if call.done():
-            return call.result()
+        await asyncio.wait((waiting,), timeout=call.options.task_after_s)
+        if running.done():
+            return running.result()
         run_id = new_id()
-        task = _describe(ctx, entry, arguments, None, run_id)
-        if not await _insert(ctx, task):
+        task = await _insert(call, entry, arguments, None, run_id)
+        if task is None:
             return await waiting
     except BaseException:
-        call.cancel()
+        running.cancel()
         raise
-    if call.done():
+    if running.done():
         await advance(server, task.id, lambda each, now_s: each.cancel(now_s))
-        return call.result()
+        return running.result()
     exchange.cancels_on_disconnect = False
-    ctx.is_task = True
-    server.runner.spawn(finish_run(TaskRun(server, run_id, task, ctx), call), exchange)
-    return _encode(ctx, task)
+    call.is_task = True
+    server.runner.spawn(finish_run(TaskRun(server, run_id, task, call), running), exchange)
+    return _encode(call, task)

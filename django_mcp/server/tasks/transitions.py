@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
+from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
@@ -20,10 +20,9 @@ from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRul
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import Change
-
-logger = logging.getLogger("django_mcp")
 
 POLL_S = 2.0
 """How often a task is read from its store while a client waits for it, even if no message came."""
@@ -37,7 +36,8 @@ STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has sto
 async def advance(server: Services, task_id: str, step: Step) -> Task | None:
     """Change a task by a step, and return it as it is then; None when it could not take the step.
 
-    If another process changes it at the same time, the step is tried on the changed task.
+    If another process changes it at the same time, the step is tried on the changed task. Raises
+    `StoreUnavailable` if that happens `MAX_TRIES` times.
     """
     for _ in range(MAX_TRIES):
         task = (await server.tasks.find((task_id,))).get(task_id)
@@ -49,8 +49,8 @@ async def advance(server: Services, task_id: str, step: Step) -> Task | None:
             if changed.updated_s != task.updated_s or changed.status != task.status:
                 _tell(server, changed, has_moved=changed.status != task.status)
             return changed
-    logger.error("Gave up changing task %s", task_id[:8])
-    return None
+    logger.error("Gave up changing task %s: others change it all the time", task_id[:8])
+    raise StoreUnavailable
 
 
 def _tell(server: Services, task: Task, *, has_moved: bool) -> None:

@@ -1,15 +1,11 @@
-"""The Channels consumer, which serves one exchange over ASGI.
+"""The Channels consumer, which serves one exchange over ASGI in the task of the ASGI server.
 
-It is mounted in a `URLRouter` like any other consumer but has its own `__call__`. Channels'
-dispatch would take a channel from the layer, switch threads for each message, keep a body of any
-size, and notice that the client has disconnected only when the call is over. Here the call runs
-in the task of the ASGI server, and a watch beside it detects the disconnect.
+A watch beside it detects that the client has disconnected.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from io import BytesIO
 from typing import Any, TypeAlias
@@ -19,11 +15,13 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from msgspec.structs import replace
 
+from django_mcp.execution.threads import caller_address
+from django_mcp.log import logger
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
-from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import (
     error_reply,
@@ -34,8 +32,6 @@ from django_mcp.transports.http.replies import (
     too_large,
 )
 from django_mcp.transports.http.sink import Receive, Send, StreamSink, Watch
-
-logger = logging.getLogger("django_mcp")
 
 EntryPoint: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
@@ -57,7 +53,7 @@ class MCPConsumer(AsyncHttpConsumer):
     _watching: Watch | None = None
     _gone: Interrupt | None = None
 
-    def __init__(self, *, server: MCPServer) -> None:
+    def __init__(self, *, server: Core) -> None:
         super().__init__()
         self.server = server
 
@@ -130,7 +126,11 @@ class MCPConsumer(AsyncHttpConsumer):
         headers = Headers(raw_headers)
         options = server.options
         clearance = self._clearance = current_guard().examine(
-            method, scope.get("scheme") or "http", headers, options.max_body_bytes
+            method,
+            scope.get("scheme") or "http",
+            scope["path"],
+            headers,
+            options.max_body_bytes,
         )
         if clearance.reply is not None or method != "POST":
             refusal = self._check_head(method, headers, clearance)
@@ -189,12 +189,14 @@ class MCPConsumer(AsyncHttpConsumer):
     def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
         scope: Any = self.scope
         client = scope.get("client")
+        address = client[0] if client else None
+        caller_address.set(address)
         route = scope.get("url_route")
         if clearance.may_stream:
             self._sink = StreamSink(self._send, clearance.headers)
         return Exchange(
             headers=headers,
-            address=client[0] if client else None,
+            address=address,
             can_stream=clearance.may_stream,
             sink=self._sink,
             event_stream=self._sink,
@@ -205,7 +207,6 @@ class MCPConsumer(AsyncHttpConsumer):
         return _RequestBuilder(self.scope, body)
 
     def _find_entry_point(self, method: str) -> EntryPoint:
-        """Return the server's entry point for a method that the guard accepted."""
         if method == "POST":
             return self.server.answer
         return self.server.open_stream if method == "GET" else self.server.end_session
@@ -254,8 +255,6 @@ class MCPConsumer(AsyncHttpConsumer):
 
 
 class _RequestBuilder(Record):
-    """Build a Django request from an ASGI scope and a body."""
-
     scope: Any
     body: bytes
 

@@ -1,11 +1,7 @@
 """The guard: checks a request's headers, with the hosts and origins that the site trusts, before its body is read.
 
-It checks host, origin, preflight, method, media types, content coding and declared size, in this
-order. The first check that fails gives the response, a JSON-RPC error without an id. The guard
-does not read the message, and contains no protocol rules.
-
-The rule for hosts is Django's own (`ALLOWED_HOSTS`), which a consumer has to apply itself. The rule
-for origins protects servers on the user's machine or network from the pages of other sites: a
+The first check that fails gives the response, a JSON-RPC error without an id. The rule for hosts is Django's
+own (`ALLOWED_HOSTS`), which a consumer has to apply itself. The rule for origins protects servers on the user's machine or network from the pages of other sites: a
 page may call its own site, a page on this machine may call a server on this machine, and all other
 origins must be listed in `DJANGO_MCP["ALLOWED_ORIGINS"]`.
 """
@@ -26,13 +22,12 @@ from django_mcp.protocol.headers import Headers, admits_event_stream, admits_jso
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
 
-SETTINGS_READ = frozenset(
-    {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP", "SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST"}
-)
-"""The names of the settings that `read_rules` reads."""
-
 ANY_ORIGIN = "*"
 """As a listed origin: pages of all sites may call, without cookies."""
+
+HTTPS_ONLY = "This site is served over https only"
+
+_REDIRECTING = "django.middleware.security.SecurityMiddleware"
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,]+", re.IGNORECASE)
 _WEB_ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[a-f0-9:.]+\])(?::([0-9]{1,5}))?")
@@ -94,6 +89,9 @@ class SiteRules:
         host_header: the header in which a proxy sends the original host (`USE_X_FORWARDED_HOST`).
         scheme_header, secure_value: the header in which a proxy sends the scheme, and its value for
             https (`SECURE_PROXY_SSL_HEADER`). Both headers are named in lower case.
+        requires_https, http_paths: the site redirects requests over http (`SECURE_SSL_REDIRECT`) but for
+            these paths (`SECURE_REDIRECT_EXEMPT`). Here they are refused, so that no client goes on
+            sending its credentials unencrypted.
     """
 
     hosts: Collection[str]
@@ -102,10 +100,8 @@ class SiteRules:
     host_header: str | None = None
     scheme_header: str | None = None
     secure_value: str = ""
-
-    def is_host(self, host: str) -> bool:
-        """Return whether a well-formed `Host`, in lower case and without a port, is this site's."""
-        return validate_host(host, self.hosts)
+    requires_https: bool = False
+    http_paths: tuple[re.Pattern[str], ...] = ()
 
     def is_origin(self, origin: str, host: str, scheme: str) -> bool:
         """Return whether a page of `origin` may call the site at `host` by `scheme`.
@@ -144,9 +140,11 @@ class SiteRules:
             return scheme
         return "https" if sent.split(",", 1)[0].strip() == self.secure_value else "http"
 
-    def may_send_cookies(self, origin: str) -> bool:
-        """Return whether pages of an origin may send cookies; only listed origins ever may."""
-        return self.allows_credentials and origin in self.origins
+    def admits_http(self, headers: Headers, scheme: str, path: str) -> bool:
+        """Return whether a request is over https, or its path may be requested over http."""
+        return self.find_scheme(headers, scheme) == "https" or any(
+            each.search(path.lstrip("/")) for each in self.http_paths
+        )
 
 
 def is_loopback(domain: str) -> bool:
@@ -171,22 +169,14 @@ def read_rules() -> SiteRules:
         host_header="x-forwarded-host" if site_settings.USE_X_FORWARDED_HOST else None,
         scheme_header=name and name.removeprefix("HTTP_").replace("_", "-").lower(),
         secure_value=secure_value,
+        requires_https=site_settings.SECURE_SSL_REDIRECT
+        and _REDIRECTING in site_settings.MIDDLEWARE,
+        http_paths=tuple(map(re.compile, site_settings.SECURE_REDIRECT_EXEMPT)),
     )
 
 
-def cors_headers(origin: str, *, with_credentials: bool) -> RawHeaders:
-    """Return the headers that let a page of the trusted `origin` read the response.
-
-    They name the origin, never `*`, so that caches keep the responses apart.
-    """
-    headers = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
-    if with_credentials:
-        return (*headers, (b"access-control-allow-credentials", b"true"))
-    return headers
-
-
 def preflight(requested: str, trusted: RawHeaders) -> Reply:
-    """Return the response to an OPTIONS request of a trusted origin, without its `cors_headers`.
+    """Return the response to an OPTIONS request of a trusted origin, without the headers of its origin.
 
     `requested` is the value of `Access-Control-Request-Headers`. Tools define the names of the
     `Mcp-Param-*` headers, so all that are requested are allowed.
@@ -232,13 +222,13 @@ class Guard:
 
     def __init__(self, rules: SiteRules) -> None:
         self._rules = rules
-        self._known: dict[tuple[object, ...], Clearance] = {}
-        self._names: tuple[bytes, ...] = _NAMES
-        for name in (rules.host_header, rules.scheme_header):
-            if name is not None:
-                self._names = (*self._names, name.encode("latin-1"))
+        self._known: dict[tuple[str | bytes | None, ...], Clearance] = {}
+        sent = filter(None, (rules.host_header, rules.scheme_header))
+        self._names = (*_NAMES, *(name.encode("latin-1") for name in sent))
 
-    def examine(self, method: str, scheme: str, headers: Headers, max_body_bytes: int) -> Clearance:
+    def examine(
+        self, method: str, scheme: str, path: str, headers: Headers, max_body_bytes: int
+    ) -> Clearance:
         """Return the result for a request, whose scheme is as the server sees it."""
         # This runs for each request, so it works on bytes. Repeated headers are joined, which is right
         # for lists, and makes the others malformed.
@@ -246,11 +236,17 @@ class Guard:
         size = len(b"".join(values)) + len(b"".join(values.values()))
         if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return _TOO_MANY_HEADERS
+        rules = self._rules
+        if rules.requires_https and not rules.admits_http(headers, scheme, path):
+            return Clearance(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
         key = (method, scheme, *map(values.get, self._names))
         found = self._known.get(key)
         if found is None:
-            found = _check(method, scheme, headers, self._rules)
-            self._remember(key, found)
+            found = _check(method, scheme, headers, rules)
+            if sum(len(value) for value in key if value is not None) <= MAX_KNOWN_BYTES:
+                if len(self._known) >= MAX_KNOWN:
+                    self._known.clear()
+                self._known[key] = found
         if found.reply is None and method == "POST":
             length = values.get(b"content-length")
             is_short = length is None or (len(length) <= MAX_LENGTH_DIGITS and length.isdigit())
@@ -263,27 +259,27 @@ class Guard:
             return Clearance(reply=preflight(requested, found.headers), headers=found.headers)
         return found
 
-    def _remember(self, key: tuple[object, ...], found: Clearance) -> None:
-        if sum(len(value) for value in key if isinstance(value, bytes | str)) > MAX_KNOWN_BYTES:
-            return
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[key] = found
-
 
 def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clearance:
     host, origin, accept = rules.find_host(headers), headers.get("origin"), headers.get("accept")
-    refusal = _check_host(host, rules)
-    if refusal is not None:
-        return Clearance(reply=refusal)
+    # Two Host headers arrive joined by a comma, which a host may not contain.
+    domain = split_domain_port(host)[0] if host is not None else ""
+    if not domain:
+        return Clearance(reply=error_reply(400, "One well-formed Host header is needed"))
+    if not validate_host(domain, rules.hosts):
+        return Clearance(reply=_forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS"))
     cors: RawHeaders = ()
     if origin is not None:
         # There is a host, or the request would have been rejected already.
         if not rules.is_origin(origin, host or "", rules.find_scheme(headers, scheme)):
             message = f"Pages of the origin {origin[:200]} may not call this server"
-            refusal = _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
-            return Clearance(reply=refusal, headers=VARY)
-        cors = cors_headers(origin, with_credentials=rules.may_send_cookies(origin))
+            reply = _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
+            return Clearance(reply=reply, headers=VARY)
+        # The origin is named, never `*`, so that caches keep the responses apart.
+        cors = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
+        # Only pages of listed origins may ever send cookies.
+        if rules.allows_credentials and origin in rules.origins:
+            cors = (*cors, (b"access-control-allow-credentials", b"true"))
     refusal = _check_kind(method, headers)
     if refusal is not None:
         return Clearance(reply=refusal, headers=cors)
@@ -293,16 +289,6 @@ def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clea
         must_stream=may_stream and (method == "GET" or not admits_json(accept)),
         headers=cors,
     )
-
-
-def _check_host(host: str | None, rules: SiteRules) -> Reply | None:
-    # Two Host headers arrive joined by a comma, which a host may not contain.
-    domain = split_domain_port(host)[0] if host is not None else ""
-    if not domain:
-        return error_reply(400, "One well-formed Host header is needed")
-    if not rules.is_host(domain):
-        return _forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS")
-    return None
 
 
 def _forbid(message: str, setting: str) -> Reply:
@@ -346,4 +332,13 @@ def current_guard() -> Guard:
     return Guard(read_rules())
 
 
-reset_on(current_guard.cache_clear, settings=SETTINGS_READ)
+_of_django = (
+    "ALLOWED_HOSTS",
+    "DEBUG",
+    "MIDDLEWARE",
+    "SECURE_PROXY_SSL_HEADER",
+    "SECURE_REDIRECT_EXEMPT",
+    "SECURE_SSL_REDIRECT",
+    "USE_X_FORWARDED_HOST",
+)
+reset_on(current_guard.cache_clear, settings=("DJANGO_MCP", *_of_django))

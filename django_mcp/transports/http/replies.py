@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from django_mcp.log import logger
 from django_mcp.protocol.errors import (
     FAULT,
     INVALID_PARAMS,
@@ -36,22 +37,16 @@ _EMPTY = (b"content-length", b"0")
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """Takes the scope, receive and send."""
 
-logger = logging.getLogger("django_mcp")
-
 MAX_LINES = 60
-
 MAX_OWN_LINES = 30
-
 PERIOD_S = 60.0
 """Lines in a period, of all clients and of one address, so that no client fills the log. Our own limit."""
 
 MAX_REASON_CHARS = 300
-
 MAX_PATH_CHARS = 200
-
 MAX_NAME_CHARS = 50
-
 MAX_REVISION_CHARS = 10
+"""Of a client's texts in one line. Our own limits."""
 
 
 def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:

@@ -116,25 +116,19 @@ class _Producer:
         self._has_room.set()
 
     async def __call__(self, message: Any) -> None:
+        # A closed connection has no channel.
+        is_connected = self._request.channel is not None
         if message["type"] == "http.response.start":
-            self._register()
+            if is_connected and self._request.producer is None:
+                self._request.registerProducer(self, True)
+                self._is_registered = True
         elif not message.get("more_body"):
             # Nothing that has to wait follows, and Twisted requires this before the end.
-            self._unregister()
+            if self._is_registered and is_connected:
+                self._request.unregisterProducer()
+            self.stopProducing()
         await self._send(message)
         await self._has_room.wait()
-
-    def _register(self) -> None:
-        # A closed connection has no channel.
-        if self._request.channel is not None and self._request.producer is None:
-            self._request.registerProducer(self, True)
-            self._is_registered = True
-
-    def _unregister(self) -> None:
-        if self._is_registered and self._request.channel is not None:
-            self._request.unregisterProducer()
-        self._is_registered = False
-        self._has_room.set()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
         self._has_room.clear()

@@ -1,16 +1,12 @@
-"""The plain Django view, for sites without ASGI routing and for WSGI.
+"""The plain Django view, for sites without ASGI routing and for WSGI, which has the consumer serve the request.
 
-It has the consumer serve Django's request, and makes a response of what the consumer sends. Unlike
-the consumer alone, it gets a body that Django has already read, and under WSGI it sends messages
-together with the response and does not notice when a client disconnects.
+Under WSGI it sends messages together with the response, and does not notice that a client disconnects.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Container, Mapping
-from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
@@ -18,16 +14,19 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
+from msgspec import field
 
+from django_mcp.log import logger
 from django_mcp.protocol import sse
 from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.records import Record
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.timers import call_in_loop
 from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import Clearance
 from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
-
-logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED = 16
 """Messages queued for a slow client before the handler has to wait."""
@@ -71,7 +70,7 @@ class MCPView(EndpointView):
     """An asynchronous view that serves one MCP server, if `check` raises nothing when it first responds."""
 
     def __init__(self, server: MCPServer, check: Callable[[], None] | None = None) -> None:
-        super().__init__(MCPConsumer.as_asgi(server=server))
+        super().__init__(MCPConsumer.as_asgi(server=server.core))
         self.server = server
         self._check = check
 
@@ -81,7 +80,7 @@ class MCPView(EndpointView):
             self._check()
             self._check = None
         can_stream = isinstance(request, ASGIRequest)
-        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server, request)
+        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server.core, request)
         # In a separate task, since the call may outlive the view and the client.
         task = asyncio.create_task(consumer.serve(url_kwargs))
         _running.add(task)
@@ -118,7 +117,7 @@ _running: set[asyncio.Task[None]] = set()
 class _ViewConsumer(MCPConsumer):
     """Serves a request that Django has built, and middleware may have changed."""
 
-    def __init__(self, server: MCPServer, request: HttpRequest) -> None:
+    def __init__(self, server: Core, request: HttpRequest) -> None:
         super().__init__(server=server)
         self.messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(MAX_QUEUED)
         self._request = request
@@ -129,6 +128,11 @@ class _ViewConsumer(MCPConsumer):
         """Put all messages of the response, and None at the end, into `messages`."""
         request = self._request
         scope = getattr(request, "scope", None)
+        headers: list[tuple[bytes, bytes]] = [] if scope is None else scope["headers"]
+        if scope is None:
+            for name, value in request.headers.items():
+                raw_name = name.lower().encode("latin-1", "replace")
+                headers.append((raw_name, value.encode("latin-1", "replace")))
         try:
             await self(
                 {
@@ -137,7 +141,7 @@ class _ViewConsumer(MCPConsumer):
                     "method": request.method or "",
                     "path": request.path,
                     "scheme": request.scheme or "http",
-                    "headers": _read_headers(request) if scope is None else scope["headers"],
+                    "headers": headers,
                     "client": (request.META.get("REMOTE_ADDR"), 0),
                     "url_route": {"args": (), "kwargs": url_kwargs},
                 },
@@ -187,17 +191,16 @@ class _ViewConsumer(MCPConsumer):
             await super()._abort()
 
 
-class _Buffer:
+class _Buffer(Record):
     """A `Sink` that keeps messages up to a limit, and drops the rest.
 
     The first are kept, not the last: progress is worth little once the work is done, and a log is
     read from its beginning.
     """
 
-    def __init__(self) -> None:
-        self.messages: list[bytes] = []
-        self.dropped = 0
-        self._size_bytes = 0
+    messages: list[bytes] = field(default_factory=list)
+    dropped: int = 0
+    _size_bytes: int = 0
 
     async def send(self, message: bytes) -> None:
         self._size_bytes += len(message)
@@ -266,14 +269,6 @@ class _Frames:
     def close(self) -> None:
         """Disconnect from the call if it still runs."""
         # In a closed loop nothing runs any more.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._consumer.leave)
+        call_in_loop(self._loop, self._consumer.leave)
 
     __del__ = close
-
-
-def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    return [
-        (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-        for name, value in request.headers.items()
-    ]

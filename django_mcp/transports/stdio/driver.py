@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.log import logger
+from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.messages import encode_error
-from django_mcp.protocol.records import Record
-from django_mcp.protocol.revisions import Revision
+from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import run_stream
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.exchange.session_data import MemoryData
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.server import MCPServer
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
-
-logger = logging.getLogger("django_mcp")
 
 FINISH_S = 1.0
 """How long calls may continue after the end of input. Our own limit."""
@@ -57,76 +52,12 @@ class Revoked(Exception):
     """The user or token of the connection is no longer accepted, which ends the connection."""
 
 
-class ChangeNotifier(Record):
-    """Keeps the one stream of a pipe whose connection is initialized.
-
-    A client that reads too slowly misses changes. Once it reads again, it is notified of everything
-    that may have changed, because it cannot open another stream.
-    """
-
-    _server: MCPServer
-    _exchange: Exchange
-    _connection: ConnectionState
-    _revision: Revision
-    _writer: LineWriter
-    _close: Callable[[], None]
-    _stream: PushStream | None = None
-    _task: asyncio.Task[None] | None = None
-
-    def __post_init__(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def set_principal(self, principal: Any) -> None:
-        """Replace the principal of the stream."""
-        self._exchange.principal = principal
-        if self._stream is not None:
-            self._stream.principal = principal
-
-    def end(self) -> None:
-        """Stop sending notifications."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _run(self) -> None:
-        stream = self._make_stream()
-        while True:
-            reason = await run_stream(self._server, self._exchange, stream)
-            if reason in _FINAL:
-                self._close()
-            if reason is not Ending.SLOW:
-                return
-            await self._writer.wait_until_empty()
-            stream = self._make_stream()
-            self._notify_all(stream)
-
-    def _make_stream(self) -> PushStream:
-        connection = self._connection
-        stream = self._stream = PushStream(
-            kind=StreamKind.STDIO,
-            server_name=self._server.name,
-            sink=self._writer,
-            principal=self._exchange.principal,
-            uris=set(connection.subscriptions or ()),
-            client_info=connection.client_info,
-            revision_name=self._revision.name,
-            # It lasts as long as the pipe.
-            closes_s=math.inf,
-        )
-        connection.stream_id = stream.id
-        return stream
-
-    def _notify_all(self, stream: PushStream) -> None:
-        notify_lists(self._server.features(self._exchange), stream)
-        for uri in sorted(stream.uris):
-            stream.notify(Change(server=self._server.name, uri=uri))
-
-
 class Pipe:
     """One client's connection, from its first line to its last."""
 
     def __init__(
         self,
-        server: MCPServer,
+        server: Core,
         reading: int,
         writing: int,
         find_principal: FindPrincipal | None,
@@ -140,7 +71,10 @@ class Pipe:
         self._find_principal = find_principal
         self._connection = ConnectionState()
         self._connection.data = MemoryData({})
-        self._notifier: ChangeNotifier | None = None
+        self._stream: PushStream | None = None
+        self._origin: Exchange | None = None
+        """Whose principal that of the stream is; None: the connection is not initialized."""
+        self._notifying: asyncio.Task[None] | None = None
         self._waiting: deque[Line] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._running_bytes = 0
@@ -162,7 +96,18 @@ class Pipe:
             if not (stopping.done() or gone.done()):
                 await self._finish(over)
         finally:
-            await self._end(others, is_told=stopping.done())
+            self._waiting.clear()
+            if stopping.done() and self._running:
+                self._server.hub.end_streams(Ending.SHUTDOWN)
+                await asyncio.wait(list(self._running), timeout=GOODBYE_S)
+            if self._notifying is not None:
+                self._notifying.cancel()
+            left = [*others, *self._running]
+            for task in left:
+                task.cancel()
+            # A handler may suppress its cancellation; it is not waited for any longer.
+            await asyncio.wait(left, timeout=CANCEL_S)
+            await self._writer.flush(FLUSH_S)
 
     async def _finish(self, over: set[asyncio.Future[Any]]) -> None:
         """Let what runs continue for a moment after the end of input."""
@@ -176,34 +121,16 @@ class Pipe:
             if left_s <= 0:
                 break
             # Streams do not end by themselves, and nobody waits for their messages.
-            listening = self._listening()
+            hub = self._server.hub
+            exchanges = {id(each.exchange) for each in hub.streams.values()}
+            calls = [call.exchange for call in hub.calls.of(self._connection)]
+            timers = (each.timers for each in calls if id(each) in exchanges)
+            listening = {each.task for each in timers if each is not None}
             if not self._waiting and all(task in listening for task in self._running):
                 break
             await asyncio.wait(
                 (*self._running, *over), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
-
-    def _listening(self) -> set[Any]:
-        streams = self._server.hub.streams.values()
-        exchanges = {id(each.exchange) for each in streams}
-        running = self._server.hub.calls.of(self._connection)
-        calls = (ctx.exchange.timers for ctx in running if id(ctx.exchange) in exchanges)
-        return {timers.task for timers in calls if timers is not None}
-
-    async def _end(self, others: Sequence[asyncio.Future[Any]], *, is_told: bool) -> None:
-        self._waiting.clear()
-        if is_told and self._running:
-            self._server.hub.end_streams(Ending.SHUTDOWN)
-            await asyncio.wait(list(self._running), timeout=GOODBYE_S)
-        if self._notifier is not None:
-            self._notifier.end()
-        left = [*others, *self._running]
-        for task in left:
-            task.cancel()
-        if left:
-            # A handler may suppress its cancellation; it is not waited for any longer.
-            await asyncio.wait(left, timeout=CANCEL_S)
-        await self._writer.flush(FLUSH_S)
 
     # -- lines
 
@@ -231,21 +158,11 @@ class Pipe:
                 continue
             self._running[task] = size
             self._running_bytes += size
-            if self._notifier is None and isinstance(line, bytes) and b"initialize" in line:
+            if self._notifying is None and isinstance(line, bytes) and b"initialize" in line:
                 # The lines after it may depend on it.
                 self._initializing = task
         if released:
             self._reader.release(released)
-
-    def _done(self) -> None:
-        task = asyncio.current_task()
-        if task is None or task not in self._running:
-            return
-        self._running_bytes -= self._running.pop(task)
-        if task is self._initializing:
-            self._initializing = None
-        if self._waiting:
-            self._loop.call_soon(self._begin)
 
     async def _serve(self, line: Line) -> None:
         timers = TaskTimers.of_current_task()
@@ -253,8 +170,7 @@ class Pipe:
             if not isinstance(line, bytes):
                 limit = self._server.options.max_body_bytes
                 message = f"The line is too long: at most {limit} bytes are read"
-                refusal = Refusal(code=INVALID_REQUEST, message=message)
-                await self._writer.send(encode_error(None, refusal))
+                await self._writer.send(encode_error(None, invalid_request(message)))
                 return
             # A client that does not read its responses gets no more work done.
             await self._writer.wait_for_room()
@@ -274,19 +190,54 @@ class Pipe:
             if body is not None:
                 await self._writer.send(body)
             connection = self._connection
-            if self._notifier is None and connection.is_initialized and connection.revision:
-                self._notifier = ChangeNotifier(
-                    self._server,
-                    exchange,
-                    connection,
-                    connection.revision,
-                    self._writer,
-                    self._ended.set,
-                )
+            if self._notifying is None and connection.is_initialized and connection.revision:
+                self._origin = exchange
+                notify = self._notify(exchange, connection.revision.name)
+                self._notifying = self._loop.create_task(notify)
         except Exception:
             logger.exception("Could not serve a line")
         finally:
-            self._done()
+            task = asyncio.current_task()
+            # If it never waited, it is not there.
+            if task in self._running:
+                self._running_bytes -= self._running.pop(task)
+                if task is self._initializing:
+                    self._initializing = None
+                if self._waiting:
+                    self._loop.call_soon(self._begin)
+
+    # -- the stream
+
+    async def _notify(self, exchange: Exchange, revision_name: str) -> None:
+        """Keep the one stream of the pipe, from the time when the connection is initialized.
+
+        A client that reads too slowly misses changes. Once it reads again, it is notified of everything
+        that may have changed, because it cannot open another stream.
+        """
+        server, connection = self._server, self._connection
+        reason: Ending | None = None
+        while reason in (None, Ending.SLOW):
+            stream = self._stream = PushStream(
+                kind=StreamKind.STDIO,
+                server_name=server.name,
+                sink=self._writer,
+                principal=exchange.principal,
+                uris=set(connection.subscriptions or ()),
+                client_info=connection.client_info,
+                revision_name=revision_name,
+                # It lasts as long as the pipe.
+                closes_s=math.inf,
+            )
+            connection.stream_id = stream.id
+            if reason is Ending.SLOW:
+                notify_lists(server.features(exchange), stream)
+                for uri in sorted(stream.uris):
+                    stream.notify(Change(server=server.name, uri=uri))
+            reason = await run_stream(server, exchange, stream)
+            if reason is Ending.SLOW:
+                await self._writer.is_empty.wait()
+        if reason in _FINAL:
+            self._ended.set()
 
     # -- the principal
 
@@ -298,8 +249,10 @@ class Pipe:
             logger.warning("%s", error)
             self._stop.set()
             return None
-        if self._notifier is not None:
-            self._notifier.set_principal(principal)
+        if self._origin is not None:
+            self._origin.principal = principal
+        if self._stream is not None:
+            self._stream.principal = principal
         return principal
 
     async def _recheck(self, find_principal: FindPrincipal) -> None:
@@ -317,7 +270,7 @@ _EAGER: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 async def serve(
-    server: MCPServer,
+    server: Core,
     reading: int,
     writing: int,
     *,

@@ -1,7 +1,4 @@
-"""The two pipes to the client, which threads read and write line by line.
-
-Blocking reads and writes in threads work on every platform; watching pipes does not.
-"""
+"""The two pipes to the client, which threads read and write line by line."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
+
+from django_mcp.server.exchange.timers import call_in_loop
 
 READ_BYTES = 64 * 1024
 MAX_AHEAD_BYTES = 4 * 1024 * 1024
@@ -164,10 +163,8 @@ class LineReader:
     def _hand_over(self, lines: Sequence[Line] | None) -> bool:
         with self._may_read:
             self._ahead_bytes += sum(map(size_of, lines or ()))
-        try:
-            self._loop.call_soon_threadsafe(self._on_lines, lines)
-        except RuntimeError:
-            # The loop is closed, so nothing reads any more.
+        # In a closed loop, nothing reads any more.
+        if not call_in_loop(self._loop, self._on_lines, lines):
             return False
         if self._ahead_bytes > MAX_AHEAD_BYTES:
             with self._may_read:
@@ -190,8 +187,9 @@ class LineWriter:
         self._wake = threading.Condition()
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._is_empty = asyncio.Event()
-        self._is_empty.set()
+        self.is_empty = asyncio.Event()
+        """Set while everything is written."""
+        self.is_empty.set()
         self._thread: threading.Thread | None = None
         self._poll: Any = None
         if hasattr(select, "poll"):
@@ -207,11 +205,13 @@ class LineWriter:
             return
         data = message + b"\n"
         with self._wake:
-            if not self._queue and len(data) <= ATOMIC_BYTES and self._is_ready():
+            is_small = not self._queue and len(data) <= ATOMIC_BYTES
+            # Also ready if the client has disconnected: the write then fails at once.
+            if is_small and self._poll is not None and self._poll.poll(0):
                 self._put(data)
                 return
             self._queue.append(data)
-            self._is_empty.clear()
+            self.is_empty.clear()
             self._queued_bytes += len(data)
             if self._queued_bytes > MAX_QUEUED_BYTES:
                 self._has_room.clear()
@@ -226,18 +226,11 @@ class LineWriter:
         while not self._has_room.is_set():
             await self._has_room.wait()
 
-    async def wait_until_empty(self) -> None:
-        await self._is_empty.wait()
-
     async def flush(self, timeout_s: float) -> None:
         """Wait until everything is written, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._is_empty.wait()
-
-    def _is_ready(self) -> bool:
-        # Also true if the client has disconnected: the write then fails at once.
-        return self._poll is not None and bool(self._poll.poll(0))
+                await self.is_empty.wait()
 
     def _put(self, data: bytes) -> None:
         view = memoryview(data)
@@ -247,12 +240,12 @@ class LineWriter:
         except OSError:
             # The client has disconnected.
             self.is_broken = True
-            self._call(self._break)
+            call_in_loop(self._loop, self._break)
 
     def _break(self) -> None:
         self.broken.set()
         self._has_room.set()
-        self._is_empty.set()
+        self.is_empty.set()
 
     def _write(self) -> None:
         while not self.is_broken:
@@ -264,16 +257,9 @@ class LineWriter:
             with self._wake:
                 self._queue.popleft()
                 self._queued_bytes -= len(data)
-            if not self._call(self._look):
+            # In a closed loop, nothing writes any more.
+            if not call_in_loop(self._loop, self._look):
                 return
-
-    def _call(self, function: Callable[[], None]) -> bool:
-        try:
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:
-            # The loop is closed, so nothing writes any more.
-            return False
-        return True
 
     def _look(self) -> None:
         with self._wake:
@@ -281,4 +267,4 @@ class LineWriter:
         if waiting <= MAX_QUEUED_BYTES:
             self._has_room.set()
         if not waiting:
-            self._is_empty.set()
+            self.is_empty.set()

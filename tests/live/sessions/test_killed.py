@@ -107,6 +107,29 @@ async def test_a_killed_process_leaves_nothing_behind(pair: Cluster, rows: Rows)
         assert rows.has_worker(pair.workers[1].process.pid)
 
 
+async def test_an_older_stream_in_another_process_receives_updates_again(
+    pair: Cluster, rows: Rows
+) -> None:
+    """It is told to read again what it subscribed to; then it gets each update once."""
+    params = {"uri": "counter://kept"}
+    async with connected(pair, user="ann") as client, connected(pair, user="bob") as other:
+        await client.ask("resources/subscribe", params)
+        async with client.listen(at=1) as older, client.listen(at=0) as newer:
+            await older.event()
+            await newer.event()
+            await rows.settled()
+            await other.call("update", **params, at=1)
+            assert (await newer.message())["params"] == params
+            pair.kill(0)
+            async with asyncio.timeout(CLEAN_UP_S):
+                told = [(await older.message()).get("params") for _ in range(4)]
+            assert told == [None, None, None, params]
+            await other.call("update", **params, at=1)
+            await other.call("tell", method="notifications/x", params={}, at=1)
+            heard = [(await older.message())["method"] for _ in range(2)]
+            assert heard == ["notifications/resources/updated", "notifications/x"]
+
+
 async def test_the_official_client_survives_the_death_of_a_worker(
     shared: Backends, tmp_path: Path
 ) -> None:

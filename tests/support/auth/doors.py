@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import httpx
 
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.sse import Event, Parser
 from django_mcp.protocol.tasks import EXTENSION
+from tests.support.events import Event, Parser
 from tests.support.sites import Running
 from tests.support.stdio.process import Process
 from tests.support.wire import HANDSHAKE, META, R1, R4, R5, headers_for, message

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django_mcp.protocol.sse import Event, Parser
+from tests.support.events import Event, Parser
 
 LIMIT_S = 5.0
 JSON_HEADERS = {

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django_mcp.protocol.sse import Event, Parser
+from tests.support.events import Event, Parser
 
 LIMIT_S = 10.0
 

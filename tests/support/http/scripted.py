@@ -40,6 +40,10 @@ class ScriptedServer:
         self.events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.exchanges: list[Exchange] = []
 
+    @property
+    def core(self) -> ScriptedServer:
+        return self
+
     def allowed_methods(self, headers: Any, *, can_push: bool = True) -> bytes:
         return b"POST, OPTIONS"
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from django_mcp.protocol.sse import Parser
+from tests.support.events import Parser
 from tests.support.http.rawhttp import RawClient, Response, connect, head, post
 from tests.support.sites import Running
 from tests.support.wire import R4, R5, headers_for, message

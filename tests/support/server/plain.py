@@ -16,14 +16,17 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import make_form
 from django_mcp.registry.options import Atomic
+from django_mcp.server.core import Core
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.memory.state import LocalBus
+from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import MCPServer as CoreServer
 from django_mcp.server.services.ports import STATE_STORE_FULL, Observer, StateStoreFull
 from django_mcp.server.services.services import ServerHub
+from django_mcp.server.setting import check_options
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.upkeep import maintain_streams
 from tests.support.converters import PlainConverter
@@ -177,14 +180,17 @@ class NoObserver:
         """See `ConnectionObserver`."""
 
 
-class MCPServer(CoreServer):
-    """A server with plain ports, and a hub of its own."""
+class PlainCore(Core):
+    """A core with plain ports, and a hub of its own."""
 
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(name, **options)
+    def __init__(self, options: Options) -> None:
+        self.hub: ServerHub = Hub(LocalBus())
+        maintain_streams(self.hub)
+        super().__init__()
+        self._options = options
         self.scope = ThreadScope()
         self.access = OpenAccess()
-        self.counter = ProcessCounter()
+        self.counter = ProcessCounter().add
         self.exceptions = NoKnownExceptions()
         self.sealer = ProcessSealer()
         self.states = ProcessStates()
@@ -194,7 +200,14 @@ class MCPServer(CoreServer):
         self.connection_observer = NoObserver()
         self.make_form = make_form
 
-    def _make_hub(self) -> ServerHub:
-        hub: ServerHub = Hub(LocalBus())
-        maintain_streams(hub)
-        return hub
+    @property
+    def options(self) -> Options:
+        return self._options
+
+
+class MCPServer(CoreServer):
+    """A server without Django."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        check_options(options, OPTIONS)
+        super().__init__(PlainCore(Options(name=name, **options)))

@@ -74,7 +74,9 @@ class StreamClient(WireClient):
         self, method: str, params: Mapping[str, Any] | None = None, *, id: Any = "call"
     ) -> Open:
         request = message(method, params, revision=self.revision, id=id)
-        return self._run(self.server.answer, headers_for(request, self.revision), encode(request))
+        return self.run(
+            self.server.core.answer, headers_for(request, self.revision), encode(request)
+        )
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Open:
         return self.begin("tools/call", {"name": name, "arguments": arguments or {}, **more})
@@ -83,9 +85,9 @@ class StreamClient(WireClient):
         headers = {"accept": "text/event-stream", "mcp-protocol-version": self.revision.name}
         if last_event_id is not None:
             headers["last-event-id"] = last_event_id
-        return self._run(self.server.open_stream, headers, b"")
+        return self.run(self.server.core.open_stream, headers, b"")
 
-    def _run(self, entry: Callable[..., Any], headers: dict[str, str], body: bytes) -> Open:
+    def run(self, entry: Callable[..., Any], headers: dict[str, str], body: bytes) -> Open:
         if self.session_id is not None:
             headers["mcp-session-id"] = self.session_id
         sink = LiveSink()

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from django_mcp.protocol.sse import Event, Parser
+from tests.support.events import Event, Parser
 from tests.support.sessions.cluster import Cluster
 
 LIMIT_S = 20.0

@@ -97,4 +97,4 @@ def test_a_new_key_is_inserted_into_the_configurations(admin: Client):
 
     key = page.context["text"]
     assert key.startswith(f"mcp_{APIKey.objects.get().prefix}_")
-    assert all(key in text for each in page.context["endpoints"] for _, text, *_ in each.clients)
+    assert all(key in text for each in page.context["endpoints"] for _, text, *_ in each["clients"])

@@ -266,7 +266,7 @@ def test_the_connect_page_has_a_placeholder_for_a_key(clerk: Any, settings: Any)
     }
     page = signed_in(clerk).get(reverse("admin:django_mcp_connect"))
 
-    clients = page.context["endpoints"][0].clients
+    clients = page.context["endpoints"][0]["clients"]
     assert all("Bearer <your key>" in text for _client, text, *_ in clients)
     assert {client for client, *_, link in clients if link} == {"cursor", "vscode"}
 
@@ -275,7 +275,7 @@ def test_a_link_installs_the_configuration_in_a_client(root: Any, settings: Any)
     settings.ROOT_URLCONF = "tests.urls"
     page = add(signed_in(root), user="root")
 
-    links = {client: link for client, *_, link in page.context["endpoints"][0].clients}
+    links = {client: link for client, *_, link in page.context["endpoints"][0]["clients"]}
     key = page.context["text"]
     scheme, _, query = links["cursor"].partition("?")
     given = parse_qs(query)

@@ -29,13 +29,12 @@ def make_task(**values: Any) -> Task:
         server=default_server.name,
         revision=R4.name,
         call={"arguments": {"secret": "s3cret"}},
-        rounds={},
         created_at=now,
         updated_at=now,
         expires_at=now + timedelta(hours=1),
         ttl_ms=3_600_000,
         poll_ms=1000,
-        **{"tool": "export", "status": Task.Status.WORKING, **values},
+        **{"tool": "export", "rounds": {}, "status": Task.Status.WORKING, **values},
     )
 
 
@@ -90,7 +89,13 @@ def exports() -> Iterator[None]:
 def test_viewing_the_list_settles_tasks_of_dead_workers(exports: None):
     gone = timezone.now() - timedelta(seconds=30)
     lost, again, running = (
-        make_task(tool=tool, run="r", leased_until=until, principal_key="p")
+        make_task(
+            tool=tool,
+            run="r",
+            leased_until=until,
+            rounds={"extended": True},
+            principal_key="p",
+        )
         for tool, until in (
             ("export", gone),
             ("report", gone),

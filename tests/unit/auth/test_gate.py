@@ -104,7 +104,7 @@ def test_a_closed_server_logs_a_rate_limited_hint(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_public_server_requires_no_credentials():
-    assert MCPServer("open", public=True).authenticate is None
+    assert MCPServer("open", public=True).core.authenticate is None
 
 
 @override_settings(DJANGO_MCP={"PUBLIC": True, "AUTHENTICATORS": [Known()]})
@@ -131,7 +131,7 @@ def test_an_invalid_authenticator_raises(entry: Any):
             server_with(entry)
         return
     with pytest.raises(ImproperlyConfigured, match=entry.split(".")[-1]):
-        _ = server_with(entry).authenticate
+        _ = server_with(entry).core.authenticate
 
 
 # -- in order
@@ -144,6 +144,40 @@ def test_authenticators_are_tried_in_order_until_one_matches():
     assert admit(server, {"x-who": "me"}).key == "thread:me"
     assert admit(server, {"x-who": "me", **bearer("good")}).key == "known:1"
     assert refuse(server, {"x-who": "me", **bearer("bad")}).status == 401
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("held", "is_enough"),
+    [
+        (None, False),
+        ({"scopes": frozenset({"shop:read"})}, False),
+        ({"scopes": frozenset({"shop:read", "shop:write"})}, True),
+        ({"has_all_scopes": True}, True),
+    ],
+)
+def test_the_required_scopes_of_every_authenticator_apply(
+    held: dict[str, Any] | None, is_enough: bool, is_async: bool
+):
+    class Plain(Authenticator):
+        required_scopes = ("shop:read", "shop:write")
+
+        def authenticate(self, exchange: Exchange) -> Any:
+            auth = None if held is None else AuthInfo(subject="1", authenticator="x", **held)
+            return Principal(key="x", auth=auth)
+
+    class Async(Plain):
+        async def authenticate(self, exchange: Exchange) -> Any:
+            return super().authenticate(exchange)
+
+    server = server_with(Async() if is_async else Plain())
+
+    if is_enough:
+        assert admit(server).key == "x"
+    else:
+        reply = refuse(server)
+        assert reply.status == 403
+        assert b'error="insufficient_scope"' in dict(reply.headers)[b"www-authenticate"]
 
 
 def test_authenticate_may_be_an_async_callable_object():

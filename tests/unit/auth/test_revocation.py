@@ -19,6 +19,7 @@ from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.auth.permissions import GrantWatch
 from django_mcp.auth.principal import Principal, make_key
+from django_mcp.execution.outages import Warner
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
@@ -213,7 +214,11 @@ async def test_revoking_one_credential_keeps_the_others_open() -> None:
     assert await recheck(each.principal for each in streams) == {streams[0].principal}
 
 
-async def test_credentials_end_even_if_others_cannot_be_checked() -> None:
+async def test_credentials_end_even_if_others_cannot_be_checked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("django_mcp.auth.recheck._trouble", Warner())
+
     class Away(Authenticator):
         kind = "away"
 
@@ -234,6 +239,7 @@ async def test_credentials_end_even_if_others_cannot_be_checked() -> None:
     )
 
     assert await recheck([away, old, new]) == {old}
+    assert "Could not check whether credentials still hold: ConnectionError('away')" in caplog.text
     with pytest.raises(ConnectionError):
         await recheck([away, new])
 
@@ -354,7 +360,7 @@ async def dismiss(user: User) -> None:
 async def test_a_call_ends_when_a_permission_function_denies(permission: Any, end: Any) -> None:
     started = Started()
     server = make_server(started)
-    wait = server.registry.tools["wait"].handler.origin
+    wait = server.core.registry.tools["wait"].handler.origin
     server.register_tool(wait, name="wait_staff", permission=permission)
     await Group.objects.acreate(name="open")
     ann, _, anns = await issue("ann")

@@ -53,7 +53,7 @@ def cache() -> Iterator[None]:
 
 def make_server(**options: Any) -> MCPServer:
     server = MCPServer("throttled", public=True, **options)
-    server.clock = lambda: 120.0 + server.later_s  # type: ignore[attr-defined]
+    server.core.clock = lambda: 120.0 + server.later_s  # type: ignore[attr-defined]
     server.later_s = 0.0  # type: ignore[attr-defined]
 
     @server.tool(throttle="2/m")
@@ -73,7 +73,7 @@ async def call(
     request = message("tools/call", {"name": name}, revision=R5)
     headers = Headers([(k.encode(), v.encode()) for k, v in headers_for(request, R5).items()])
     exchange = Exchange(body=encode(request), headers=headers, principal=principal, address=address)
-    return await server.answer(exchange)
+    return await server.core.answer(exchange)
 
 
 async def statuses(server: Any, count: int, *how: Any, **more: Any) -> list[int]:
@@ -186,7 +186,7 @@ async def test_workers_share_their_counts_on_redis(redis_url: str) -> None:
 
 async def test_a_server_without_django_counts_in_process() -> None:
     server = core.MCPServer("core", throttle={"address": "2/s"})
-    server.clock = lambda: 0.0
+    server.core.clock = lambda: 0.0
     server.tool(name="free")(lambda: "done")
 
     assert await statuses(server, 3, "free") == [200, 200, 429]
@@ -239,13 +239,13 @@ class Guarded(Authenticator):
 def guarded(**options: Any) -> Any:
     server: Any = MCPServer("guarded", authenticators=[Guarded()], **options)
     server.later_s = 0.0
-    server.clock = lambda: 120.0 + server.later_s
+    server.core.clock = lambda: 120.0 + server.later_s
     return server
 
 
 async def present(server: Any, token: str | None, address: str | None = "192.0.2.1") -> int:
     lines = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    reply = await server.authenticate(Exchange(headers=Headers(lines), address=address))
+    reply = await server.core.authenticate(Exchange(headers=Headers(lines), address=address))
     return 200 if reply is None else int(reply.status)
 
 

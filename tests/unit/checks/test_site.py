@@ -103,12 +103,27 @@ def test_every_check_is_documented():
         ({"DJANGO_MCP": {"TASK_RUNNER": "nope.X"}}, "E009", "takes no arguments"),
         ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
         (
-            {"MIDDLEWARE": ["tests.unit.checks.test_site.LoginRequiredEverywhere"]},
+            {
+                "MIDDLEWARE": ["tests.unit.checks.test_site.LoginRequiredEverywhere"],
+                "ASGI_APPLICATION": None,
+            },
             "W003",
             "django_mcp_application",
         ),
-        ({"MIDDLEWARE": [SECURITY], "SECURE_SSL_REDIRECT": True}, "W004", "https"),
-        ({"MIDDLEWARE": [COMMON], "PREPEND_WWW": True}, "W004", "www."),
+        (
+            {
+                "MIDDLEWARE": [SECURITY],
+                "SECURE_SSL_REDIRECT": True,
+                "ASGI_APPLICATION": None,
+            },
+            "W004",
+            "https",
+        ),
+        (
+            {"MIDDLEWARE": [COMMON], "PREPEND_WWW": True, "ASGI_APPLICATION": None},
+            "W004",
+            "www.",
+        ),
     ],
 )
 def test_problems_are_reported_with_a_hint(settings: dict[str, Any], id: str, hint: str):
@@ -118,6 +133,15 @@ def test_problems_are_reported_with_a_hint(settings: dict[str, Any], id: str, hi
     assert messages
     assert {each.id for each in messages} == {f"django_mcp.{id}"}
     assert hint in (messages[0].hint or "")
+
+
+@override_settings(
+    MIDDLEWARE=["tests.unit.checks.test_site.LoginRequiredEverywhere", SECURITY, COMMON],
+    SECURE_SSL_REDIRECT=True,
+    PREPEND_WWW=True,
+)
+def test_middleware_that_does_not_run_for_the_endpoint_is_no_problem():
+    assert ids() == []
 
 
 class LoginRequiredEverywhere:
@@ -292,11 +316,12 @@ def deploy_messages(**settings: Any) -> dict[str | None, str]:
 
 
 def test_middleware_that_asgi_skips_is_named():
-    messages = deploy_messages(MIDDLEWARE=[SECURITY, COMMON])
+    own = ["tests.unit.checks.test_site.LoginRequiredEverywhere"]
+    messages = deploy_messages(MIDDLEWARE=[SECURITY, *own, COMMON])
 
-    assert f"{SECURITY}, {COMMON}" in messages["django_mcp.I001"]
-    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[])
-    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[COMMON], ASGI_APPLICATION=None)
+    assert f"does not run: {own[0]}." in messages["django_mcp.I001"]
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[SECURITY, COMMON])
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=own, ASGI_APPLICATION=None)
 
 
 POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
@@ -316,8 +341,11 @@ def test_persistent_connections_of_threads_are_reported():
 )
 def test_sqlite_with_several_writers_is_reported(options: dict[str, Any], is_told: bool):
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
+    server = MCPServer("writers")
+    server.tool(name="writes")(drop_everything)
 
-    assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told
+    with override_settings(DATABASES={"default": database}):
+        assert ("django_mcp.I003" in ids()) is is_told
 
 
 def test_an_unknown_permission_is_reported_with_the_nearest_match():

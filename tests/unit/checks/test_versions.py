@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.checks.versions import check_other_distributions, check_versions
+from django_mcp.checks.site import check_other_distributions, check_versions
 
 CLASH = (
     "django-mcp installs a package django_mcp too, and overwrites files of django-mcp-endpoints."

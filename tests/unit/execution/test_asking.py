@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from django.test import override_settings
 from django_mcp import Context, MCPServer
 from django_mcp.execution.threads import run_in_pool
 from tests.support.databases import make_product, products
+from tests.support.held import LIMIT_S
 from tests.support.wire import R5, WireClient
 
 pytestmark = pytest.mark.usefixtures("databases")
@@ -63,6 +66,37 @@ async def test_once_blocks_survive_a_failure(client: WireClient):
     assert (await client.result("tools/call", call("give_up")))["isError"] is True
 
     assert await run_in_pool(products) == {"reserved"}
+
+
+async def test_once_is_rolled_back_if_the_call_timed_out_meanwhile():
+    server = MCPServer("late", atomic=["first", "second"], call_timeout_s=0.5)
+    may_end = threading.Event()
+
+    def reserve() -> None:
+        make_product("reserved")
+        may_end.wait(LIMIT_S)
+
+    @server.tool
+    def order(ctx: Context) -> None:
+        """Write once, and for too long."""
+        ctx.once("reserve", reserve)
+
+    @server.tool(timeout=LIMIT_S)
+    def find() -> list[str]:
+        """Run after what had the thread before."""
+        return sorted(products())
+
+    client = WireClient(server, R5)
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
+        try:
+            async with asyncio.timeout(LIMIT_S / 2):
+                result = await client.call("order")
+        finally:
+            may_end.set()
+        found = await client.call("find")
+
+    assert result["content"][0]["text"] == "No result within 0.5 s"
+    assert found["structuredContent"] == []
 
 
 async def test_a_rotated_key_opens_earlier_states(client: WireClient):

@@ -160,7 +160,7 @@ async def test_a_cancelled_query_leaves_the_thread_usable(server: MCPServer):
         begun.set()
         may_go.wait(LIMIT_S)
 
-    @server.tool(timeout=0.05)
+    @server.tool
     async def slow() -> None:
         await sync_to_async(block)()
 
@@ -170,14 +170,15 @@ async def test_a_cancelled_query_leaves_the_thread_usable(server: MCPServer):
         async def ask() -> str:
             return await name_of_thread()
 
-        result = await WireClient(server, R5).call("slow")
-        assert begun.is_set()
+        calling = asyncio.create_task(call(server, "slow"))
+        assert await asyncio.to_thread(begun.wait, LIMIT_S)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
         waiting = asyncio.create_task(call(server, "ask"))
         may_go.set()
         async with asyncio.timeout(LIMIT_S):
             assert (await waiting).startswith("django-mcp")
-
-    assert "No result within" in result["content"][0]["text"]
 
 
 # -- connections
@@ -203,7 +204,12 @@ async def test_no_connection_stays_open_after_a_call(server: MCPServer):
 
 
 @pytest.mark.usefixtures("databases")
-async def test_one_call_keeps_its_connection_from_query_to_query(server: MCPServer):
+async def test_one_call_keeps_its_connection_from_query_to_query(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+):
+    # A busy machine may need longer from one query to the next.
+    monkeypatch.setattr("django_mcp.execution.leases.LINGER_S", 5.0)
+
     @server.tool
     async def read() -> int:
         found = set()
@@ -284,7 +290,7 @@ async def test_async_authenticators_do_not_wait_for_handler_threads():
         holder = Holder("asking", authenticators=[Asking()])
         async with holder.holding(1), asyncio.timeout(LIMIT_S):
             exchange = exchange_with()
-            authenticate = holder.server.authenticate
+            authenticate = holder.server.core.authenticate
             assert authenticate is not None
             assert await authenticate(exchange) is None
 

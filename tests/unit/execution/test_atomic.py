@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
-from django.db import connections, transaction
+from django.core.checks import CheckMessage, run_checks
+from django.db import connection, connections, transaction
 from django.test import override_settings
 
 from django_mcp import MCPServer, ToolResult
@@ -83,7 +83,7 @@ def test_atomic_true_means_the_default_database(
     databases: dict[str, Any], expected: tuple[str, ...]
 ):
     with override_settings(DJANGO_MCP={}, DATABASES=databases):
-        atomic = MCPServer("without a word").options.atomic
+        atomic = MCPServer("without a word").core.options.atomic
 
         assert atomic is True
         assert site_aliases(atomic) == expected
@@ -275,6 +275,44 @@ def test_a_misspelt_option_is_rejected_with_a_suggestion(server: MCPServer):
 def test_an_invalid_server_option_names_the_allowed_values():
     with pytest.raises(ValueError, match=r"atomic=\.\.\..*list of such aliases"):
         MCPServer("wrong", atomic=3)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite has one writer at a time")
+def test_a_check_names_tools_whose_transaction_would_block_their_task():
+    server = MCPServer("long work")
+
+    @server.tool(task="auto")
+    def blocks() -> str:
+        return ""
+
+    @server.tool(task="allowed", atomic=False)
+    def commits_itself() -> str:
+        return ""
+
+    @server.tool(task="allowed", read_only=True)
+    def reads() -> str:
+        return ""
+
+    @server.tool(task="allowed")
+    async def waits() -> str:
+        return ""
+
+    @server.tool
+    def is_short() -> str:
+        return ""
+
+    def find(store: str) -> list[CheckMessage]:
+        with override_settings(DJANGO_MCP={"TASK_STORE": store}):
+            found = [each for each in run_checks() if each.id == "django_mcp.W017"]
+        # Servers of other tests may still exist.
+        return [each for each in found if __name__ in each.msg]
+
+    (found,) = find("model")
+    assert ".blocks" in found.msg
+    assert "'default'" in found.msg
+    assert found.hint is not None
+    assert "atomic=False" in found.hint
+    assert find("memory") == []
 
 
 def test_a_check_names_the_databases_when_an_alias_is_unknown():

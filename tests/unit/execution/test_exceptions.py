@@ -10,6 +10,7 @@ from django.core.exceptions import (
     SuspiciousOperation,
     ValidationError,
 )
+from django.db import OperationalError
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import translation
@@ -35,6 +36,19 @@ async def test_the_log_names_the_remedy_for_synchronous_queries(caplog: pytest.L
 
     assert (await WireClient(server, R5).call("count"))["isError"] is True
     assert "use the asynchronous methods of the ORM" in caplog.text
+
+
+async def test_the_log_names_the_remedy_for_a_locked_database(caplog: pytest.LogCaptureFixture):
+    server = MCPServer("locked")
+
+    @server.tool(atomic=False)
+    def write() -> str:
+        """Fail as SQLite does."""
+        raise OperationalError("database is locked")
+
+    assert (await WireClient(server, R5).call("write"))["isError"] is True
+    assert "OPTIONS of this SQLite database" in caplog.text
+    assert "IMMEDIATE" in caplog.text
 
 
 TOLD = [

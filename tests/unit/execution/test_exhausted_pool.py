@@ -30,7 +30,9 @@ from tests.support.wire import R5, WireClient, headers_for, message
 
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
-    with override_settings(DJANGO_MCP={"SYNC_THREADS": 2, "TASK_THREADS": 1}):
+    # On a busy machine the hub may tick, and would write to the database of other tests.
+    few = {"SYNC_THREADS": 2, "TASK_THREADS": 1, "SESSION_STORE": "memory"}
+    with override_settings(DJANGO_MCP=few):
         yield
 
 
@@ -89,7 +91,7 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
         request = message("tools/call", {"name": "note", "arguments": {"name": name}}, revision=R5)
         lines = [(k.encode(), v.encode()) for k, v in headers_for(request, R5).items()]
         exchange = Exchange(body=encode(request), headers=Headers(lines), address=address)
-        return asyncio.create_task(holder.server.answer(exchange))
+        return asyncio.create_task(holder.server.core.answer(exchange))
 
     async with holder.holding(2):
         # Addresses of one /64 are one caller's.
@@ -135,7 +137,11 @@ async def test_the_calls_that_wait_for_a_thread_are_bounded(
 
     assert refused == refused_too == (503, True)
     assert failed["isError"] is True
-    assert "busy" in failed["content"][0]["text"]
+    # The tool ran until its query, so the client must not be told to call it again.
+    text = failed["content"][0]["text"]
+    assert "busy" in text
+    assert "may have had effects" in text
+    assert "again" not in text
     assert await asyncio.gather(*waiting) == [(200, False)] * 3
     assert await status("ann") == (200, False)
 
@@ -270,7 +276,7 @@ async def test_threads_that_outlive_their_calls_are_reported(
 
     try:
         await holder.client().call("hold")
-        found = count_requests(holder.server.join_hub())
+        found = count_requests(holder.server.core.join_hub())
     finally:
         holder.let_go()
 

@@ -14,7 +14,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.values import MAX_CHOICES, make_django_form
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.asks import check_form as check_flat
-from django_mcp.registry.forms import FormAnswer
+from django_mcp.registry.problems import ArgumentErrors
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
 from tests.support.wire import R5, WireClient
@@ -85,8 +85,7 @@ def test_an_answer_is_returned_as_a_bound_form():
         {**RIGHT, "extras": ["1"], "tip": 1.5, "fast": False, "day": "2026-03-02"}
     )
 
-    assert isinstance(answer, FormAnswer)
-    cleaned = answer.data.cleaned_data
+    cleaned = answer.cleaned_data
     assert (cleaned["extras"], str(cleaned["tip"]), cleaned["fast"]) == (["1"], "1.5", False)
     assert cleaned["day"].year == 2026
     assert (cleaned["token"], cleaned["fixed"]) == ("kept", "always")
@@ -109,23 +108,23 @@ def test_an_answer_is_returned_as_a_bound_form():
     ],
 )
 def test_the_form_validates_its_answers(wrong: dict[str, Any], where: str):
-    problems = make_django_form(Delivery).read({**RIGHT, **wrong})
+    with pytest.raises(ArgumentErrors) as caught:
+        make_django_form(Delivery).read({**RIGHT, **wrong})
 
-    assert isinstance(problems, list)
-    assert [problem.pointer for problem in problems] == [where]
+    assert [problem.pointer for problem in caught.value.problems] == [where]
 
 
 @pytest.mark.parametrize("content", [None, [], "x", 5])
 def test_an_answer_that_is_no_object_is_invalid(content: Any):
-    assert isinstance(make_django_form(Delivery).read(content), list)
+    with pytest.raises(ArgumentErrors):
+        make_django_form(Delivery).read(content)
 
 
 def test_a_user_cannot_set_fields_that_were_not_asked():
     answer = make_django_form(Delivery).read({**RIGHT, "token": "mine", "fixed": "mine"})
 
-    assert isinstance(answer, FormAnswer)
-    assert answer.data.cleaned_data["token"] == "kept"
-    assert answer.data.cleaned_data["fixed"] == "always"
+    assert answer.cleaned_data["token"] == "kept"
+    assert answer.cleaned_data["fixed"] == "always"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ async def call(server: MCPServer, name: str, arguments: Any = None) -> dict[str,
 
 @pytest.fixture
 def few_threads() -> Iterator[int]:
-    with override_settings(DJANGO_MCP={"SYNC_THREADS": 2}):
+    # On a busy machine the hub may tick, and would write to the database of other tests.
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 2, "SESSION_STORE": "memory"}):
         yield 2
 
 
@@ -286,7 +287,7 @@ async def test_an_unserializable_result_leaves_nothing_behind(server: MCPServer)
 async def test_writes_after_the_deadline_are_rolled_back(server: MCPServer):
     release, done = threading.Event(), threading.Event()
 
-    @server.tool(timeout=0.05, atomic="first")
+    @server.tool(timeout=0.5, atomic="first")
     def slow() -> None:
         make_product("a")
         release.wait(LIMIT_S)
@@ -402,3 +403,23 @@ def test_a_forked_process_has_threads_of_its_own():
 
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+async def test_queries_of_the_package_take_turns_between_addresses() -> None:
+    gate, order = threading.Event(), list[str]()
+
+    async def ask(address: str, name: str) -> None:
+        threads.caller_address.set(address)
+        await threads.run_in_pool(lambda: order.append(name))
+
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
+        held = asyncio.create_task(threads.run_in_pool(lambda: gate.wait(LIMIT_S)))
+        asked = []
+        for address, name in (("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1")):
+            asked.append(asyncio.create_task(ask(address, name)))
+        # They wait for the thread, in this order.
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(held, *asked)
+
+    assert order == ["a1", "b1", "a2", "a3"]

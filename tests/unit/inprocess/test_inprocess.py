@@ -263,7 +263,7 @@ def test_entries_hidden_by_a_policy_are_unknown(server: MCPServer):
         ) -> VisibleEntries | None:
             return ALL_VISIBLE if exchange.principal.is_authenticated else NONE_VISIBLE
 
-    server.access = OnlyForUsers()
+    server.core.access = OnlyForUsers()
     ann = get_user_model()(username="ann")
 
     with pytest.raises(UnknownTool):

@@ -195,9 +195,9 @@ def test_a_name_header_that_differs_from_the_body_is_rejected(raw, problem):
 
 # --- Mcp-Param-*
 
-REGION = HeaderParam(path=("region",), header="Mcp-Param-Region", type="string")
-LIMIT = HeaderParam(path=("page", "limit"), header="Mcp-Param-Limit", type="integer")
-DRY_RUN = HeaderParam(path=("dry_run",), header="Mcp-Param-Dry-Run", type="boolean")
+REGION = HeaderParam(path=("region",), header="Mcp-Param-Region")
+LIMIT = HeaderParam(path=("page", "limit"), header="Mcp-Param-Limit")
+DRY_RUN = HeaderParam(path=("dry_run",), header="Mcp-Param-Dry-Run")
 
 
 def verdict(arguments, *raw, params=(REGION, LIMIT, DRY_RUN)):
@@ -298,7 +298,7 @@ def test_a_repeated_parameter_is_rejected():
 
 
 def test_a_mismatch_error_names_the_parameter_but_not_the_value():
-    param = HeaderParam(path=("a/b", "c~d"), header="Mcp-Param-X", type="string")
+    param = HeaderParam(path=("a/b", "c~d"), header="Mcp-Param-X")
 
     text = verdict({"a/b": {"c~d": "private"}}, ("mcp-param-x", b"secret"), params=[param])
 

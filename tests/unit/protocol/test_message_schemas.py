@@ -9,7 +9,7 @@ import pytest
 from django_mcp.protocol.message_schemas import find_params_schema, find_result_schema
 from django_mcp.protocol.meta import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.registry.validators import Validator, compile_schema
+from django_mcp.registry.validators import Validator
 from tests.support.wire import HANDSHAKE, R4, R5
 
 TO_CLIENTS = ("elicitation/create", "sampling/createMessage", "roots/list", "ping")
@@ -17,11 +17,11 @@ NEEDS_PARAMS = {"tools/call", "resources/read", "prompts/get", "completion/compl
 
 
 def params_of(method: str, revision: Revision) -> Validator:
-    return compile_schema(find_params_schema(method, revision), method, is_input=False)
+    return Validator(find_params_schema(method, revision), method, is_input=False)
 
 
 def result_of(method: str, revision: Revision, **how: bool) -> Validator:
-    return compile_schema(find_result_schema(method, revision, **how), method, is_input=False)
+    return Validator(find_result_schema(method, revision, **how), method, is_input=False)
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)

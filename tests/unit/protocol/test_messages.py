@@ -102,6 +102,21 @@ def test_an_invalid_message_is_rejected(value: Any) -> None:
     assert message.refusal.code == INVALID_REQUEST
 
 
+@pytest.mark.parametrize(
+    "id_", ["x" * 1025, "x" * 100_000, 10**4000], ids=["text", "large text", "number"]
+)
+@pytest.mark.parametrize("rest", [{"method": "ping"}, {"result": {}}])
+def test_an_overlong_id_is_rejected_and_not_repeated(id_: Any, rest: Any) -> None:
+    """Whether or not the message is long enough to be decoded in the general way."""
+    data = encode({"jsonrpc": "2.0", "id": id_, **rest, "x": "y" * 200})
+    message = decode_message(data, 1000)
+
+    assert isinstance(message, Malformed)
+    assert message.refusal.code == INVALID_REQUEST
+    assert "at most 1024 characters" in str(message.refusal.message)
+    assert message.id is None
+
+
 def test_invalid_json_is_a_parse_error() -> None:
     message = decode_message(b"{", 100)
 

@@ -106,15 +106,6 @@ def test_boolean_schemas_become_objects_before_the_newest_revision() -> None:
     assert older["inputSchema"]["properties"] == {"a": {}, "b": {"not": {}}, "c": {"type": "null"}}
 
 
-@pytest.mark.parametrize("value", [[1], "x", 5, None, True])
-def test_structured_content_is_an_object_before_the_newest_revision(value: Any) -> None:
-    result = {"content": [], "structuredContent": value}
-
-    assert lower("tools/call", result, R5)["structuredContent"] == value
-    assert lower("tools/call", result, R4)["structuredContent"] == {"result": value}
-    assert "structuredContent" not in lower("tools/call", {"content": []}, R4)
-
-
 def test_blocks_unknown_to_a_revision_become_text() -> None:
     kinds = {
         revision.name: [b["type"] for b in lower("tools/call", CALL, revision)["content"]]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.protocol import sse
-from django_mcp.protocol.sse import Event, Parser
+from tests.support.events import Event, Parser
 
 LINES = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]))
 

@@ -83,6 +83,11 @@ def test_a_schema_without_an_object_type_is_not_an_object_schema(schema: dict[st
     assert to_object_schema(schema)["required"] == ["result"]
 
 
-@pytest.mark.parametrize(("value", "expected"), [({"a": 1}, {"a": 1}), ([1], {"result": [1]})])
-def test_without_a_schema_the_value_decides_the_format(value: Any, expected: Any):
-    assert to_object(value, None) == expected
+def test_without_a_schema_an_object_stays_as_it_is():
+    assert to_object({"a": 1}, None) == {"a": 1}
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+@pytest.mark.parametrize("value", [[1], "x", 5, None, True])
+def test_a_value_that_is_no_object_is_always_wrapped(value: Any, schema: dict[str, Any] | None):
+    assert to_object(value, schema) == {"result": value}

@@ -13,7 +13,7 @@ from django_mcp.models.sessions import BusMessage
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
 from django_mcp.push.wire import unpack
 from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams.messenger import OutageLog
 from tests.support.session_sites import ToFirst
 
 

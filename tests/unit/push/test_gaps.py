@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from django_mcp.push.layer_bus import LATE_S, MAX_SENDERS, Gaps, LayerBus
 from django_mcp.push.wire import MAX_MESSAGE_BYTES, hand_over, pack, unpack
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams.messenger import OutageLog
 
 
 class Clock:

@@ -26,10 +26,9 @@ from django_mcp.protocol.json import encode
 from django_mcp.push.clients import _courier
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.process_hub import choose_bus
-from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.connection import Session as CoreSession
-from django_mcp.server.streams import outage_log
-from django_mcp.server.streams.outage_log import OutageLog
+from django_mcp.server.streams import messenger
+from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.sessions.rows import add_subscription
 from tests.support.server.streams import StreamClient
 from tests.support.wire import R4, R5
@@ -48,8 +47,9 @@ def server() -> MCPServer:
 def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
     found: list[tuple[str, dict[str, Any]]] = []
     receivers = []
-    for name in signals.__all__:
-        signal: Signal = getattr(signals, name)
+    for name, signal in vars(signals).items():
+        if not isinstance(signal, Signal):
+            continue
 
         def receive(name: str = name, **values: Any) -> None:
             found.append((name, values))
@@ -62,7 +62,7 @@ def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def test_all_servers_share_the_process_hub(server: MCPServer):
-    assert server.hub is default_server.hub
+    assert server.core.hub is default_server.core.hub
 
 
 def test_outside_a_transaction_notifications_are_sent_immediately(transactional_db: None):
@@ -74,7 +74,7 @@ def test_inside_a_transaction_notifications_wait_for_the_commit(
     transactional_db: None, server: MCPServer, monkeypatch: pytest.MonkeyPatch, is_kept: bool
 ):
     told: list[Any] = []
-    monkeypatch.setattr(server.hub.bus, "send_now", told.append)
+    monkeypatch.setattr(server.core.hub.bus, "send_now", told.append)
     with transaction.atomic():
         assert server.notify_list_changed("tools") is None
         assert told == []
@@ -188,7 +188,8 @@ def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db
                 expires_at=timezone.now() + timedelta(hours=left),
             )
             uri = "stock://mug" if (name, left) == ("subscribed", 1) else "stock://cup"
-            add_subscription(CoreSession.of(row.pk.hex, name, None, ConnectionState()), uri)
+            session = CoreSession(key=row.pk.hex, server_name=name, principal_key=None)
+            add_subscription(session, uri)
 
         assert server.is_subscribed("stock://mug")
         assert not server.is_subscribed("stock://cup")
@@ -269,7 +270,7 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     """And not for each message that cannot be sent meanwhile."""
-    monkeypatch.setattr(outage_log, "QUIET_S", 0.0)
+    monkeypatch.setattr(messenger, "OUTAGE_QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
         client = StreamClient(server, R4)
@@ -277,14 +278,14 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
         async with client.standing() as stream:
             for number in range(100):
                 await server.anotify("notifications/x", {"n": number})
-                await server.hub.flush()
+                await server.core.hub.flush()
                 await stream.sink.message()
             begun = _lines(caplog)
             Failing.is_away = False
             await server.anotify("notifications/x", {"n": 100})
-            await server.hub.flush()
+            await server.core.hub.flush()
             ended = _lines(caplog)[len(begun) :]
-        await server.hub.stop()
+        await server.core.hub.stop()
 
     assert len(begun) == 1
     assert "Could not reach the other processes: ConnectionError" in begun[0]
@@ -294,4 +295,4 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what was logged of the outage; on a slow machine, a tick of the hub logs something else."""
-    return [each.getMessage() for each in caplog.records if each.module == "outage_log"]
+    return [each.getMessage() for each in caplog.records if each.module == "messenger"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.registry import schemas, validators
-from django_mcp.registry.validators import compile_schema
+from django_mcp.registry.validators import Validator
 
 pytestmark = pytest.mark.skipif(
     schemas.find_rust_engine() is None, reason="jsonschema-rs is not installed"
@@ -62,7 +62,7 @@ values = st.recursive(
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: "-".join(schema)[:60])
 def test_both_engines_agree(schema: Any):
-    validator = compile_schema(schema, "a test", is_input=False)
+    validator = Validator(schema, "a test", is_input=False)
     assert validator._fast is not None
 
     @given(values)
@@ -83,7 +83,7 @@ def test_schemas_unsupported_by_the_fast_engine_use_the_other(monkeypatch: pytes
 
     monkeypatch.setattr(validators, "find_rust_engine", lambda: Engine)
 
-    validator = compile_schema({"type": "string"}, "a test", is_input=False)
+    validator = Validator({"type": "string"}, "a test", is_input=False)
 
     assert validator.problems("a") == []
     assert validator.problems(1) != []
@@ -103,6 +103,6 @@ def test_a_missing_fast_engine_is_not_an_error(monkeypatch: pytest.MonkeyPatch):
 def test_the_verdict_of_the_fast_engine_is_final(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(validators, "_compile_fast", lambda checked: lambda value: False)
 
-    validator = compile_schema({}, "a test", is_input=False)
+    validator = Validator({}, "a test", is_input=False)
 
     assert [problem.message for problem in validator.problems(1)] == ["does not match the schema"]

@@ -500,9 +500,9 @@ def test_an_argument_may_be_repeated_in_a_header(site: Site):
     }
     assert properties["kind"]["enum"] == ["placed", "shipped"]
     assert site.registry.tools["handle"].header_params == (
-        HeaderParam(path=("region",), header="Mcp-Param-Region", type="string"),
-        HeaderParam(path=("zone",), header="Mcp-Param-Zone", type="string"),
-        HeaderParam(path=("kind",), header="Mcp-Param-Kind", type="string"),
+        HeaderParam(path=("region",), header="Mcp-Param-Region"),
+        HeaderParam(path=("zone",), header="Mcp-Param-Zone"),
+        HeaderParam(path=("kind",), header="Mcp-Param-Kind"),
     )
 
 

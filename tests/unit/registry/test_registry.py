@@ -170,7 +170,7 @@ def test_a_disabled_entry_is_treated_as_missing(site: Site):
     registry.set_disabled(frozenset({("tools", "one"), ("prompts", "nothing")}))
 
     assert list(registry.tools) == ["two"]
-    assert set(registry.registered("tools")) == {"one", "two"}
+    assert set(registry.registered["tools"]) == {"one", "two"}
     assert told == ["tools"]
     assert registry.version == version + 1
 
@@ -197,4 +197,4 @@ def test_an_entry_disabled_before_registration_is_missing(site: Site):
         site.prompt(letter)
     assert site.registry.remove("prompts", "letter")
     assert not site.registry.remove("prompts", "letter")
-    assert dict(site.registry.registered("prompts")) == {}
+    assert dict(site.registry.registered["prompts"]) == {}

@@ -199,7 +199,7 @@ def test_an_explicit_schema_is_published_unchanged(site: Site):
     assert published == SCHEMA
     assert list(published) == list(SCHEMA)
     assert site.registry.tools["raw"].header_params == (
-        HeaderParam(path=("name",), header="Mcp-Param-Name", type="string"),
+        HeaderParam(path=("name",), header="Mcp-Param-Name"),
     )
 
 

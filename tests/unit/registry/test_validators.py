@@ -8,7 +8,7 @@ import pytest
 from django_mcp.registry import schemas, validators
 from django_mcp.registry.patterns import surplus_of
 from django_mcp.registry.problems import MAX_PROBLEMS, Problem
-from django_mcp.registry.validators import compile_schema
+from django_mcp.registry.validators import Validator
 
 SCHEMA = {
     "type": "object",
@@ -39,7 +39,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def problems(schema: Any, value: Any) -> list[tuple[str, str]]:
-    validator = compile_schema(schema, "a test", is_input=False)
+    validator = Validator(schema, "a test", is_input=False)
     found = validator.problems(value)
     return [(problem.pointer, problem.message) for problem in found]
 
@@ -209,7 +209,7 @@ def test_large_numbers_are_validated_exactly(value: float):
 def test_numbers_too_large_to_print_are_harmless():
     schema = {"type": "number", "minimum": 0, "maximum": 1}
 
-    assert len(compile_schema(schema, "a test", is_input=False).problems(10**5000)) == 1
+    assert len(Validator(schema, "a test", is_input=False).problems(10**5000)) == 1
 
 
 def test_multiples_are_those_of_the_decimal_fraction():
@@ -244,7 +244,7 @@ def test_formats_and_encodings_are_hints_only():
 
 
 def within(seconds: float, schema: Any, value: Any) -> list[tuple[str, str]]:
-    validator = compile_schema(schema, "a test", is_input=False)
+    validator = Validator(schema, "a test", is_input=False)
     started = time.process_time()
     validator.check(value)
     found = validator.problems(value)
@@ -317,7 +317,7 @@ def test_problems_of_a_large_value_are_reported_in_bounded_time():
 
 
 def test_concurrent_validations_do_not_share_a_budget():
-    validator = compile_schema(SCHEMA, "a test", is_input=False)
+    validator = Validator(SCHEMA, "a test", is_input=False)
 
     for _ in range(50):
         assert validator.problems({"query": "x", "status": "placed"}) == [
@@ -411,7 +411,7 @@ def test_ten_thousand_rows_are_valid():
 
 
 def test_an_expensive_validation_is_not_done_on_the_event_loop():
-    validator = compile_schema(ROWS, "a test", is_input=False)
+    validator = Validator(ROWS, "a test", is_input=False)
     wrong = [*rows(1000), {}]
 
     assert validator.check(rows(10)) == []
@@ -421,7 +421,7 @@ def test_an_expensive_validation_is_not_done_on_the_event_loop():
 
 def test_a_value_is_checked_only_once():
     """A verdict before the report would use up the steps of a brief check."""
-    validator = compile_schema({"items": {"type": "integer"}}, "a test", is_input=False)
+    validator = Validator({"items": {"type": "integer"}}, "a test", is_input=False)
     found = validator.check([1] * 900 + ["x"])
 
     assert found is not None
@@ -430,7 +430,7 @@ def test_a_value_is_checked_only_once():
 
 def test_a_recursive_schema_may_take_a_tenth_of_the_steps():
     node = {"properties": {"kids": {"items": {"$ref": "#"}}}}
-    validator = compile_schema(node, "a test", is_input=False)
+    validator = Validator(node, "a test", is_input=False)
 
     assert validator.problems({"kids": [{}] * 500}) == []
     assert validator.problems({"kids": [{}] * 5000}) == [validators.TOO_COMPLEX]
@@ -439,7 +439,7 @@ def test_a_recursive_schema_may_take_a_tenth_of_the_steps():
 def test_suggestions_for_unknown_names_stay_within_the_budget():
     """A comparison costs as much as many other steps, and the client controls how many there are."""
     known: dict[str, Any] = {f"{'abcdefgh' * 8}{number}": {} for number in range(100)}
-    validator = compile_schema(
+    validator = Validator(
         {"properties": known, "additionalProperties": False}, "a test", is_input=False
     )
 
@@ -448,7 +448,7 @@ def test_suggestions_for_unknown_names_stay_within_the_budget():
 
 def test_a_large_value_is_not_traversed_for_each_constant():
     schema = {"anyOf": [{"properties": {"op": {"const": f"a{number}"}}} for number in range(300)]}
-    validator = compile_schema({"items": schema}, "a test", is_input=False)
+    validator = Validator({"items": schema}, "a test", is_input=False)
     large = [[[1] * 100] * 100]
 
     assert validator.problems([{"op": large}]) != [validators.TOO_COMPLEX]
@@ -488,7 +488,7 @@ SLOW = {"type": "string", "pattern": "(?:[01]{1,50}){50}x"}
     ],
 )
 def test_a_pattern_too_slow_for_a_text_is_not_matched(schema: Any):
-    validator = compile_schema(schema, "here", is_input=True)
+    validator = Validator(schema, "here", is_input=True)
     text = "01" * 100_000
     begun_s = time.thread_time()
     value = {"text": text} if "properties" in schema else {text: 1}
@@ -503,5 +503,5 @@ def test_a_pattern_too_slow_for_a_text_is_not_matched(schema: Any):
 def test_a_long_text_may_be_matched_with_a_simple_pattern():
     pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
     schema = {"type": "object", "properties": {"data": {"type": "string", "pattern": pattern}}}
-    validator = compile_schema(schema, "here", is_input=True)
+    validator = Validator(schema, "here", is_input=True)
     assert validator.problems({"data": "abcd" * 1_000_000}) == []

@@ -23,7 +23,7 @@ class Ear:
         self.heard: list[tuple[Call, bytes | Refusal | None, float]] = []
         self.waiting = asyncio.Event()
 
-    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
+    def __call__(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         self.heard.append((call, answer, duration_s))
 
     @property
@@ -68,7 +68,7 @@ def ear(server: MCPServer) -> Ear:
     def letter() -> str:
         return "Write."
 
-    server.observer = ear
+    server.core.observer = ear
     return ear
 
 
@@ -164,9 +164,9 @@ async def test_a_failing_observer_leaves_no_call_in_flight(
     def fail(*_: Any) -> None:
         raise RuntimeError("deaf")
 
-    monkeypatch.setattr(ear, "answered", fail)
+    monkeypatch.setattr(server.core, "observer", fail)
     client = WireClient(server, R5, principal=principal)
     with pytest.raises(RuntimeError, match="deaf"):
         await client.send("tools/call", {"name": "greet"})
 
-    assert len(server.hub.calls) == 0
+    assert len(server.core.hub.calls) == 0

@@ -51,8 +51,10 @@ def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
     )
     for usage in (messages._usage, data._usage, rows._subscriptions):
         monkeypatch.setattr(usage, "limits", limits)
-    for name in ("QUESTION_LIMITS", "SESSION_LIMITS"):
-        monkeypatch.setattr(f"django_mcp.server.memory.state.{name}", limits)
+    state = "django_mcp.server.memory.state"
+    monkeypatch.setattr(f"{state}.QUESTION_LIMITS", limits)
+    monkeypatch.setattr(f"{state}.MAX_OWN_BYTES", limits.own_bytes)
+    monkeypatch.setattr(f"{state}.MAX_BYTES", limits.bytes)
 
 
 # -- questions to clients

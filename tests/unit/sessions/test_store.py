@@ -171,39 +171,35 @@ async def test_unsubscribing_keeps_what_another_process_subscribed_to(clock: Tim
 async def test_one_of_many_concurrent_deletes_sends_the_signal(clock: Time):
     here = site("database", clock)
     keys = [(await here.open())[1].key for _ in range(10)]
-    told: list[str] = []
     start = threading.Barrier(4)
 
     def close() -> int:
         start.wait(10)
-        return len(
-            close_sessions(keys, Closing.EXPIRED, lambda each, _reason: told.append(each.key))
-        )
+        return len(close_sessions(keys, Closing.EXPIRED))
 
     with ThreadPoolExecutor(4) as threads:
         work = [threads.submit(run_with_connections, close) for _ in range(4)]
         counts = [each.result() for each in work]
 
-    assert sorted(told) == sorted(keys)
+    assert sorted(key for key, _principal, _reason in here.closed) == sorted(keys)
     assert sorted(counts) == [0, 0, 0, 10]
 
 
 async def test_the_end_of_a_session_is_signalled_on_commit(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
-    told: list[Closing] = []
 
     def close(*, is_kept: bool) -> None:
         with transaction.atomic("first"):
-            close_sessions([session.key], Closing.EVICTED, lambda _each, why: told.append(why))
-            assert told == []
+            close_sessions([session.key], Closing.EVICTED)
+            assert here.closed == []
             transaction.set_rollback(not is_kept, "first")
 
     await run_in_pool(lambda: close(is_kept=False))
-    assert told == []
+    assert here.closed == []
     await run_in_pool(lambda: close(is_kept=True))
 
-    assert told == [Closing.EVICTED]
+    assert here.closed == [(session.key, None, Closing.EVICTED)]
 
 
 async def test_a_session_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):

@@ -153,7 +153,7 @@ async def test_a_deleted_session_ends_and_leaves_nothing():
     headers = {**headers_for({"method": ""}, R4), "mcp-session-id": client.session_id or ""}
     exchange = Exchange(headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]))
 
-    assert (await server.end_session(exchange)).status == 204
+    assert (await server.core.end_session(exchange)).status == 204
 
     status, _ = await client.error("tools/list")
     assert status == 404
@@ -214,7 +214,7 @@ async def test_503_has_retry_after_for_every_method(broken: None, monkeypatch: p
         )
 
     with override_settings(DATABASE_ROUTERS=[ToBroken()]):
-        for serve in (server.answer, server.open_stream, server.end_session):
+        for serve in (server.core.answer, server.core.open_stream, server.core.end_session):
             reply = await serve(exchange())
             assert reply.status == 503
             assert dict(reply.headers)[b"retry-after"] == b"2"

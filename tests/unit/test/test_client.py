@@ -381,7 +381,7 @@ def test_assert_hidden_fails_for_an_unlisted_but_callable_entry():
             hidden, self.lists = self.lists, False
             return VisibleEntries(requirements, tools=frozenset()) if hidden else ALL_VISIBLE
 
-    server.access = Leaky()
+    server.core.access = Leaky()
 
     @server.tool
     def leak() -> str:
@@ -518,3 +518,18 @@ class WithoutATransaction(MCPTransactionTestCase):
         self.mcp.call("count", add_one=True)
 
         assert Product.objects.count() == 1
+
+
+def test_numbers_as_arguments_of_a_prompt_arrive_as_they_are_annotated():
+    server = MCPServer("numbers", public=True)
+
+    @server.prompt
+    def reply(pk: int, share: float, is_urgent: bool) -> str:
+        """Reply to a ticket."""
+        return f"{pk + 1} {share / 2} {is_urgent is True}"
+
+    given: dict[str, Any] = {"pk": 1, "share": 0.5, "is_urgent": True}
+
+    assert MCPClient(server).prompt("reply", **given).text == "2 0.25 True"
+    assert server.get_prompt("reply", given).text == "2 0.25 True"
+    assert server.get_prompt("reply", {name: str(value) for name, value in given.items()}).text

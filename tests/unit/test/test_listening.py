@@ -27,7 +27,7 @@ SERVER = make_server()
 
 
 def changed(server: MCPServer, **what: Any) -> int:
-    return server.hub.announce(Change(server=server.name, **what))
+    return server.core.hub.announce(Change(server=server.name, **what))
 
 
 @pytest.fixture(params=NAMES)
@@ -193,6 +193,14 @@ class TestInATransaction:
             client.server.notify_resource_updated("kit://1/page")
             with pytest.raises(TimeoutError, match="captureOnCommitCallbacks"):
                 changes.next(timeout_s=0.01)
+
+    def test_a_uri_that_no_resource_matches_is_named(self) -> None:
+        client = MCPClient(make_server())
+        with (
+            client.subscribe("kti://1/page") as changes,
+            pytest.raises(TimeoutError, match="No resource of this server matches kti://1/page"),
+        ):
+            changes.next(timeout_s=0.01)
 
     @pytest.mark.parametrize("revision", NAMES)
     def test_updates_require_access_to_the_resource(self, revision: str) -> None:

@@ -1,6 +1,29 @@
-"""The addresses of HTTP+SSE."""
+"""The addresses of HTTP+SSE, and the end of its connections."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.json import encode
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.memory.state import MemorySessions
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.transports.legacy_sse import keep_stream, take_message
+from tests.support.server.plain import MCPServer
+from tests.support.server.streams import LIMIT_S, LiveSink
+from tests.support.wire import R1, message
+
+HANDSHAKE = {
+    "protocolVersion": R1.name,
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
 
 
 def test_legacy_sse_urls_are_opt_in() -> None:
@@ -15,3 +38,97 @@ def test_legacy_sse_urls_are_opt_in() -> None:
 
     assert SETTINGS["LEGACY_SSE"].default is False
     assert routes(old) - routes(plain) == {"sse", "messages"}
+
+
+class Sink(LiveSink):
+    """Takes the address to post to as well."""
+
+    async def point(self, url: str) -> None:
+        self.items.put_nowait((None, {"url": url}))
+
+
+class Sessions(MemorySessions):
+    """Keeps sessions until the database is away, which the names of the steps that fail say."""
+
+    failing = ""
+
+    async def end(self, keys: Collection[str], reason: Closing) -> list[str]:
+        if self.failing == "end":
+            raise StoreUnavailable
+        return await super().end(keys, reason)
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        if self.failing == "read":
+            raise StoreUnavailable
+        return await super().read_subscriptions(session)
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("tests", legacy_sse=True)
+
+
+@pytest.fixture
+def closed() -> list[Closing]:
+    """The reasons of the sessions that ended."""
+    return []
+
+
+@pytest.fixture
+def sessions(server: MCPServer, closed: list[Closing]) -> Sessions:
+    server.core.sessions = sessions = Sessions(
+        server.core.hub,
+        lambda: server.core.options,
+        closed=lambda _session, reason: closed.append(reason),
+    )
+    return sessions
+
+
+async def open_stream(server: MCPServer) -> tuple[asyncio.Task[Reply], str]:
+    """Return the request that keeps the stream open, and the token of its URL."""
+    sink: Any = Sink()
+    exchange = Exchange(can_stream=True, sink=sink, event_stream=sink)
+    opening = asyncio.create_task(keep_stream(server.core, sink, "/messages", exchange))
+    _, told = await sink.next()
+    return opening, told["url"].partition("=")[2]
+
+
+async def test_calls_end_with_the_stream_although_the_store_is_unavailable(
+    server: MCPServer, sessions: Sessions
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    opening, token = await open_stream(server)
+    for body in (
+        message("initialize", HANDSHAKE, revision=R1),
+        message("tools/call", {"name": "wait", "arguments": {}}, revision=R1, id=2),
+    ):
+        headers = Headers([])
+        reply = await take_message(server.core, token, Exchange(body=encode(body), headers=headers))
+        assert reply.status == 202
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    sessions.failing = "end"
+    opening.cancel()
+    await asyncio.wait_for(ended.wait(), LIMIT_S)
+    with pytest.raises(StoreUnavailable):
+        await opening
+
+
+async def test_a_session_ends_if_its_stream_cannot_be_opened(
+    server: MCPServer, sessions: Sessions, closed: list[Closing]
+) -> None:
+    sessions.failing = "read"
+    sink: Any = Sink()
+    with pytest.raises(StoreUnavailable):
+        await keep_stream(server.core, sink, "/messages", Exchange(can_stream=True, sink=sink))
+
+    assert closed == [Closing.STREAM]

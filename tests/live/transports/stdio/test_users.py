@@ -56,6 +56,18 @@ def django(database: dict[str, str]) -> Django:
     return run
 
 
+def read_rest(client: Process) -> list[Any]:
+    """Read to the end of the pipe, and return the messages but for notifications of changed lists.
+
+    A user who is deactivated while their permissions are checked may first lose what they could see.
+    """
+    return [
+        each
+        for each in client.read_rest()
+        if not str(each.get("method", "")).endswith("/list_changed")
+    ]
+
+
 def names(client: Process, revision: object = R4) -> set[str]:
     tools = client.ask("tools/list", revision=revision)["result"]["tools"]
     return {each["name"] for each in tools}
@@ -118,7 +130,7 @@ def test_a_deactivated_user_is_no_longer_served(django: Django, database: dict[s
             "U.objects.update(is_active=False)",
         )  # fmt: skip
         # Without a message from the client.
-        assert client.read_rest() == []
+        assert read_rest(client) == []
         assert client.wait() == 0
         assert "not active any more" in client.noise
 
@@ -144,7 +156,7 @@ def test_calls_of_a_deactivated_user_are_cancelled(
             "U.objects.update(is_active=False)",
         )  # fmt: skip
         client.wait_for_noise(ended)
-        assert client.read_rest() == []
+        assert read_rest(client) == []
         assert client.wait() == 0
 
 
@@ -170,7 +182,7 @@ def test_calls_of_a_revoked_key_are_cancelled(django: Django, database: dict[str
             "APIKey.objects.update(revoked_at=timezone.now())",
         )  # fmt: skip
         client.wait_for_noise("no longer waiting")
-        assert client.read_rest() == []
+        assert read_rest(client) == []
         assert client.wait() == 0
 
 

@@ -11,18 +11,12 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.tasks import COMPLETED
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.memory.tasks import MemoryTasks
-from django_mcp.server.services.ports import TaskStore
 from tests.support.site.guarded.people import Named
 from tests.support.wire import R4, R5
 
 SEE = "shop.see_secrets"
 TASKS = {"hidden-4": R4, "hidden-5": R5}
 """Ids of the tasks that are ann's, and what she spoke when she made them."""
-
-
-class Guarded(MCPServer):
-    def _make_tasks(self) -> TaskStore:
-        return AnnsTasks()
 
 
 class AnnsTasks(MemoryTasks):
@@ -50,7 +44,8 @@ def anns_task(key: str, revision: Revision) -> Task:
 
 
 def make_server() -> MCPServer:
-    server = Guarded("guarded", public=True, authenticators=[Named()], legacy_sse=True)
+    server = MCPServer("guarded", public=True, authenticators=[Named()], legacy_sse=True)
+    server.core.tasks = AnnsTasks()
 
     @server.tool(permission=SEE, input_schema=SCHEMA, task="allowed")
     def hidden(arguments: dict[str, Any]) -> str:

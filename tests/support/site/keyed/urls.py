@@ -25,7 +25,7 @@ async def who(ctx: Context) -> str:
 @default_server.tool
 def what_is_told(ctx: Context, request: HttpRequest) -> dict[str, Any]:
     """Return everything that a handler can see of the request."""
-    exchange = ctx.exchange
+    exchange = ctx._call.exchange
     assert exchange.headers is not None
     return {
         "meta": repr(request.META),

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 from django_mcp import Context, default_server, resource, tool
-from django_mcp.server.exchange.connection import Session
 from tests.support.site.guarded.servers import SEE
 
 
@@ -44,8 +43,7 @@ async def tell(method: str, params: dict[str, Any]) -> int | None:
 @tool
 async def tell_mine(ctx: Context, method: str, params: dict[str, Any]) -> int | None:
     """Send a notification to the session of the call."""
-    assert isinstance(ctx.connection, Session)
-    return await default_server.anotify(method, params, session=ctx.connection.key)
+    return await default_server.anotify(method, params, session=ctx.session_key)
 
 
 @tool

@@ -467,6 +467,15 @@ def test_options_apply_to_one_model_or_to_all(server: MCPServer, site: Any, root
     assert tools["admin_search_tags"]["inputSchema"]["properties"]["limit"]["maximum"] == 7
 
 
+@pytest.mark.parametrize("excluded", ["delete", "shop.order.delete"])
+def test_to_exclude_deletions_excludes_that_of_several_objects(
+    server: MCPServer, site: Any, excluded: str
+):
+    found = admin_tools(server, site, models=["shop.order"], exclude=[excluded])
+
+    assert [entry.name for entry in found if "delete" in entry.name] == []
+
+
 def test_a_site_can_define_which_tools_are_listed(
     make_client: Any, make_staff: Any, orders: list[Order]
 ):
@@ -499,4 +508,4 @@ def test_options_with_unknown_names_are_rejected(
 def test_all_models_of_a_site(server: MCPServer, site: Any):
     admin_tools(server, site, models="__all__")
 
-    assert {"search_orders", "get_user", "search_tags"} <= set(server.registry.tools)
+    assert {"search_orders", "get_user", "search_tags"} <= set(server.core.registry.tools)

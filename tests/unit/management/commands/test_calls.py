@@ -98,7 +98,10 @@ def test_a_list_begins_with_its_server_and_the_others(run: Run):
 def test_another_server_can_be_selected(run: Run):
     out = run("mcp_list", "--server", "shop-staff")[0]
 
-    assert out.startswith('Server "shop-staff", at /staff/mcp\nOther servers: example-shop, ')
+    first, second, *_ = out.splitlines()
+    assert first == 'Server "shop-staff", at /staff/mcp'
+    assert second.startswith("Other servers: ")
+    assert "example-shop" in second
     assert "find_products" not in out
 
 
@@ -225,6 +228,21 @@ def test_the_user_option_is_suggested_if_nothing_is_visible(run: Run):
     assert nothing == "Unknown tool: count. This user sees no tools. Name a user with --user."
 
 
+def test_an_entry_that_is_disabled_in_the_admin_is_said_to_be(run: Run):
+    server = MCPServer("switched off", public=True)
+    server.register_tool(lambda: "", name="count")
+    server.register_tool(lambda: "", name="counts", permission="shop.view_order")
+    server.register_resource("note://{name}", lambda name: name, name="note")
+    off = {("tools", "count"), ("tools", "counts"), ("templates", "note://{name}")}
+    server.core.registry.set_disabled(frozenset(off))
+
+    for command, name in (("mcp_call", "count"), ("mcp_call", "counts"), ("mcp_read", "note://a")):
+        text, status = error_of(run, command, name, "--server", "switched off")
+        assert text.endswith(f". {name!r} is disabled in the admin.")
+        assert status == 2
+    assert "disabled" not in error_of(run, "mcp_call", "other", "--server", "switched off")[0]
+
+
 @pytest.mark.usefixtures("server")
 def test_a_tool_that_raises_system_exit_has_failed(run: Run):
     text, status = error_of(run, "mcp_call", "leave", "--server", "shell")
@@ -271,8 +289,8 @@ def test_a_field_may_be_omitted_or_keep_its_default(run: Run):
     [
         ({"type": "string", "default": ""}, 'default: ""'),
         ({"type": "string", "default": " red"}, 'default: " red"'),
-        ({"type": "boolean", "default": True}, "default: yes"),
-        ({"type": "boolean", "default": False}, "default: no"),
+        ({"type": "boolean", "default": True}, "y or n; default: yes"),
+        ({"type": "boolean", "default": False}, "y or n; default: no"),
         ({"type": "integer", "default": 0}, "default: 0"),
         ({"type": "array", "items": {"enum": ["s", "l"]}, "default": ["s", "l"]}, "default: s, l"),
         ({"type": "array", "items": {"enum": ["s"]}, "default": []}, "default: none"),
@@ -321,7 +339,10 @@ def test_answers_may_be_preset_or_declined(run: Run):
     assert error_of(run, *fill, "--no-input")[0].startswith(
         "The call asks questions: leave out --no-input, or give --answers. ("
     )
-    assert "Nothing answers" in error_of(run, *fill, "--answers", "{}")[0]
+    unanswered = error_of(run, *fill, "--answers", "{}")[0]
+    assert unanswered.startswith("Nothing answers")
+    assert ".." not in unanswered
+    assert "?." not in unanswered
     assert error_of(run, *fill, "--answers", "7")[1] == 2
     assert error_of(run, *fill, "--answers", "{")[1] == 2
     assert "not an answer" in error_of(run, *fill, "--answers", '["text"]')[0]

@@ -18,7 +18,7 @@ from django_mcp.auth.authenticators import APIKeyAuthenticator, Authenticator, S
 from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.management.commands.mcp_doctor import find_busy_threads
-from django_mcp.management.doctor.finding import Finding
+from django_mcp.management.doctor.examination import Finding
 from django_mcp.models import Worker
 from tests.support.answering import answering
 
@@ -141,3 +141,13 @@ def test_the_option_overrides_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DJANGO_MCP_TOKEN", "from-env")
 
     assert doctor("--token", "given")[1] == ["Bearer given"]
+
+
+def test_a_refusal_of_http_names_the_remedy():
+    body = b'{"jsonrpc": "2.0", "error": {"code": -32600, "message": "This site is served over https only"}}'
+    with answering(403, {"Content-Type": "application/json"}, body) as front:
+        out = StringIO()
+        with pytest.raises(CommandError):
+            call_command("mcp_doctor", "--url", front.url, stdout=out, stderr=out)
+
+    assert "Give --url the https address." in out.getvalue()

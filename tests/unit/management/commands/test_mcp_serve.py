@@ -14,6 +14,12 @@ from django_mcp.management.commands import mcp_serve
 from django_mcp.servers import MCPServer, default_server
 
 
+@pytest.fixture(autouse=True)
+def own_urlconf(settings: Any) -> None:
+    """The command sets the URLconf of its process; set it back."""
+    settings.ROOT_URLCONF = settings.ROOT_URLCONF
+
+
 def test_an_address_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

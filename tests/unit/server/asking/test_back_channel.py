@@ -305,7 +305,7 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
 ) -> None:
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
     monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
-    server.answers = MemoryAnswers()
+    server.core.answers = MemoryAnswers()
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("where")
     asked = await call.sink.message()
@@ -329,7 +329,7 @@ class FullAnswers(MemoryAnswers):
 
 @pytest.mark.http_only("a pipe has no other processes")
 async def test_an_answer_that_cannot_be_stored_is_rejected(server: MCPServer) -> None:
-    server.answers = FullAnswers()
+    server.core.answers = FullAnswers()
     client = await connect(server, R4)
     headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
     body = {"jsonrpc": "2.0", "id": "elsewhere", "result": {}}

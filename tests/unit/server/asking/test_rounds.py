@@ -216,7 +216,7 @@ async def test_every_tampered_state_gets_the_same_error(
     await refuse({**call(requestState=state), "arguments": {"item": "cup"}})
     stranger = WireClient(server, R5, principal=type("P", (), {"key": "user:2"})())
     await refuse(call(requestState=state), stranger)
-    server.clock = lambda: 10**12
+    server.core.clock = lambda: 10**12
     await refuse(call(requestState=state))
 
     assert {repr(error) for error in refusals} == {
@@ -308,3 +308,45 @@ def test_only_flat_form_schemas_are_accepted() -> None:
     for url in ("http://evil.example/", "javascript:x", "https://user:pw@host/"):
         with pytest.raises(ValueError, match="URL"):
             ask_url("?", url)
+
+
+@pytest.mark.parametrize("name", ["swallow", "aswallow"])
+async def test_a_question_whose_exception_the_handler_caught_is_logged(
+    newest: WireClient, server: MCPServer, caplog: pytest.LogCaptureFixture, name: str
+):
+    @server.tool
+    def swallow(ctx: Context) -> str:
+        try:
+            return str(ctx.elicit("Which one?", Choice).action)
+        except:  # noqa: E722 - a mistake that handlers make
+            return "nobody was asked"
+
+    @server.tool
+    async def aswallow(ctx: Context) -> str:
+        try:
+            return str((await ctx.aelicit("Which one?", Choice)).action)
+        except BaseException:  # noqa: BLE001 - a mistake that handlers make
+            return "nobody was asked"
+
+    result = await newest.result("tools/call", call(name))
+
+    assert result["content"][0]["text"] == "nobody was asked"
+    assert f"tools/call {name}: the handler caught the exception by which a question" in caplog.text
+    assert "Catch Exception, not BaseException" in caplog.text
+
+
+async def test_a_question_that_a_handler_asks_after_all_is_not_logged(
+    newest: WireClient, server: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    @server.tool
+    def careful(ctx: Context) -> str:
+        try:
+            return str(ctx.elicit("Which one?", Choice).action)
+        except Exception:  # noqa: BLE001 - it lets a question pass
+            return "nobody was asked"
+
+    first = await newest.result("tools/call", call("careful"))
+    last = await again(newest, first, {"question-1": accept(colour="red")}, "careful")
+
+    assert last["content"][0]["text"] == "accept"
+    assert "the handler caught" not in caplog.text

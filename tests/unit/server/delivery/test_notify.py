@@ -13,7 +13,6 @@ from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.derived import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
 from tests.support.server.plain import MCPServer, NoObserver, OpenAccess
@@ -201,7 +200,7 @@ async def test_updates_reach_only_clients_with_current_access_to_the_resource(
     server: MCPServer, is_slow: bool
 ) -> None:
     """Permissions are checked when an update is sent, not on subscription."""
-    server.access = access = Granting()
+    server.core.access = access = Granting()
     access.granted = {"ann", "bob"}
     ann, bob = await connect(server, "ann"), await connect(server, "bob")
     for client in (ann, bob):
@@ -215,6 +214,62 @@ async def test_updates_reach_only_clients_with_current_access_to_the_resource(
         assert (await his.sink.message())["method"] == "notifications/tools/list_changed"
 
     assert reached == (0 if is_slow else 1)
+
+
+class Slow(Granting):
+    """Answers each query when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
+        self.was_asked.set()
+        await self.may_answer.wait()
+        return self._visible(exchange, requirements)
+
+
+async def begin_check(server: MCPServer, client: StreamClient) -> Slow:
+    """Subscribe to a resource, and announce a change whose check waits."""
+    server.core.access = access = Slow()
+    access.granted = {"ann"}
+    access.may_answer.set()
+    await client.result("resources/subscribe", {"uri": "stock://mug"})
+    access.is_slow = True
+    access.was_asked.clear()
+    access.may_answer.clear()
+    assert server.notify_resource_updated("stock://mug") == 0
+    await access.was_asked.wait()
+    return access
+
+
+async def test_an_update_is_not_sent_after_the_client_unsubscribed(server: MCPServer) -> None:
+    client = await connect(server)
+    async with client.standing() as stream:
+        access = await begin_check(server, client)
+        access.is_slow = False
+        await client.result("resources/unsubscribe", {"uri": "stock://mug"})
+        await client.result("resources/subscribe", {"uri": "stock://cup"})
+        access.is_slow = True
+        access.was_asked.clear()
+        assert server.notify_resource_updated("stock://cup") == 0
+        await access.was_asked.wait()
+        access.may_answer.set()
+
+        # The checks end in the order in which they began.
+        assert (await stream.sink.message())["params"] == {"uri": "stock://cup"}
+
+
+@pytest.mark.http_only("a pipe is one stream")
+async def test_an_update_goes_to_the_stream_that_was_opened_during_its_check(
+    server: MCPServer,
+) -> None:
+    client = await connect(server)
+    async with client.standing():
+        access = await begin_check(server, client)
+        async with client.standing() as newer:
+            access.may_answer.set()
+            assert (await newer.sink.message())["params"] == {"uri": "stock://mug"}
 
 
 async def test_several_registrations_send_one_list_changed(server: MCPServer) -> None:
@@ -257,17 +312,17 @@ async def test_a_stream_closes_when_its_client_ignores_pings() -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    (open_stream,) = server.hub.streams.values()
-    ping_stream(server.hub, open_stream)
+    (open_stream,) = server.core.hub.streams.values()
+    ping_stream(server.core.hub, open_stream)
     await client.respond(await stream.sink.message(), result={})
     for _ in range(2):
-        ping_stream(server.hub, open_stream)
+        ping_stream(server.core.hub, open_stream)
         await stream.sink.message()
-        assert server.hub.streams
-    ping_stream(server.hub, open_stream)
+        assert server.core.hub.streams
+    ping_stream(server.core.hub, open_stream)
 
     assert (await stream.reply()).status == 200
-    assert not server.hub.streams
+    assert not server.core.hub.streams
 
 
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
@@ -425,7 +480,7 @@ async def test_a_listener_counts_as_subscribed_while_it_listens(server: MCPServe
     )
     await stream.sink.message()
     assert await server.ais_subscribed("stock://mug")
-    server.hub.end_streams(Ending.SHUTDOWN)
+    server.core.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
     assert not await server.ais_subscribed("stock://mug")
 
@@ -439,7 +494,7 @@ class Watching(NoObserver):
 
 
 async def test_notifications_outside_a_session_reach_the_observer(server: MCPServer) -> None:
-    server.connection_observer = watching = Watching()
+    server.core.connection_observer = watching = Watching()
     client = StreamClient(server, R5)
     await client.post(
         encode({"jsonrpc": "2.0", "method": "notifications/own", "params": {"n": 1}}),
@@ -459,11 +514,11 @@ class Failing(NoObserver):
 @pytest.mark.http_only("a pipe has no stream of its own")
 async def test_an_observer_that_raises_leaves_no_stream_attached(server: MCPServer) -> None:
     client = await connect(server)
-    server.connection_observer = Failing()
+    server.core.connection_observer = Failing()
     with pytest.raises(RuntimeError):
         await client.listen().reply()
 
-    assert not server.hub.streams
+    assert not server.core.hub.streams
 
 
 async def test_log_messages_are_rate_limited() -> None:
@@ -496,12 +551,12 @@ async def test_old_streams_are_closed(server: MCPServer) -> None:
     streams = [young.listen(), old.listen()]
     for stream in streams:
         await stream.sink.next()
-    list(server.hub.streams.values())[1].opened_s -= server.options.stream_max_age_s
-    close_old_streams(server.hub)
+    list(server.core.hub.streams.values())[1].opened_s -= server.core.options.stream_max_age_s
+    close_old_streams(server.core.hub)
     await streams[1].reply()
 
     assert streams[1].sink.is_closed
-    assert len(server.hub.streams) == 1
+    assert len(server.core.hub.streams) == 1
     streams[0].leave()
 
 
@@ -527,8 +582,8 @@ async def test_no_stream_opens_during_shutdown(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    server.hub.is_closing = True
-    server.hub.end_streams(Ending.SHUTDOWN)
+    server.core.hub.is_closing = True
+    server.core.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
     refused = await client.listen().reply()
 
@@ -541,12 +596,12 @@ def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
 
 
 async def test_a_running_hub_accepts_another_server(server: MCPServer) -> None:
-    class Neighbour(MCPServer):
-        def _make_hub(self) -> Hub:
-            return server.hub
-
-    other = Neighbour("other")
+    other = MCPServer("other")
+    other.core.hub = server.core.hub
     await connect(server)
     await connect(other)
 
-    assert [server.hub.servers[name] for name in (server.name, "other")] == [server, other]
+    assert [server.core.hub.servers[name] for name in (server.name, "other")] == [
+        server.core,
+        other.core,
+    ]

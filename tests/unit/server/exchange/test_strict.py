@@ -132,6 +132,18 @@ async def test_notifications_are_validated_too(server: MCPServer):
     assert "-32602" in answer
 
 
+@pytest.mark.http_only("a pipe has no header that could be missing")
+async def test_a_notification_without_a_version_is_validated_as_a_request_without_one():
+    server = MCPServer("tests", strict=True, mode="stateless", revisions=[R4.name, R5.name])
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}}
+    client = WireClient(server, R4)
+
+    # The id is optional at 2025-11-25 alone, and pings are not in 2026-07-28.
+    assert (await client.send("ping", drop="mcp-protocol-version"))[0] == 200
+    assert (await client.post(encode(note), {})).status == 202
+    assert (await client.post(encode(note), {"mcp-protocol-version": R5.name})).status == 400
+
+
 async def test_a_valid_input_required_result_passes(server: MCPServer):
     meta: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
     client = WireClient(server, R5)

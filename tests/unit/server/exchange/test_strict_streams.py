@@ -14,7 +14,7 @@ from django_mcp.protocol.errors import HEADER_MISMATCH, RESOURCE_NOT_FOUND
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.message_schemas import find_error_schema
 from django_mcp.protocol.revisions import Revision
-from django_mcp.registry.validators import compile_schema
+from django_mcp.registry.validators import Validator
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
@@ -318,6 +318,6 @@ async def test_client_requests_of_tasks_are_validated(caplog: pytest.LogCaptureF
     ],
 )
 def test_error_codes_missing_in_a_revision_are_detected(code: int, is_sound: bool):
-    validator = compile_schema(find_error_schema(R5), "error", is_input=False)
+    validator = Validator(find_error_schema(R5), "error", is_input=False)
 
     assert (validator.problems({"code": code, "message": "No"}) == []) is is_sound

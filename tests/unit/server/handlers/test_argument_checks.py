@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.timers import find_running_loop
 from tests.support.server.plain import MCPServer, ThreadScope
-from tests.support.wire import R5, WireClient, headers_for, message
+from tests.support.server.tasks import Modern
+from tests.support.wire import R2, R5, WireClient, headers_for, message
 
 T = TypeVar("T")
 
@@ -26,6 +28,11 @@ class Row:
     id: int
     name: str
     mail: str | None = None
+
+
+class Noting(BaseModel):
+    name: str
+    _is_on_loop: bool = PrivateAttr(default_factory=lambda: find_running_loop() is not None)
 
 
 class Node(BaseModel):
@@ -103,7 +110,7 @@ async def test_large_arguments_of_several_calls_are_validated_in_sequence(
             finally:
                 running -= 1
 
-    server.scope = Scope()
+    server.core.scope = Scope()
     clients = [WireClient(server, R5) for _ in range(4)]
     results = await asyncio.gather(*(each.call("add", {"rows": rows(3000)}) for each in clients))
 
@@ -114,6 +121,30 @@ async def test_large_arguments_of_several_calls_are_validated_in_sequence(
 async def test_large_arguments_reach_the_handler(newest: WireClient) -> None:
     assert text(await newest.call("add", {"rows": rows(3000)})) == "3001"
     assert text(await newest.call("grow", {"tree": {"kids": [{}] * 300}})) == "300"
+
+
+@pytest.mark.http_only("a pipe has one client, whose lines are read in order")
+@pytest.mark.parametrize("how", ["call", "task", "batch"])
+async def test_large_arguments_are_converted_off_the_event_loop(
+    server: MCPServer, how: str
+) -> None:
+    @server.tool(task="allowed")
+    async def places(rows: list[Noting]) -> list[bool]:
+        return sorted({row._is_on_loop for row in rows})
+
+    arguments = {"rows": [{"name": "x" * 100}] * 1000}
+    if how == "task":
+        client = Modern(server)
+        task = await client.until(await client.create("places", **arguments), "completed")
+        result = task["result"]
+    elif how == "call":
+        result = await WireClient(server, R5).call("places", arguments)
+    else:
+        call = message("tools/call", {"name": "places", "arguments": arguments}, revision=R2)
+        reply = await WireClient(server, R2).post(encode([call]), {})
+        result = json.loads(reply.body or b"")[0]["result"]
+
+    assert json.loads(text(result)) == [False]
 
 
 async def test_the_call_deadline_covers_argument_validation(

@@ -83,7 +83,7 @@ async def test_sync_and_async_error_handlers_get_error_context_and_reference(
         assert [each[4] for each in heard] == [False, True]
         for _, error, ctx, reference, _ in heard:
             assert isinstance(error, ZeroDivisionError)
-            assert (ctx.method, ctx.entry.name) == ("tools/call", name)
+            assert (ctx.method, ctx.params["name"]) == ("tools/call", name)
             assert reference is not None
             assert reference in answer["content"][0]["text"]
             assert reference in caplog.text
@@ -128,7 +128,7 @@ async def test_a_dispatch_error_reaches_the_error_handler_without_a_reference(
     def fail() -> str:
         raise ZeroDivisionError
 
-    server.find_language = fail
+    server.core.find_language = fail
     _, error = await WireClient(server, R5).error("tools/list")
 
     assert error["code"] == -32603

@@ -10,7 +10,9 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
+from tests.support.server.streams import LIMIT_S, StreamClient
 from tests.support.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
 
 by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
@@ -159,7 +161,10 @@ async def test_a_server_may_support_only_some_revisions() -> None:
 
 
 async def test_streams_and_sessions_are_rejected_in_stateless_mode(server: MCPServer) -> None:
-    for reply in (await server.open_stream(Exchange()), await server.end_session(Exchange())):
+    for reply in (
+        await server.core.open_stream(Exchange()),
+        await server.core.end_session(Exchange()),
+    ):
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
 
@@ -169,7 +174,7 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
     """With none of the revisions that open with `initialize`, only POST is served."""
     modern = MCPServer("tests", revisions=[R5.name])
 
-    for entry in (modern.open_stream, modern.end_session):
+    for entry in (modern.core.open_stream, modern.core.end_session):
         reply = await entry(Exchange(headers=Headers(()), can_stream=True))
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
@@ -190,7 +195,7 @@ async def test_allow_lists_only_supported_methods(
     headers = Headers([(b"mcp-protocol-version", version.encode())])
     exchange = Exchange(headers=headers, is_buffered=is_buffered)
 
-    reply = await MCPServer("tests").open_stream(exchange)
+    reply = await MCPServer("tests").core.open_stream(exchange)
 
     assert reply.status == 405
     assert dict(reply.headers)[b"allow"] == allowed
@@ -296,6 +301,36 @@ async def test_batch_members_run_concurrently_and_are_cancelled_separately() -> 
     assert [each["result"]["content"][0]["text"] for each in answers[::2]] == ["met", "met"]
     assert "error" in answers[1]
     assert answers[3]["error"]["code"] == -32600
+
+
+@pytest.mark.http_only("the header chooses the revision here")
+@pytest.mark.parametrize("is_batch", [False, True], ids=["alone", "in a batch"])
+async def test_a_call_outlives_its_client_and_sends_it_nothing_more(is_batch: bool) -> None:
+    server = MCPServer("tests", mode="stateless")
+    has_begun, may_end, ended = asyncio.Event(), asyncio.Event(), []
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> None:
+        await ctx.aprogress(1)
+        has_begun.set()
+        await may_end.wait()
+        await ctx.aprogress(2)
+        ended.append(ctx.is_cancelled)
+
+    params = {"name": "work", "_meta": {"progressToken": 1}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    client = StreamClient(server, R2)
+    headers = {"mcp-protocol-version": R2.name}
+    running = client.run(server.core.answer, headers, encode([request] if is_batch else request))
+    async with asyncio.timeout(LIMIT_S):
+        await has_begun.wait()
+        running.leave()
+        may_end.set()
+        await running.reply()
+
+    assert ended == [False]
+    assert [(await running.sink.message())["params"]["progress"]] == [1]
+    assert running.sink.items.empty()
 
 
 async def test_handle_accepts_a_parsed_message(server: MCPServer) -> None:

@@ -136,7 +136,7 @@ class Partial(OpenAccess):
 
 async def test_invisible_entries_are_treated_as_missing(server: MCPServer) -> None:
     fill(server)
-    server.access = Partial()
+    server.core.access = Partial()
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))
     one = WireClient(server, R5, principal=("t1", "r1", "m1", "p1"))
     none = WireClient(server, R5, principal=())

@@ -124,7 +124,7 @@ async def test_read_failures_have_distinct_errors(server: MCPServer, client: Wir
                 return Failure(kind=FailureKind.MISSING, message="no")
             return None
 
-    server.exceptions = Mapper()
+    server.core.exceptions = Mapper()
 
     codes = [
         (await client.error("resources/read", {"uri": f"order://{pk}"}))[1]
@@ -287,7 +287,7 @@ async def test_range_support_is_advertised_with_resources() -> None:
     server.register_resource("x://text", lambda: "x", name="text")
 
     assert "experimental" not in without
-    for revision in server.revisions.names():
+    for revision in server.core.revisions.names():
         told = server.capabilities(revision)["experimental"]
         assert told == {"resourceReadChunking": {"enabled": True}}
 

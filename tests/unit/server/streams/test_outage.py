@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_mcp.server.streams.outage_log import EVERY_S, QUIET_S, OutageLog
+from django_mcp.server.streams.messenger import OUTAGE_EVERY_S, OUTAGE_QUIET_S, OutageLog
 
 
 class Clock:
@@ -29,8 +29,8 @@ def test_an_outage_logs_its_start_its_end_and_one_line_a_minute(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ):
     log = OutageLog("No post", clock)
-    fail_for(log, clock, 3 * EVERY_S)
-    clock.now_s += QUIET_S
+    fail_for(log, clock, 3 * OUTAGE_EVERY_S)
+    clock.now_s += OUTAGE_QUIET_S
     log.worked()
     log.worked()
 
@@ -56,7 +56,7 @@ def test_a_further_outage_is_logged_again(clock: Clock, caplog: pytest.LogCaptur
     log = OutageLog("No post", clock)
     for _ in range(2):
         log.failed(OSError("away"))
-        clock.now_s += QUIET_S
+        clock.now_s += OUTAGE_QUIET_S
         log.worked()
 
     assert len(caplog.records) == 4

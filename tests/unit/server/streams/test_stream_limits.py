@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.services.ports import Replay
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import Open, StreamClient
-from tests.support.server.tasks import Person
-from tests.support.wire import R5
+from tests.support.server.tasks import Legacy, Person
+from tests.support.server.tasks import make_server as make_tasks
+from tests.support.wire import R4, R5
 
 pytestmark = pytest.mark.http_only("a pipe has one client")
 
@@ -25,8 +30,8 @@ class AddressedClient(StreamClient):
         super().__init__(server, R5, principal=principal)
         self.address = address
 
-    def _run(self, entry: Any, headers: dict[str, str], body: bytes) -> Open:
-        opened = super()._run(entry, headers, body)
+    def run(self, entry: Any, headers: dict[str, str], body: bytes) -> Open:
+        opened = super().run(entry, headers, body)
         opened.exchange.address = self.address
         return opened
 
@@ -86,18 +91,102 @@ async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: 
     client = AddressedClient(server, "192.0.2.1")
     assert [await listeners.status(client) for _ in range(2)] == [200, 429]
 
-    (stream,) = server.hub.streams.values()
-    server.hub.close_stream(stream.id)
+    (stream,) = server.core.hub.streams.values()
+    server.core.hub.hand_over("close", stream=stream.id)
     await listeners.opened.pop().reply()
 
     assert await listeners.status(client) == 200
+
+
+async def begin_call(server: MCPServer, go: asyncio.Event) -> tuple[StreamClient, str]:
+    """Begin a call in a session that runs until `go`; return its client, and the first event id of its stream."""
+
+    @server.tool
+    async def wait() -> str:
+        await go.wait()
+        return "done"
+
+    client = StreamClient(server, R4)
+    await client.open()
+    event_id, _ = await client.call_tool("wait").sink.next()
+    return client, event_id or ""
+
+
+async def is_refused(stream: Open, status: int) -> bool:
+    return (await stream.reply()).status == status
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"), [("max_streams_per_principal", 429), ("max_streams", 503)]
+)
+async def test_resumed_streams_count_while_they_are_open(limit: str, status: int):
+    go = asyncio.Event()
+    server = make_server(**{limit: 2}, anonymous_share=1.0)
+    client, event_id = await begin_call(server, go)
+    async with client.standing():
+        resumed = client.listen(event_id)
+        assert await is_refused(client.listen(event_id), status)
+        assert await is_refused(client.listen(), status)
+        resumed.leave()
+        await asyncio.wait((resumed.task,))
+        resumed = client.listen(event_id)
+        assert await is_refused(client.listen(event_id), status)
+        go.set()
+        assert b"done" in ((await resumed.reply()).body or b"")
+        assert b"done" in ((await client.listen(event_id).reply()).body or b"")
+
+
+class SlowEvents(MemoryEvents):
+    """Events that are being read until the client has gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = asyncio.Event()
+
+    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+        self.is_read.set()
+        await asyncio.Event().wait()
+        return await super().read(stream_id, session, after)
+
+
+async def test_a_client_that_disconnects_before_its_stream_is_resumed_does_not_count():
+    server = make_server(max_streams_per_principal=1)
+    client, event_id = await begin_call(server, asyncio.Event())
+    server.core.events = slow = SlowEvents()
+    resumed = client.listen(event_id)
+    await slow.is_read.wait()
+    resumed.leave()
+    await asyncio.wait((resumed.task,), timeout=10)
+
+    async with client.standing() as stream:
+        assert not stream.task.done()
+
+
+@pytest.mark.parametrize("can_stream", [True, False])
+async def test_requests_that_wait_for_a_result_count_as_streams(can_stream: bool):
+    server, gate = make_tasks(max_streams_per_principal=1)
+    client, ids = Legacy(server), count()
+
+    def begin() -> Open:
+        opened = client.begin("tasks/result", {"taskId": task_id}, id=next(ids))
+        opened.exchange.can_stream = can_stream
+        return opened
+
+    for _ in range(2):
+        gate.may_go_on.clear()
+        task_id = await client.create("wait")
+        waiting = begin()
+        assert await is_refused(begin(), 429)
+        gate.may_go_on.set()
+        assert "result" in await waiting.answer()
+        assert "result" in await begin().answer()
 
 
 async def test_the_uris_of_listen_streams_are_limited(
     listeners: Listeners, monkeypatch: pytest.MonkeyPatch
 ):
     limits = Limits(own_count=3, own_bytes=1000, count=4, bytes=1000)
-    monkeypatch.setattr("django_mcp.server.streams.hub.URI_LIMITS", limits)
+    monkeypatch.setattr("django_mcp.server.methods.subscriptions.URI_LIMITS", limits)
     server = make_server(anonymous_share=1.0)
     server.register_resource("stock://a", lambda: "x", name="a")
     own, other = AddressedClient(server, "192.0.2.1"), AddressedClient(server, "192.0.2.2")

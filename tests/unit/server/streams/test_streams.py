@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.json import decode
+from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.delivery import client_streams
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.memory.state import LocalBus, MemoryEvents
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
@@ -33,6 +33,18 @@ KINDS = (
     "live",
     "task",
 )
+
+
+class RecordingBus(LocalBus):
+    """Keeps what is sent to the other processes."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        self.sent: list[JSONObject] = []
+
+    async def send(self, *messages: JSONObject) -> None:
+        self.sent += messages
 
 
 @pytest.fixture
@@ -83,7 +95,7 @@ async def test_a_change_reaches_the_standalone_stream(
 ) -> None:
     client = await connect(server, revision)
     async with client.standing() as stream:
-        reached = server.hub.announce(tools_changed(server))
+        reached = server.core.hub.announce(tools_changed(server))
         heard = await stream.sink.message()
 
     assert reached == 1
@@ -96,10 +108,10 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
     client = await connect(server, R4)
     async with client.standing() as older:
         async with client.standing() as newer:
-            assert server.hub.announce(tools_changed(server)) == 1
+            assert server.core.hub.announce(tools_changed(server)) == 1
             await newer.sink.message()
             assert older.sink.items.empty()
-        assert server.hub.announce(tools_changed(server)) == 1
+        assert server.core.hub.announce(tools_changed(server)) == 1
         await older.sink.message()
 
 
@@ -108,12 +120,12 @@ async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
     async with client.standing() as stream, other.standing():
-        assert server.hub.announce(change) == 1
+        assert server.core.hub.announce(change) == 1
         heard = await stream.sink.message()
         await other.result("resources/subscribe", {"uri": "stock://mug"})
-        assert server.hub.announce(change) == 2
+        assert server.core.hub.announce(change) == 2
         await client.result("resources/unsubscribe", {"uri": "stock://mug"})
-        assert server.hub.announce(change) == 1
+        assert server.core.hub.announce(change) == 1
 
     assert heard["params"] == {"uri": "stock://mug"}
 
@@ -130,7 +142,7 @@ async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri
 async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
     client = await connect(server, R4)
     async with client.standing():
-        assert server.hub.announce(Change(server="another", list="tools")) == 0
+        assert server.core.hub.announce(Change(server="another", list="tools")) == 0
 
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
@@ -138,12 +150,12 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
     client = await connect(server, R4)
     stream = client.listen()
     await stream.sink.next()
-    session = next(iter(server.hub.sessions.values()))
-    server.hub.end_session(session.key)
+    session = next(iter(server.core.hub.sessions.values()))
+    server.core.hub.end_session(session.key)
     reply = await stream.reply()
 
     assert (reply.status, reply.body) == (200, None)
-    assert not server.hub.streams
+    assert not server.core.hub.streams
 
 
 @pytest.mark.http_only("a pipe that is closed is not come back to")
@@ -151,7 +163,7 @@ async def test_a_stream_closed_by_the_server_sends_a_retry_delay(server: MCPServ
     client = await connect(server, R4)
     stream = client.listen()
     primed = await stream.sink.next()
-    server.hub.end_streams(Ending.SHUTDOWN)
+    server.core.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
 
     assert primed[0] is not None
@@ -173,11 +185,13 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
         stream.sink.send = never  # type: ignore[method-assign]
         for n in range(MAX_QUEUED_EVENTS + 2):
             params = {"n": n}
-            server.hub.announce(Change(server=server.name, method="notifications/x", params=params))
+            server.core.hub.announce(
+                Change(server=server.name, method="notifications/x", params=params)
+            )
             await healthy.sink.message()
         await stream.reply()
 
-        assert len(server.hub.streams) == 1
+        assert len(server.core.hub.streams) == 1
 
 
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
@@ -190,7 +204,7 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
     client = StreamClient(server, R5)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
     stream, _ = await listen(client, wanted)
-    (push_stream,) = server.hub.streams.values()
+    (push_stream,) = server.core.hub.streams.values()
     has_room = asyncio.Event()
     if not is_paused:
         has_room.set()
@@ -202,8 +216,8 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
 
     stream.sink.send = send_with_room
     for uri in uris:
-        server.hub.announce(Change(server=server.name, uri=uri))
-        server.hub.announce(tools_changed(server))
+        server.core.hub.announce(Change(server=server.name, uri=uri))
+        server.core.hub.announce(tools_changed(server))
         if is_paused:
             await asyncio.sleep(0)
     assert push_stream.queued_bytes <= MAX_QUEUED_BYTES
@@ -220,9 +234,9 @@ async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> No
     client = await connect(server, R4)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
     async with client.standing() as stream:
-        assert [server.hub.announce(own) for _ in range(3)] == [1, 1, 1]
-        assert [server.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
-        server.hub.announce(Change(server=server.name, method="notifications/end"))
+        assert [server.core.hub.announce(own) for _ in range(3)] == [1, 1, 1]
+        assert [server.core.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
+        server.core.hub.announce(Change(server=server.name, method="notifications/end"))
         heard = [(await stream.sink.message())["method"] for _ in range(5)]
 
     assert heard == [
@@ -239,11 +253,11 @@ async def test_streams_get_list_changes_after_lost_messages(server: MCPServer) -
     lists, _ = await listen(
         StreamClient(server, R5), {"resourcesListChanged": True, "toolsListChanged": True}
     )
-    server.hub.receive({"kind": "missed", "server": "another"})
-    server.hub.receive({"kind": "missed", "server": server.name})
+    server.core.hub.receive({"kind": "missed", "server": "another"})
+    server.core.hub.receive({"kind": "missed", "server": server.name})
     found = [await stream.sink.message() for _ in range(2)]
     first = await lists.sink.message()
-    server.hub.receive({"kind": "missed"})
+    server.core.hub.receive({"kind": "missed"})
     again = [await stream.sink.message() for _ in range(2)]
     others = [(await lists.sink.message())["method"] for _ in range(2)]
     stream.leave()
@@ -265,17 +279,48 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
 ) -> None:
     client = await connect(server, R4)
     async with client.standing() as stream:
-        (key,) = server.hub.sessions
-        (opened_at,) = (each.opened_at for each in server.hub.streams.values())
+        (key,) = server.core.hub.sessions
+        (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
         claim = {"kind": "session", "key": key, "event": "stream"}
-        server.hub.receive({**claim, "at": opened_at + 10})
-        assert server.hub.announce(tools_changed(server)) == 0
-        server.hub.receive({"kind": "missed"})
-        assert server.hub.announce(tools_changed(server)) == 1
+        server.core.hub.receive({**claim, "at": opened_at + 10})
+        assert server.core.hub.announce(tools_changed(server)) == 0
+        server.core.hub.receive({"kind": "missed"})
+        assert server.core.hub.announce(tools_changed(server)) == 1
         # An older one elsewhere, announced late, changes nothing.
-        server.hub.receive({**claim, "at": opened_at - 10})
-        assert server.hub.announce(tools_changed(server)) == 1
+        server.core.hub.receive({**claim, "at": opened_at - 10})
+        assert server.core.hub.announce(tools_changed(server)) == 1
         await stream.sink.message()
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_an_older_stream_stays_inactive_while_another_process_has_the_newest(
+    server: MCPServer,
+) -> None:
+    client = await connect(server, R4)
+    async with client.standing():
+        (key,) = server.core.hub.sessions
+        async with client.standing():
+            opened_at = max(each.opened_at for each in server.core.hub.streams.values())
+            claim = {"kind": "session", "key": key, "event": "stream"}
+            server.core.hub.receive({**claim, "at": opened_at + 10})
+            assert server.core.hub.announce(tools_changed(server)) == 0
+        assert len(server.core.hub.streams) == 1
+        assert server.core.hub.announce(tools_changed(server)) == 0
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServer) -> None:
+    """Another process may have a newer one."""
+    client = await connect(server, R4)
+    async with client.standing():
+        (key,) = server.core.hub.sessions
+        server.core.hub.bus = bus = RecordingBus()
+        server.core.hub.hand_over("request", session=key, id="ask-1", method="ping")
+        server.core.hub.end_streams(Ending.CLOSED)
+        server.core.hub.hand_over("request", session=key, id="ask-2", method="ping")
+        await server.core.hub.flush()
+
+    assert [each["id"] for each in bus.sent if each["kind"] == "request"] == ["ask-2"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
@@ -288,13 +333,13 @@ async def test_forged_messages_between_processes_are_harmless(
     names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
     async with client.standing() as stream:
         for value in odd:
-            server.hub.receive({"kind": kind})
+            server.core.hub.receive({"kind": kind})
             for name in names:
-                server.hub.receive({"kind": kind, name: value})
-            server.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
-            server.hub.receive({"kind": kind, "change": {"server": server.name, "uri": value}})
+                server.core.hub.receive({"kind": kind, name: value})
+            server.core.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
+            server.core.hub.receive({"kind": kind, "change": {"server": server.name, "uri": value}})
         own = Change(server=server.name, method="notifications/own")
-        assert server.hub.announce(own) == 1
+        assert server.core.hub.announce(own) == 1
         while (await stream.sink.message())["method"] != "notifications/own":
             pass
 
@@ -305,7 +350,7 @@ async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
     client = await connect(server, R4)
     async with client.standing() as stream:
         for _ in range(1000):
-            server.hub.publish(tools_changed(server))
+            server.core.hub.publish(tools_changed(server))
         await stream.sink.message()
         await asyncio.sleep(0)
 
@@ -344,12 +389,12 @@ async def test_a_listener_receives_what_it_requested(server: MCPServer, id: Any)
     }
     stream, acknowledged = await listen(client, wanted, id)
     marked = {"io.modelcontextprotocol/subscriptionId": id}
-    server.hub.announce(Change(server=server.name, list="prompts"))
-    server.hub.announce(Change(server=server.name, method="notifications/custom"))
+    server.core.hub.announce(Change(server=server.name, list="prompts"))
+    server.core.hub.announce(Change(server=server.name, method="notifications/custom"))
     for uri in ("stock://cup", "other://x", "stock://mug"):
-        server.hub.announce(Change(server=server.name, uri=uri))
+        server.core.hub.announce(Change(server=server.name, uri=uri))
     updated = await stream.sink.message()
-    server.hub.end_streams(Ending.SHUTDOWN)
+    server.core.hub.end_streams(Ending.SHUTDOWN)
     body = await stream.answer()
 
     assert acknowledged == {
@@ -379,7 +424,7 @@ async def test_a_change_right_after_the_acknowledgement_is_received(server: MCPS
 
     async def change(message: bytes, event_id: str | None = None) -> None:
         if b"acknowledged" in message:
-            server.hub.announce(tools_changed(server))
+            server.core.hub.announce(tools_changed(server))
         await send(message, event_id)
 
     stream.sink.send = change  # type: ignore[method-assign]
@@ -403,7 +448,7 @@ async def test_progress_stays_on_the_stream_of_its_request(
     heard = await call.sink.message()
     go.set()
     await call.answer()
-    server.hub.announce(tools_changed(server))
+    server.core.hub.announce(tools_changed(server))
     first = await listening.sink.message()
     listening.leave()
 
@@ -471,10 +516,10 @@ async def test_listeners_are_independent(server: MCPServer) -> None:
     one, _ = await listen(client, {"toolsListChanged": True}, "one")
     two, _ = await listen(client, {}, "two")
 
-    assert server.hub.announce(tools_changed(server)) == 1
+    assert server.core.hub.announce(tools_changed(server)) == 1
     assert (await one.sink.message())["params"]["_meta"].popitem()[1] == "one"
     assert two.sink.items.empty()
-    server.hub.end_streams(Ending.SHUTDOWN)
+    server.core.hub.end_streams(Ending.SHUTDOWN)
     await one.reply()
     await two.reply()
 
@@ -531,7 +576,7 @@ async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Ev
     # It runs until it waits for more.
     for _ in range(10):
         await asyncio.sleep(0)
-    assert server.hub.followers.count == 1
+    assert server.core.hub.followers.count == 1
     go.set()
     progress = await resumed.sink.message()
     answer = await resumed.answer()
@@ -547,7 +592,7 @@ async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> N
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()
     call.leave()
-    server.hub.end_session(next(iter(server.hub.sessions.values())).key)
+    server.core.hub.end_session(next(iter(server.core.hub.sessions.values())).key)
 
     assert (await call.answer())["error"]["code"] == -32800
 
@@ -646,7 +691,7 @@ async def test_a_call_of_a_dead_process_fails(
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     # It had recorded nothing, and it is gone.
-    server.events = MemoryEvents()
+    server.core.events = MemoryEvents()
     reply = await client.listen(event_id).reply()
     go.set()
     await call.reply()

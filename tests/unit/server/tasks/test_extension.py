@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
 from tests.support.wire import META
@@ -270,10 +271,10 @@ async def test_task_answers_must_be_an_object(client: Modern, responses: Any):
 
 
 async def test_a_task_expires(server: MCPServer, client: Modern):
-    now = server.clock()
+    now = server.core.clock()
     task_id = await client.create("fail")
     await client.until(task_id, "completed")
-    server.clock = lambda: now + 86_401
+    server.core.clock = lambda: now + 86_401
 
     _, error = await client.error("tasks/get", {"taskId": task_id})
     assert error["code"] == -32602
@@ -324,9 +325,11 @@ async def test_an_invalid_task_filter_is_rejected(client: Modern, task_ids: Any)
 
 async def leave(server: MCPServer, task_id: str) -> None:
     """Leave a task as a killed process does."""
-    task = (await server.tasks.find([task_id]))[task_id]
-    left = replace(task, run="gone", lease_s=0.0, version=task.version + 1)
-    assert await server.tasks.replace(left)
+    task = (await server.core.tasks.find([task_id]))[task_id]
+    left = replace(
+        task, run="gone", lease_s=0.0, rounds={"extended": True}, version=task.version + 1
+    )
+    assert await server.core.tasks.replace(left)
 
 
 async def test_a_task_whose_lease_expired_fails(server: MCPServer, client: Modern, gate: Gate):
@@ -367,3 +370,24 @@ async def test_an_idempotent_task_is_restarted(server: MCPServer, client: Modern
     gate.may_go_on.set()
     task = await client.until(task_id, "completed")
     assert task["result"]["content"][0]["text"] == "run 2"
+
+
+async def test_the_last_progress_message_is_stored_with_the_end(
+    server: MCPServer, client: Modern, gate: Gate
+):
+    @server.tool(task="allowed")
+    async def count(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1, 3, "1 of 3")
+        await gate.may_go_on.wait()
+        await ctx.aprogress(3, 3, "3 of 3")
+        return "done"
+
+    task_id = await client.create("count")
+
+    async def is_shown() -> bool:
+        return (await client.get(task_id)).get("statusMessage") == "1 of 3"
+
+    await until(is_shown)
+    gate.may_go_on.set()
+
+    assert (await client.until(task_id, "completed"))["statusMessage"] == "3 of 3"

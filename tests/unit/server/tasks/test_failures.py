@@ -15,6 +15,7 @@ from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
+from django_mcp.server.tasks.transitions import MAX_TRIES
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
@@ -48,8 +49,10 @@ class Tasks(MemoryTasks):
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(now)
-        self.is_away = False
+        self.is_away = self.is_contended = False
         self.was_missed = asyncio.Event()
+        self.was_given_up = asyncio.Event()
+        self.tries = 0
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         if self.is_away:
@@ -57,12 +60,21 @@ class Tasks(MemoryTasks):
             raise ConnectionError("there is no database")
         return await super().find(task_ids)
 
+    async def replace(self, task: Task) -> bool:
+        if not self.is_contended:
+            return await super().replace(task)
+        # Another process was faster.
+        self.tries += 1
+        if self.tries % MAX_TRIES == 0:
+            self.was_given_up.set()
+        return False
+
 
 class Server(MCPServer):
     def __init__(self, *, is_here: bool, **options: Any) -> None:
         super().__init__("tests", **options)
-        self.runner = self.given = Runner(is_here)
-        self.tasks = self.kept = Tasks(lambda: self.clock())  # noqa: PLW0108 - it is changed
+        self.core.runner = self.given = Runner(is_here)
+        self.core.tasks = self.kept = Tasks(lambda: self.core.clock())  # noqa: PLW0108 - it is changed
 
 
 @pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
@@ -134,6 +146,38 @@ async def test_answers_that_could_not_be_queued_can_be_sent_again(server: Server
     server.given.is_away = False
     await client.raw("tasks/update", answers)
     await client.until(task_id, "completed")
+
+
+async def test_a_change_of_a_task_that_others_change_all_the_time_can_be_sent_again(
+    server: Server, client: Modern
+):
+    task_id = await client.create("confirm")
+    await client.until(task_id, "input_required")
+    server.kept.is_contended = True
+    status, _error = await client.error("tasks/cancel", {"taskId": task_id}, mcp_name=task_id)
+    assert status == 503
+
+
+async def test_the_result_of_a_task_that_others_change_all_the_time_is_not_lost(
+    server: Server, client: Modern
+):
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @server.tool(task="allowed")
+    async def slow() -> str:
+        begun.set()
+        await go.wait()
+        return "done"
+
+    task_id = await client.create("slow")
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    server.kept.is_contended = True
+    go.set()
+    await asyncio.wait_for(server.kept.was_given_up.wait(), LIMIT_S)
+    server.kept.is_contended = False
+    task = await client.until(task_id, "completed", "failed", "cancelled")
+
+    assert task["status"] == "completed"
 
 
 async def test_a_large_result_reaches_listeners(client: Modern):
@@ -210,7 +254,7 @@ async def test_once_returns_the_same_value_in_each_round(server: Server, name: s
     client = Modern(server)
     task_id = await client.create(name)
     await client.until(task_id, "input_required")
-    kept = (await server.tasks.find((task_id,)))[task_id].rounds["kept"]
+    kept = (await server.core.tasks.find((task_id,)))[task_id].rounds["kept"]
     assert kept == {"price": {"price": "1.50", "sizes": [1, 2]}}
 
     answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Task, new_id
+from django_mcp.server.exchange.task import GRACE_S, LEASE_S, Task, new_id
 from django_mcp.server.server import MCPServer
 from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.start import sweep_tasks
+from django_mcp.server.tasks.transitions import advance
 from tests.support.server.tasks import Gate, Modern, make_server
 from tests.support.wire import R5
 
@@ -42,9 +44,9 @@ def gate(made: tuple[MCPServer, Gate]) -> Gate:
     return made[1]
 
 
-async def leave_task(server: MCPServer, tool: str) -> str:
+async def leave_task(server: MCPServer, tool: str, **rounds: Any) -> str:
     """Leave a task as a killed worker does; return its id."""
-    now_s = server.clock()
+    now_s = server.core.clock()
     call: dict[str, Any] = {
         "arguments": {},
         "meta": {},
@@ -70,37 +72,38 @@ async def leave_task(server: MCPServer, tool: str) -> str:
         poll_ms=2000,
         run="gone",
         lease_s=now_s - 30,
+        rounds=rounds,
     )
-    assert await server.tasks.insert(task, ANY)
+    assert await server.core.tasks.insert(task, ANY)
     return task.id
 
 
 async def test_a_task_of_a_dead_worker_does_not_count_as_running(server: MCPServer, gate: Gate):
-    await leave_task(server, "wait")
+    await leave_task(server, "wait", extended=True)
 
     assert await Modern(server).create("wait")
     gate.may_go_on.set()
 
 
 async def test_a_dead_workers_task_ends_without_a_client_polling(server: MCPServer):
-    task_id = await leave_task(server, "wait")
+    task_id = await leave_task(server, "wait", extended=True)
 
-    assert await sweep_tasks(server) == 1
+    assert await sweep_tasks(server.core) == 1
 
-    task = (await server.tasks.find([task_id]))[task_id]
+    task = (await server.core.tasks.find([task_id]))[task_id]
     assert (task.status, task.status_message) == (
         "failed",
         "The worker that ran this has stopped",
     )
-    assert await sweep_tasks(server) == 0
+    assert await sweep_tasks(server.core) == 0
 
 
 async def test_a_dead_workers_idempotent_task_restarts_without_polling(
     server: MCPServer, gate: Gate
 ):
-    task_id = await leave_task(server, "again")
+    task_id = await leave_task(server, "again", extended=True)
 
-    assert await sweep_tasks(server) == 1
+    assert await sweep_tasks(server.core) == 1
     await asyncio.wait_for(gate.has_begun.wait(), 10)
     gate.may_go_on.set()
 
@@ -109,12 +112,59 @@ async def test_a_dead_workers_idempotent_task_restarts_without_polling(
 
 
 async def test_tasks_are_not_taken_over_without_a_runner(server: MCPServer):
-    again, once = await leave_task(server, "again"), await leave_task(server, "wait")
+    again, once = (
+        await leave_task(server, "again", extended=True),
+        await leave_task(server, "wait", extended=True),
+    )
 
-    assert await sweep_tasks(server, may_begin=False) == 1
+    assert await sweep_tasks(server.core, may_begin=False) == 1
 
-    found = await server.tasks.find([again, once])
+    found = await server.core.tasks.find([again, once])
     assert (found[again].status, found[once].status) == ("working", "failed")
+
+
+async def test_a_lapsed_lease_is_extended_once_before_a_task_fails(server: MCPServer):
+    now_s = 1_000_000.0
+    server.core.clock = lambda: now_s
+    task_id = await leave_task(server, "wait")
+
+    assert await sweep_tasks(server.core) == 0
+    assert (await Modern(server).get(task_id))["status"] == "working"
+
+    now_s += GRACE_S + 1
+    assert (await Modern(server).get(task_id))["status"] == "failed"
+
+
+async def test_a_run_that_renews_its_extended_lease_goes_on(server: MCPServer):
+    now_s = 1_000_000.0
+    server.core.clock = lambda: now_s
+    task_id = await leave_task(server, "wait")
+    await sweep_tasks(server.core)
+
+    renewed = await advance(server.core, task_id, lambda each, now_s: each.renew("gone", now_s))
+    assert renewed is not None
+    now_s += LEASE_S + 1
+
+    # The next lapse is a new one.
+    assert await sweep_tasks(server.core) == 0
+    assert (await server.core.tasks.find([task_id]))[task_id].status == "working"
+
+
+async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
+    server: MCPServer, gate: Gate
+):
+    client = Modern(server)
+    task_id = await client.create("wait")
+    await asyncio.wait_for(gate.has_begun.wait(), 10)
+    task = (await server.core.tasks.find([task_id]))[task_id]
+    late = replace(task, lease_s=0.0, rounds={"extended": True}, version=task.version + 1)
+    assert await server.core.tasks.replace(late)
+
+    assert await sweep_tasks(server.core) == 0
+    assert (await client.get(task_id))["status"] == "working"
+
+    gate.may_go_on.set()
+    assert (await client.until(task_id, "completed"))["status"] == "completed"
 
 
 async def test_shutdown_ends_running_tasks_immediately(server: MCPServer, gate: Gate):
@@ -122,7 +172,7 @@ async def test_shutdown_ends_running_tasks_immediately(server: MCPServer, gate: 
     task_id = await client.create("wait")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs(server.hub)
+    await hand_back_runs(server.core.hub)
 
     assert gate.was_interrupted.is_set()
     task = await client.get(task_id)
@@ -137,11 +187,11 @@ async def test_shutdown_releases_idempotent_tasks(server: MCPServer, gate: Gate)
     task_id = await client.create("again")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs(server.hub)
-    task = (await server.tasks.find([task_id]))[task_id]
-    assert (task.status, task.is_orphaned(server.clock())) == ("working", True)
+    await hand_back_runs(server.core.hub)
+    task = (await server.core.tasks.find([task_id]))[task_id]
+    assert (task.status, task.is_orphaned(server.core.clock())) == ("working", True)
     gate.may_go_on.set()
-    assert await sweep_tasks(server) == 1
+    assert await sweep_tasks(server.core) == 1
 
     found = await client.until(task_id, "completed")
     assert found["result"]["content"][0]["text"] == "run 2"

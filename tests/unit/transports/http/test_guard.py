@@ -30,7 +30,7 @@ def examine(
     rules: SiteRules = RULES,
 ) -> Clearance:
     found = Headers(http_scope(method, headers)["headers"])
-    return Guard(rules).examine(method, "http", found, LIMIT)
+    return Guard(rules).examine(method, "http", "/mcp", found, LIMIT)
 
 
 def status(clearance: Clearance) -> int | None:
@@ -134,7 +134,7 @@ def test_settings_are_named_in_the_log_and_in_debug_responses_only(
 
 def test_a_second_origin_is_rejected():
     headers = [*http_scope()["headers"], (b"origin", b"https://pages.example")] * 2
-    refused = Guard(RULES).examine("POST", "http", Headers(headers[1:]), LIMIT)
+    refused = Guard(RULES).examine("POST", "http", "/mcp", Headers(headers[1:]), LIMIT)
 
     assert status(refused) == 403
 
@@ -333,9 +333,9 @@ def test_guard_results_are_cached_within_bounds():
 
     for number in range(3 * MAX_KNOWN):
         scope = http_scope(headers={"accept": f"application/json;v={number}"})
-        guard.examine("POST", "http", Headers(scope["headers"]), LIMIT)
+        guard.examine("POST", "http", "/mcp", Headers(scope["headers"]), LIMIT)
     long = http_scope(headers={"accept": "application/json;v=" + "x" * 5000})
-    guard.examine("POST", "http", Headers(long["headers"]), LIMIT)
+    guard.examine("POST", "http", "/mcp", Headers(long["headers"]), LIMIT)
 
     known = guard._known
     assert 0 < len(known) <= MAX_KNOWN
@@ -346,18 +346,51 @@ def test_a_cached_guard_result_does_not_cover_another_length():
     guard = Guard(RULES)
     small, large = (http_scope(headers={"content-length": n})["headers"] for n in ("1", "9999"))
 
-    verdicts = [guard.examine("POST", "http", Headers(raw), LIMIT) for raw in (small, large, small)]
+    verdicts = [
+        guard.examine("POST", "http", "/mcp", Headers(raw), LIMIT) for raw in (small, large, small)
+    ]
 
     assert [status(verdict) for verdict in verdicts] == [None, 413, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"/mcp": 403, "/open/mcp": 403}),
+        ({"SECURE_REDIRECT_EXEMPT": [r"^open/"]}, {"/mcp": 403, "/open/mcp": None}),
+        ({"MIDDLEWARE": []}, {"/mcp": None}),
+        ({"SECURE_SSL_REDIRECT": False}, {"/mcp": None}),
+    ],
+)
+def test_http_is_refused_where_the_site_redirects_to_https(
+    settings: dict[str, Any], expected: dict[str, int | None]
+):
+    """Also if the middleware that redirects does not run for the endpoint."""
+    secure = {
+        "ALLOWED_HOSTS": ["localhost"],
+        "MIDDLEWARE": ["django.middleware.security.SecurityMiddleware"],
+        "SECURE_SSL_REDIRECT": True,
+        "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https"),
+    }
+    plain = Headers(http_scope()["headers"])
+    proxied = Headers(http_scope(headers={"x-forwarded-proto": "https"})["headers"])
+    with override_settings(**{**secure, **settings}):
+        guard = current_guard()
+        found = {
+            path: status(guard.examine("POST", "http", path, plain, LIMIT)) for path in expected
+        }
+        assert found == expected
+        for scheme, headers in (("https", plain), ("http", proxied)):
+            assert status(guard.examine("POST", scheme, "/mcp", headers, LIMIT)) is None
 
 
 @override_settings(ALLOWED_HOSTS=["one.example"])
 def test_a_changed_setting_changes_the_guard_result():
     headers = Headers(http_scope(headers={"host": "two.example"})["headers"])
-    before = current_guard().examine("POST", "http", headers, LIMIT)
+    before = current_guard().examine("POST", "http", "/mcp", headers, LIMIT)
 
     with override_settings(ALLOWED_HOSTS=["two.example"]):
-        after = current_guard().examine("POST", "http", headers, LIMIT)
+        after = current_guard().examine("POST", "http", "/mcp", headers, LIMIT)
 
     assert (status(before), status(after)) == (403, None)
 
@@ -402,7 +435,7 @@ def test_proxy_headers_are_trusted_if_configured():
 )
 def test_any_header_bytes_are_accepted_or_rejected(method: str, headers: list[tuple[bytes, bytes]]):
     headers = [(b"host", b"localhost"), *headers]
-    clearance = Guard(RULES).examine(method, "http", Headers(headers), LIMIT)
+    clearance = Guard(RULES).examine(method, "http", "/mcp", Headers(headers), LIMIT)
 
     assert clearance.reply is None or clearance.reply.status in (
         *(204, 400, 403, 405, 406, 413, 415),

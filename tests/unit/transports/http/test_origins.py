@@ -2,7 +2,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.transports.http.guard import SiteRules, is_loopback, read_rules
+from django_mcp.transports.http.guard import Clearance, Guard, SiteRules, is_loopback, read_rules
 
 RULES = SiteRules(
     hosts=["shop.example", ".tenants.example", "localhost", "127.0.0.1", "[::1]"],
@@ -82,7 +82,7 @@ def test_a_wildcard_origin_allows_calls_without_cookies():
     assert ANYBODY.is_origin("chrome-extension://abc", "shop.example", "https")
     assert not ANYBODY.is_origin("null", "shop.example", "https")
     assert not ANYBODY.is_origin("https://a.example, https://b.example", "shop.example", "https")
-    assert not ANYBODY.may_send_cookies("https://whoever.example")
+    assert not lets_cookies(ANYBODY, "https://whoever.example")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_wildcard_origin_allows_calls_without_cookies():
     ],
 )
 def test_hosts_follow_allowed_hosts(host: str, expected: bool):
-    assert RULES.is_host(host) is expected
+    assert is_host(RULES, host) is expected
 
 
 @pytest.mark.parametrize("domain", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "[::1]"])
@@ -116,13 +116,13 @@ def test_names_that_only_look_like_loopback_are_not(domain: str):
 def test_debug_allows_localhost_like_django():
     rules = read_rules()
 
-    assert all(rules.is_host(host) for host in ("localhost", "a.localhost", "127.0.0.1", "[::1]"))
-    assert not rules.is_host("evil.example")
+    assert all(is_host(rules, host) for host in ("localhost", "a.localhost", "127.0.0.1", "[::1]"))
+    assert not is_host(rules, "evil.example")
 
 
 @override_settings(DEBUG=False, ALLOWED_HOSTS=[])
 def test_empty_allowed_hosts_rejects_every_host():
-    assert not read_rules().is_host("localhost")
+    assert not is_host(read_rules(), "localhost")
 
 
 @override_settings(
@@ -145,8 +145,25 @@ def test_rules_follow_the_settings():
         "http",
         "http",
     ]
-    assert rules.may_send_cookies("https://pages.example")
-    assert not rules.may_send_cookies("http://shop.example")
+    assert lets_cookies(rules, "https://pages.example")
+    assert not lets_cookies(rules, "https://shop.example")
+
+
+def examine(rules: SiteRules, **headers: str) -> Clearance:
+    given = {"content-type": "application/json", "x-forwarded-proto": "https", **headers}
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
+    return Guard(rules).examine("POST", "https", "/mcp", Headers(raw), 1000)
+
+
+def is_host(rules: SiteRules, host: str) -> bool:
+    return examine(rules, host=host).reply is None
+
+
+def lets_cookies(rules: SiteRules, origin: str) -> bool:
+    """Whether pages of an origin, which may call, may send cookies."""
+    cleared = examine(rules, host="shop.example", x_forwarded_host="shop.example", origin=origin)
+    assert cleared.reply is None
+    return (b"access-control-allow-credentials", b"true") in cleared.headers
 
 
 def scheme_of(rules: SiteRules, sent: str) -> str:

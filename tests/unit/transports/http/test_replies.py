@@ -142,7 +142,7 @@ def test_the_view_logs_as_well(caplog: pytest.LogCaptureFixture):
 
 
 def consumer(server: MCPServer) -> Any:
-    return MCPConsumer.as_asgi(server=server)
+    return MCPConsumer.as_asgi(server=server.core)
 
 
 # -- the log alone

@@ -1,9 +1,9 @@
 import asyncio
 from typing import Any
 
-from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.sink import StreamSink
+from tests.support.events import Parser
 from tests.support.http.harness import LIMIT_S
 
 EXTRA = ((b"vary", b"Origin"),)

@@ -17,9 +17,9 @@ from django.test import AsyncRequestFactory, Client, override_settings
 from django.urls import path
 from django.utils.decorators import async_only_middleware
 
-from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.view import MAX_KEPT_BYTES, MAX_MESSAGES, MCPView
+from tests.support.events import Parser
 from tests.support.http.harness import GONE, LIMIT_S, Conversation, http_scope, part, until
 from tests.support.http.scripted import ScriptedServer, script
 

@@ -1,0 +1,97 @@
+"""System checks of the transactions that tools run in, and of their databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings as site_settings
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Info
+from django.db import connections, router
+
+from django_mcp.checks.declared import check
+from django_mcp.conf import server_settings, settings, site_aliases
+from django_mcp.models import Task
+from django_mcp.protocol.tasks import NEVER
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import all_servers
+
+
+@check(id="django_mcp.E011")
+def check_atomic() -> Iterator[CheckMessage]:
+    """E011: a synchronous tool would open a transaction on a database that the site does not have."""
+    known = [alias for alias, database in site_settings.DATABASES.items() if database]
+    listed = ", ".join(map(repr, known)) or "none"
+    for source, aliases in _transactions():
+        for alias in aliases:
+            if alias not in known:
+                yield Error(
+                    f"{source} names the database {alias!r}, which is not in DATABASES.",
+                    hint=f"Databases are: {listed}. False opens no transaction.",
+                )
+
+
+def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what names databases, with the aliases: tools, the setting, and servers."""
+    for server in all_servers():
+        for tool in server.core.registry.tools.values():
+            yield f"{tool.source}: atomic=", tool.handler.aliases or ()
+    of_site = site_aliases(server_settings.atomic)
+    yield "DJANGO_MCP['ATOMIC']", of_site
+    for server in all_servers():
+        of_server = site_aliases(server.core.options.atomic)
+        if of_server != of_site:
+            yield f"The option atomic of the server {server.name!r}", of_server
+
+
+def _find_atomic_tools() -> Iterator[tuple[ToolEntry, tuple[str, ...]]]:
+    """Yield the tools that get a transaction, with the databases that it is on."""
+    for server in all_servers():
+        of_server = site_aliases(server.core.options.atomic)
+        for tool in server.core.registry.tools.values():
+            aliases = of_server if tool.handler.aliases is None else tool.handler.aliases
+            if aliases:
+                yield tool, aliases
+
+
+@check(id="django_mcp.I003")
+def check_writers() -> Iterator[CheckMessage]:
+    """I003: tools that write to SQLite at the same time."""
+    for alias in dict.fromkeys(
+        alias for _tool, aliases in _find_atomic_tools() for alias in aliases
+    ):
+        database = site_settings.DATABASES.get(alias) or {}
+        name = str(database.get("NAME"))
+        if (
+            "sqlite" not in database.get("ENGINE", "")
+            or name == ":memory:"
+            or "mode=memory" in name
+        ):
+            continue
+        mode = (database.get("OPTIONS") or {}).get("transaction_mode", "")
+        if str(mode).upper() != "IMMEDIATE":
+            yield Info(
+                f"On the SQLite database {alias!r}, tools that write at the same time can fail with "
+                "'database is locked'.",
+                hint="Set its OPTIONS to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}.",
+            )
+
+
+@check(id="django_mcp.W017")
+def check_tasks_in_transactions() -> Iterator[CheckMessage]:
+    """W017: a tool that runs as a task would block the table of the tasks with its transaction.
+
+    SQLite lets one transaction write at a time.
+    """
+    alias = router.db_for_write(Task)
+    if settings.TASK_STORE != "model" or connections[alias].vendor != "sqlite":
+        return
+    for tool, aliases in _find_atomic_tools():
+        if tool.task != NEVER and alias in aliases:
+            yield checks.Warning(
+                f"{tool.source} can run as a task, and holds a transaction on the SQLite database "
+                f"{alias!r} meanwhile: nothing else can be written until it ends, neither its "
+                "progress nor that it is alive.",
+                hint="Give it atomic=False, and open transaction.atomic() around the parts that "
+                "belong together; or make it asynchronous.",
+            )

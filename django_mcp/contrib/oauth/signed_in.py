@@ -1,0 +1,68 @@
+"""The consent of a signed-in user, given on the consent page as a browser does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from importlib import import_module
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+
+from django_mcp.management.doctor.http import Unreachable, ask
+
+Person: TypeAlias = Callable[[str], str]
+"""Takes an authorization URL, allows the access there, and returns the URL of the redirect."""
+
+
+@contextmanager
+def signed_in(user: Any) -> Iterator[Person]:
+    """Yield a function that allows the access at an authorization URL, and returns the redirect.
+
+    The site has to share this command's session store and database.
+    """
+    store = import_module(settings.SESSION_ENGINE).SessionStore()
+    store[SESSION_KEY] = str(user.pk)
+    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    store.save()
+    try:
+        yield lambda url: _allow(url, f"{settings.SESSION_COOKIE_NAME}={store.session_key}")
+    finally:
+        store.delete()
+
+
+def _allow(url: str, cookie: str) -> str:
+    page = ask("GET", url, headers={"Cookie": cookie})
+    if page.status != 200:
+        raise Unreachable(
+            f"The consent page answers {page.status} to a user who is signed in: "
+            f"{page.headers.get('location', '')[:200]}"
+        )
+    form = _Form()
+    form.feed(page.body.decode(errors="replace"))
+    given = page.headers.get("set-cookie", "").split(";", 1)[0]
+    headers = {
+        "Cookie": f"{cookie}; {given}" if given else cookie,
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Referer": url,
+    }
+    sent = ask("POST", url, urlencode({**form.fields, "allow": "true"}).encode(), headers)
+    return sent.headers.get("location", url)
+
+
+class _Form(HTMLParser):
+    """Collects the hidden fields of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        name = found.get("name")
+        if tag == "input" and found.get("type") == "hidden" and name:
+            self.fields[name] = found.get("value") or ""
