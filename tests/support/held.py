@@ -21,19 +21,20 @@ class Holder:
     def __init__(self, name: str, **options: Any) -> None:
         self.server = MCPServer(name, atomic=False, **options)
         self._begun = threading.Semaphore(0)
-        self._may_go = threading.Event()
+        self._may_go = threading.Semaphore(0)
         self.server.tool(self.hold)
 
     def hold(self) -> str:
         self._begun.release()
-        self._may_go.wait(LIMIT_S)
+        self._may_go.acquire(timeout=LIMIT_S)
         return "held"
 
     def client(self, name: str = "ann") -> WireClient:
         return WireClient(self.server, R5, principal=Principal(key=name))
 
-    def let_go(self) -> None:
-        self._may_go.set()
+    def let_go(self, count: int = 100) -> None:
+        """Release so many threads, those that are held later included."""
+        self._may_go.release(count)
 
     @asynccontextmanager
     async def holding(self, count: int, name: str = "ann") -> AsyncIterator[None]:

@@ -245,44 +245,45 @@ class Context(AskMethods, Generic[PrincipalT]):
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
         """
-        if not self._wants_progress() or _is_infinite(progress):
+        call, token = self._call, self._find_progress_token()
+        if not self._wants_progress(token) or _is_infinite(progress):
             return
         if self._last_progress is not None and progress <= self._last_progress:
             return
-        rate = self._call.options.progress_rate
+        rate = call.options.progress_rate
         if rate and progress != total:
             self._progress_rate = self._progress_rate or SendRate(rate)
             if not self._progress_rate.take():
                 return
         self._last_progress = progress
-        params: JSONObject = {"progress": progress}
+        params: JSONObject = {"progressToken": token, "progress": progress}
         if total is not None and not _is_infinite(total):
             params["total"] = total
-        if message is not None and self._call.rules.has_progress_messages:
+        if message is not None and call.rules.has_progress_messages:
             params["message"] = str(message)
-        if self._call.notes_progress:
-            self._call.progress_text = say_progress(params)
-            if self._call.run is not None:
-                self._call.run.note(self._call.progress_text)
-        if self._has_progress_token() and self._may_send:
-            token = {"progressToken": self._call.meta[keys.PROGRESS_TOKEN]}
-            await self._notify("notifications/progress", {**token, **params})
+        if call.notes_progress:
+            call.progress_text = say_progress(params)
+            if call.run is not None:
+                call.run.note(call.progress_text)
+        if token is not None:
+            await self._notify("notifications/progress", params)
 
-    def _has_progress_token(self) -> bool:
-        return is_request_id(self._call.meta.get(keys.PROGRESS_TOKEN))
+    def _find_progress_token(self) -> RequestId | None:
+        token: RequestId | None = self._call.meta.get(keys.PROGRESS_TOKEN)
+        return token if is_request_id(token) else None
 
-    def _wants_progress(self) -> bool:
+    def _wants_progress(self, token: RequestId | None) -> bool:
         """Return whether progress is sent, or shown in the status of a task."""
         if self._call.notes_progress:
             return not self._call.is_finished
-        return self._has_progress_token() and self._may_send
+        return token is not None and self._may_send
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Do as `aprogress` does, from a synchronous handler."""
         self._require_thread("aprogress")
-        if self._wants_progress():
+        if self._wants_progress(self._find_progress_token()):
             self._from_thread(self.aprogress(progress, total, message), "aprogress")
 
     # -- log messages
