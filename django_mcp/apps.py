@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.server import BaseServer
 
 
 class DjangoMCPConfig(AppConfig):
@@ -46,7 +46,7 @@ class DjangoMCPConfig(AppConfig):
         connect()
         discover()
 
-    def patterns_of(self, server: MCPServer) -> list[URLPattern]:
+    def patterns_of(self, server: BaseServer) -> list[URLPattern]:
         """See `ServingApp.patterns_of`."""
         from django_mcp.endpoints.urlconf import patterns_of
 

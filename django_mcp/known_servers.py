@@ -7,27 +7,27 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 
-_servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
+_servers: WeakKeyDictionary[BaseServer, None] = WeakKeyDictionary()
 
 
-def remember(server: MCPServer) -> None:
+def remember(server: BaseServer) -> None:
     """Register a server of the site, until it is garbage."""
     _servers[server] = None
 
 
-def known_servers() -> list[MCPServer]:
+def known_servers() -> list[BaseServer]:
     """Return the servers in order of creation."""
     return list(_servers)
 
 
-def find_known(name: object) -> MCPServer | None:
+def find_known(name: object) -> BaseServer | None:
     """Return the server of a name, or None; the newest if tests have left several."""
     return next((each for each in reversed(known_servers()) if each.name == name), None)
 
 
-def find_in_site(name: object) -> MCPServer | None:
+def find_in_site(name: object) -> BaseServer | None:
     """Return the server of a name, or None; import the site's URLconf if it may create the server."""
     found = find_known(name)
     if found is None:

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import URLPattern
 from django.urls.resolvers import RoutePattern
 
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 
 NOT_INSTALLED = "'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served."
 REMEDY = "Add 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
@@ -20,7 +20,7 @@ REMEDY = "Add 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
 class ServingApp(Protocol):
     """`django_mcp`, if it is installed: its `AppConfig` has these methods."""
 
-    def patterns_of(self, server: MCPServer) -> list[URLPattern]:
+    def patterns_of(self, server: BaseServer) -> list[URLPattern]:
         """Return the URL patterns of a server: its endpoint and its health."""
 
     def prepare(self, *, is_http: bool) -> None:

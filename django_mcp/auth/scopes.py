@@ -11,20 +11,20 @@ from itertools import chain
 
 from django_mcp.conf import settings
 from django_mcp.process import reset_on
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 
 NOT_OF_RESOURCES = frozenset({"offline_access"})
 """Scopes about refreshing, which no resource requires (2026-07-28 basic/authorization)."""
 
 
-def named_scopes(servers: Iterable[MCPServer]) -> list[str]:
+def named_scopes(servers: Iterable[BaseServer]) -> list[str]:
     """Return the scopes that the entries of servers name: sorted, each once."""
     needed = (each.core.derived.requirements.scopes.values() for each in servers)
     found = set(chain.from_iterable(chain.from_iterable(needed)))
     return sorted(found - NOT_OF_RESOURCES)
 
 
-def baseline_scopes(server: MCPServer) -> list[str]:
+def baseline_scopes(server: BaseServer) -> list[str]:
     """Return the scopes that clients of a server request at first (RFC 9728 `scopes_supported`)."""
     chosen = settings.OAUTH_BASE_SCOPES
     if chosen is None:

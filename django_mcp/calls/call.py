@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 
 STEPS_PER_DOUBLING = 4
 """Steps of the scale of durations: neighbours are 19 % apart."""
@@ -34,7 +34,7 @@ class RecordedCall:
         arguments: as JSON: the type of each value, or the values if the tool allows recording them.
     """
 
-    server: MCPServer
+    server: BaseServer
     started_at: float
     duration_s: float
     method: str

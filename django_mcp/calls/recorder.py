@@ -20,7 +20,7 @@ from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.signals import tool_called
 
 MAX_QUEUED = 10_000
@@ -104,7 +104,7 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
 def record_call(
-    server: MCPServer, call: Call, answer: bytes | Refusal | None, duration_s: float
+    server: BaseServer, call: Call, answer: bytes | Refusal | None, duration_s: float
 ) -> None:
     """Queue the record of a server's call; see `Observer`."""
     rate = settings.RECORD_CALLS
@@ -116,7 +116,7 @@ def record_call(
 
 
 def _note(
-    server: MCPServer, call: Call, answer: bytes | Refusal | None, duration_s: float
+    server: BaseServer, call: Call, answer: bytes | Refusal | None, duration_s: float
 ) -> RecordedCall:
     principal, failure = call.exchange.principal, call.failure
     user = getattr(principal, "user", principal)

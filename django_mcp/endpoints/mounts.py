@@ -19,7 +19,7 @@ from django.urls.resolvers import RoutePattern
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
 
@@ -35,7 +35,7 @@ class Mount:
     """From the root, with a slash in front; captures as the URLconf writes them."""
     is_fixed: bool
     """It has no captures and does not depend on the language."""
-    server: MCPServer
+    server: BaseServer
 
 
 is_wrapped = threading.Event()
@@ -51,7 +51,7 @@ def find_mounts() -> list[Mount]:
     ]
 
 
-def find_path(server: MCPServer) -> str | None:
+def find_path(server: BaseServer) -> str | None:
     """Return the first path of a server's endpoint that has no captures; None: there is none."""
     paths = (each.path for each in find_mounts() if each.is_fixed and each.server is server)
     return next(paths, None)
@@ -142,7 +142,7 @@ reset_on(_find_candidates.cache_clear, settings=("ROOT_URLCONF",))
 reset_on(_known.clear, settings=("ROOT_URLCONF",))
 
 
-_announced: WeakSet[MCPServer] = WeakSet()
+_announced: WeakSet[BaseServer] = WeakSet()
 
 
 def announce() -> None:

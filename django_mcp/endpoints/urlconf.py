@@ -31,8 +31,8 @@ from django_mcp.endpoints.well_known import (
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
-from django_mcp.server.server import MCPServer
-from django_mcp.servers import MCPServer as SiteServer
+from django_mcp.server.server import BaseServer
+from django_mcp.servers import MCPServer
 from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
 from django_mcp.transports.http.view import EndpointView, MCPView
 from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
@@ -112,7 +112,7 @@ async def _respond(method: str, query: str) -> HttpResponse:
     return HttpResponse(b"" if method == "HEAD" else body, status=status, headers=headers)
 
 
-def patterns_of(server: MCPServer) -> list[URLPattern]:
+def patterns_of(server: BaseServer) -> list[URLPattern]:
     """Return the URL patterns of a server: its endpoint and its health, each in both slash forms."""
     view, health = MCPView(server, require_authorization_servers), HealthView()
     try:
@@ -129,7 +129,7 @@ def patterns_of(server: MCPServer) -> list[URLPattern]:
     ]
 
 
-def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
+def legacy_patterns_of(server: BaseServer) -> list[URLPattern]:
     """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
     stream = LegacyStreamConsumer.as_asgi(server=server.core)
     message = LegacyMessageConsumer.as_asgi(server=server.core)
@@ -139,7 +139,7 @@ def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
     ]
 
 
-def site_of(server: SiteServer) -> ASGIApp:
+def site_of(server: MCPServer) -> ASGIApp:
     """Return the application beside the endpoint of a server, and make this module the process's URLconf.
 
     It serves the metadata of the protected resource, if an authenticator names authorization servers;

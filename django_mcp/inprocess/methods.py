@@ -18,7 +18,7 @@ from django_mcp.inprocess.results import (
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS
 
 P = ParamSpec("P")
@@ -49,7 +49,7 @@ def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return call
 
 
-class InProcess(MCPServer):
+class InProcess(BaseServer):
     """Calls of a server in its own process, with the same checks as for a client.
 
     Visibility, validation, timeouts, limits and `DJANGO_MCP["MIDDLEWARE"]` apply as over a

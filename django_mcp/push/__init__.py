@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from django_mcp.server.asking.clients import SessionHandle, StreamHandle
+from django_mcp.server.clients import SessionHandle, StreamHandle
 
 __all__ = ["SessionHandle", "StreamHandle"]

@@ -20,11 +20,11 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.asking.clients import SessionHandle, StreamHandle
+from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import Limits
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.server.streams.stream import Change, PushStream
 
 P = ParamSpec("P")
@@ -51,7 +51,7 @@ def _blocking(
     return twin
 
 
-class SiteClientMethods(MCPServer):
+class SiteClientMethods(BaseServer):
     """A server whose clients can be reached from anywhere on the site, through the hub of the process.
 
     The methods that concern other processes raise `RuntimeError` where an event loop runs: await
@@ -76,14 +76,14 @@ class SiteClientMethods(MCPServer):
             return None
         return announce(self.core.hub, change)
 
-    open_streams = _blocking(MCPServer.aopen_streams)
-    connected_sessions = _blocking(MCPServer.aconnected_sessions)
-    is_subscribed = _blocking(MCPServer.ais_subscribed)
-    close_stream = _blocking(MCPServer.aclose_stream)
-    close_session = _blocking(MCPServer.aclose_session)
-    close_sessions = _blocking(MCPServer.aclose_sessions)
-    ping_client = _blocking(MCPServer.aping_client)
-    cancel_request = _blocking(MCPServer.acancel_request)
+    open_streams = _blocking(BaseServer.aopen_streams)
+    connected_sessions = _blocking(BaseServer.aconnected_sessions)
+    is_subscribed = _blocking(BaseServer.ais_subscribed)
+    close_stream = _blocking(BaseServer.aclose_stream)
+    close_session = _blocking(BaseServer.aclose_session)
+    close_sessions = _blocking(BaseServer.aclose_sessions)
+    ping_client = _blocking(BaseServer.aping_client)
+    cancel_request = _blocking(BaseServer.acancel_request)
 
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         if settings.SESSION_STORE != "model":
@@ -97,7 +97,7 @@ class SiteClientMethods(MCPServer):
 class SignalObserver:
     """Send signals from a separate thread, in order; see `ConnectionObserver`."""
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: BaseServer) -> None:
         self._server = server
 
     def session_opened(self, session: Session) -> None:

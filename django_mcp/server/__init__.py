@@ -1,1 +1,1 @@
-"""The server: from a decoded message to its answer. Asynchronous, and free of any framework."""
+"""The server: from the bytes of a message to those of its response. Asynchronous, and free of any framework."""

@@ -63,7 +63,7 @@ _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 
 def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-    """Return the reply to one POST, or one line; see `MCPServer.answer`."""
+    """Return the reply to one POST, or one line; see `Core.answer`."""
     if exchange.timers is None:
         return _dispatch_timed(server, exchange)
     message = decode_message(exchange.body, server.options.max_body_values)
@@ -196,7 +196,7 @@ def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
             hub = call.server.join_hub()
         hub.calls.add(call)
     if kept is not None or exchange.principal is not ANONYMOUS:
-        call.task = exchange.timers
+        call.cancellable = exchange.timers
     return None
 
 
@@ -214,7 +214,7 @@ async def _run_observed(
         else:
             outcome = await _run(call, derived)
     except asyncio.CancelledError:
-        timers, exchange = call.task, call.exchange
+        timers, exchange = call.cancellable, call.exchange
         is_gone = exchange.is_disconnected and exchange.cancels_on_disconnect
         if not isinstance(timers, TaskTimers) or not call.is_cancelled or is_gone:
             # Not only the call was cancelled, but its asyncio task.

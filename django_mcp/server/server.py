@@ -1,4 +1,4 @@
-"""MCPServer: registers entries, notifies clients, and answers messages."""
+"""BaseServer: `MCPServer` without Django. It registers entries, notifies clients, and answers messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.signatures import Provider
-from django_mcp.server.asking.clients import ClientMethods
+from django_mcp.server.clients import ClientMethods
 from django_mcp.server.core import Core
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
@@ -24,12 +24,8 @@ TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes one JSON-RPC message as text."""
 
 
-class MCPServer(Registration, ClientMethods):
-    """A Model Context Protocol server: registers entries, notifies clients, and answers messages.
-
-    Args:
-        core: what the package's own code uses of it.
-    """
+class BaseServer(Registration, ClientMethods):
+    """A Model Context Protocol server: what `MCPServer` is without a site."""
 
     core: Core
 

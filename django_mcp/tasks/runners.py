@@ -21,7 +21,7 @@ from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.memory.tasks import LoopRunner
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.server.tasks.run import execute, hand_back_runs
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def run_task(server_name: str, task_id: str) -> None:
     asyncio.run(_with_lease(_execute(server, task_id), None))
 
 
-async def _execute(server: MCPServer, task_id: str) -> None:
+async def _execute(server: BaseServer, task_id: str) -> None:
     try:
         await execute(server.core, task_id)
     finally:

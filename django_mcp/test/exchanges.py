@@ -14,7 +14,7 @@ from django_mcp.transports.http.view import MCPView
 if TYPE_CHECKING:
     from django_mcp.server.core import Core
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.server import BaseServer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,9 @@ class Response:
     messages: list[JSONObject]
 
 
-def find_endpoint(server: MCPServer, path: str | None) -> tuple[MCPServer, str, Mapping[str, Any]]:
+def find_endpoint(
+    server: BaseServer, path: str | None
+) -> tuple[BaseServer, str, Mapping[str, Any]]:
     """Return a server and its path or, with a path, those in the URLconf and what it captured.
 
     Raises:

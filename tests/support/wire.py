@@ -12,7 +12,7 @@ from django_mcp.protocol.headers import Headers, encode_value
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 
 R1, R2, R3, R4, R5 = REVISIONS
 HANDSHAKE = (R1, R2, R3, R4)
@@ -78,7 +78,7 @@ class WireClient:
 
     def __init__(
         self,
-        server: MCPServer,
+        server: BaseServer,
         revision: Revision,
         *,
         principal: Any = ANONYMOUS,

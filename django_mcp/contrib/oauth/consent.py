@@ -32,7 +32,7 @@ from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.server import BaseServer
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url without padding (RFC 7636 section 4.2)."""
@@ -201,7 +201,7 @@ class ConsentView(AuthorizationView):
             ],
         }
 
-    def _find_endpoints(self, resources: Iterable[str]) -> dict[str, MCPServer]:
+    def _find_endpoints(self, resources: Iterable[str]) -> dict[str, BaseServer]:
         found = {each: find_server_of(each, self.request) for each in resources}
         return {address: server for address, server in found.items() if server is not None}
 

@@ -18,7 +18,7 @@ from django_mcp.endpoints.well_known import find_issuers, find_root_path, find_s
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.server import BaseServer
 
 
 def find_default_resource(request: HttpRequest) -> str | None:
@@ -32,7 +32,7 @@ def find_default_resource(request: HttpRequest) -> str | None:
     return origin_of(request) + get_script_prefix().rstrip("/") + path.rstrip("/")
 
 
-def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
+def find_server_of(resource: str, request: HttpRequest) -> BaseServer | None:
     """Return the server whose endpoint a resource indicator names, or None."""
     canonical = canonical_uri(resource)
     start = origin_of(request) + get_script_prefix().rstrip("/")
@@ -48,7 +48,7 @@ def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
     return server is not None and issuer in find_issuers(server, request)
 
 
-def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]:
+def needs_of(servers: Iterable[BaseServer], user: Any) -> Mapping[str, list[str]]:
     """Return the titles of the visible entries that need each scope."""
     found: dict[str, list[str]] = {}
     for server in servers:

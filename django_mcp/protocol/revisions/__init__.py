@@ -48,7 +48,8 @@ def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:
     """Return `value`, which is in the newest form, in the form of `revision`.
 
     Args:
-        kind: the method whose result it is, or `"capabilities"` or `"implementation"`.
+        kind: `"capabilities"`, `"implementation"`, or a method: of the client if `value` is a result, of
+            the server if it is the params of a request to the client.
         value: never changed; may be returned as it is.
         revision: the target revision.
     """

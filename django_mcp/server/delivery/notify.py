@@ -131,7 +131,7 @@ class ChangePolicy(Services):
                 # Each principal sees it, and reads it without a check.
                 return None
 
-        def may_read(stream: PushStream) -> bool:
+        def is_due_now(stream: PushStream) -> bool:
             exchange = stream.exchange
             if exchange is None or not entries:
                 return False
@@ -140,13 +140,14 @@ class ChangePolicy(Services):
                 found = next(filter(visible.includes, entries), None)
                 if found is None or not _has_conditions(requirements, found):
                     return found is not None
+            # Only a check in a task can tell. It notifies the stream itself.
             is_running = (stream, uri) in self._checks
             self._checks[stream, uri] = True
             if not is_running:
                 self.hub.spawn(self._check(stream, exchange, uri), stream.context)
             return False
 
-        return may_read
+        return is_due_now
 
     async def _check(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
         key = (stream, uri)
@@ -172,7 +173,8 @@ class NotifyMethods:
 
     Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
     process will be sent the notification, or None if that is not known: it is sent later, or from
-    another event loop. Streams of other processes are not counted. `using` names the database
+    another event loop. Streams of other processes are not counted, nor are those whose right to read
+    the resource is checked first. `using` names the database
     whose transaction a synchronous method waits for, on sites with databases. The asynchronous
     twins ignore `using`: they never wait for a transaction.
     """

@@ -186,8 +186,8 @@ class Call(Record):
     """The method of the request, such as `"tools/call"`."""
     meta: JSONObject
     """The `_meta` of the request; empty when it had none. Treat it as hostile."""
-    task: Spawned[Any] | TaskTimers | None = None
-    """What runs it, if it can be cancelled."""
+    cancellable: Spawned[Any] | TaskTimers | None = None
+    """The asyncio task that runs it, if it can be cancelled."""
     deadline: Interrupt | None = None
     """That of the round of its handler that runs now, if one does."""
     _answers: Answers | None = None
@@ -254,8 +254,8 @@ class Call(Record):
             return
         self.cancelled_by = by
         self.is_abandoned = True
-        if self.task is not None:
-            self.exchange.interrupt(self.task.cancel)
+        if self.cancellable is not None:
+            self.exchange.interrupt(self.cancellable.cancel)
 
     def bind_loop(self) -> None:
         """Remember the running loop, to which a synchronous handler submits coroutines."""

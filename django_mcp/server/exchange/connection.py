@@ -1,8 +1,8 @@
 """Connections: what is known of one client, and the data that handlers keep in its session.
 
 A `ConnectionState` belongs to a request at a stateless revision, to a session over HTTP, and to the
-process on stdio. It is passed along with each request and never stored on the server, so that two
-clients cannot see each other's.
+process on stdio. It is passed along with each request. No attribute of the server holds "the" connection,
+so that two clients cannot see each other's. A `Session` is kept by its store, under its id.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
     if call.deadline is not None and cast("ToolEntry", call.entry).timeout_s is None:
         # A call that became a task began with the deadline of a call.
         call.deadline.postpone(call.options.task_timeout_s)
-    call.task = running
+    call.cancellable = running
     run.join_hub()
     if hand_back_runs not in server.hub.on_stop:
         server.hub.on_stop.append(hand_back_runs)

@@ -23,7 +23,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import call_in_loop
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import Clearance
 from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
@@ -69,7 +69,7 @@ class EndpointView:
 class MCPView(EndpointView):
     """An asynchronous view that serves one MCP server, if `check` raises nothing when it first responds."""
 
-    def __init__(self, server: MCPServer, check: Callable[[], None] | None = None) -> None:
+    def __init__(self, server: BaseServer, check: Callable[[], None] | None = None) -> None:
         super().__init__(MCPConsumer.as_asgi(server=server.core))
         self.server = server
         self._check = check

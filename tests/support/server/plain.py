@@ -23,7 +23,7 @@ from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, Visibl
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.server import MCPServer as CoreServer
+from django_mcp.server.server import BaseServer
 from django_mcp.server.services.ports import STATE_STORE_FULL, Observer, StateStoreFull
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import check_options
@@ -205,7 +205,7 @@ class PlainCore(Core):
         return self._options
 
 
-class MCPServer(CoreServer):
+class MCPServer(BaseServer):
     """A server without Django."""
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -12,7 +12,7 @@ import mcp_types
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer as CoreServer
+from django_mcp.server.server import BaseServer
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import Open, StreamClient
 from tests.support.wire import META, R4, R5
@@ -129,7 +129,7 @@ def make_server(**options: Any) -> tuple[MCPServer, Gate]:
 class Modern(StreamClient):
     """A client of the extension."""
 
-    def __init__(self, server: CoreServer, *, declares: bool = True, principal: Any = None) -> None:
+    def __init__(self, server: BaseServer, *, declares: bool = True, principal: Any = None) -> None:
         super().__init__(server, R5, **({"principal": principal} if principal else {}))
         extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if declares else {}
         self.meta = {META + "clientCapabilities": {**FORMS, **extensions}}
@@ -190,7 +190,7 @@ class Legacy(StreamClient):
         TYPES[method].model_validate(found)
         return found
 
-    def __init__(self, server: CoreServer, *, principal: Any = None) -> None:
+    def __init__(self, server: BaseServer, *, principal: Any = None) -> None:
         super().__init__(server, R4, **({"principal": principal} if principal else {}))
 
     async def create(self, name: str, ttl: Any = 60_000, **arguments: Any) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from tests.support.wire import HANDSHAKE, R4, R5, WireClient
 
 OPEN = {"clientInfo": {"name": "c", "version": "1"}, "capabilities": {}}
 
 
-async def capabilities_at(server: MCPServer, revision: Any) -> dict[str, Any]:
+async def capabilities_at(server: BaseServer, revision: Any) -> dict[str, Any]:
     client = WireClient(server, revision)
     if revision is R5:
         return (await client.result("server/discover"))["capabilities"]
@@ -23,7 +23,7 @@ async def capabilities_at(server: MCPServer, revision: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
 async def test_extensions_are_advertised_in_revisions_that_support_them(
-    server: MCPServer, revision: Any
+    server: BaseServer, revision: Any
 ):
     server.advertise_extension("com.example/receipts", {"kinds": ["pdf"]})
     server.advertise_extension("com.example/plain")
@@ -37,26 +37,26 @@ async def test_extensions_are_advertised_in_revisions_that_support_them(
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
-async def test_nothing_is_advertised_by_default(server: MCPServer, revision: Any):
+async def test_nothing_is_advertised_by_default(server: BaseServer, revision: Any):
     assert not {"extensions", "experimental"} & set(await capabilities_at(server, revision))
 
 
 @pytest.mark.parametrize(
     "identifier", ["receipts", "/receipts", "com.example/", "-x/y", "com..example/x", "a b/c", ""]
 )
-def test_an_extension_id_follows_the_grammar(server: MCPServer, identifier: str):
+def test_an_extension_id_follows_the_grammar(server: BaseServer, identifier: str):
     with pytest.raises(ValueError, match="com"):
         server.advertise_extension(identifier)
 
 
-def test_extension_settings_must_be_json_serializable(server: MCPServer):
+def test_extension_settings_must_be_json_serializable(server: BaseServer):
     with pytest.raises(ValueError, match="JSON"):
         server.advertise_extension("com.example/x", {"a": object()})
     with pytest.raises(ValueError, match="name"):
         server.advertise_experimental("")
 
 
-async def test_advertised_settings_are_copied(server: MCPServer):
+async def test_advertised_settings_are_copied(server: BaseServer):
     settings = {"kinds": ["pdf"]}
     server.advertise_extension("com.example/x", settings)
     settings["kinds"].append("late")
@@ -76,7 +76,7 @@ async def test_advertised_settings_are_copied(server: MCPServer):
     ],
 )
 async def test_a_handler_sees_the_clients_extensions(
-    server: MCPServer, declared: dict[str, Any], seen: dict[str, Any]
+    server: BaseServer, declared: dict[str, Any], seen: dict[str, Any]
 ):
     @server.tool
     async def look(ctx: Context[Any]) -> str:

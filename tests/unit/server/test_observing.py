@@ -12,7 +12,7 @@ from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from tests.support.wire import R5, WireClient
 
 
@@ -35,7 +35,7 @@ class Ear:
 
 
 @pytest.fixture
-def ear(server: MCPServer) -> Ear:
+def ear(server: BaseServer) -> Ear:
     ear = Ear()
 
     @server.tool
@@ -135,7 +135,7 @@ async def test_the_observer_receives_unknown_names_without_an_entry(
 
 
 async def test_the_observer_knows_whether_the_call_asked_the_client(
-    server: MCPServer, ear: Ear
+    server: BaseServer, ear: Ear
 ) -> None:
     capabilities: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
@@ -159,7 +159,7 @@ async def test_the_observer_receives_a_cancelled_call(client: WireClient, ear: E
 @pytest.mark.http_only("what the transport makes of a fault of an observer is not the observer's")
 @pytest.mark.parametrize("principal", [ANONYMOUS, "ann"], ids=["anonymous", "known"])
 async def test_a_failing_observer_leaves_no_call_in_flight(
-    server: MCPServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
+    server: BaseServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
 ) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("deaf")

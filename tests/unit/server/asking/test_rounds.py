@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from tests.support.wire import HANDSHAKE, R4, R5, WireClient
 
 ALL: dict[str, Any] = {
@@ -35,7 +35,7 @@ class Choice:
 
 
 @pytest.fixture(autouse=True)
-def tools(server: MCPServer) -> list[str]:
+def tools(server: BaseServer) -> list[str]:
     runs: list[str] = []
 
     def note_once() -> int:
@@ -107,7 +107,7 @@ def accept(**content: Any) -> dict[str, Any]:
 
 
 async def test_a_handler_asks_one_question_per_round(
-    newest: WireClient, server: MCPServer, tools: list[str]
+    newest: WireClient, server: BaseServer, tools: list[str]
 ) -> None:
     first = await newest.result("tools/call", call())
 
@@ -198,7 +198,7 @@ async def test_malformed_answers_are_rejected(newest: WireClient, responses: Any
 
 
 async def test_every_tampered_state_gets_the_same_error(
-    newest: WireClient, server: MCPServer
+    newest: WireClient, server: BaseServer
 ) -> None:
     state = (await newest.result("tools/call", call()))["requestState"]
     refusals = []
@@ -280,7 +280,7 @@ async def test_a_client_is_asked_only_for_declared_capabilities(newest: WireClie
 @pytest.mark.http_only("a pipe has a session")
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_without_a_session_older_clients_cannot_be_asked(
-    server: MCPServer, revision: Any
+    server: BaseServer, revision: Any
 ) -> None:
     result = await WireClient(server, revision).call("order", {"item": "mug"})
 
@@ -292,7 +292,7 @@ async def test_other_methods_ignore_input_responses(newest: WireClient) -> None:
     assert "tools" in await newest.result("tools/list", {"inputResponses": [], "requestState": 5})
 
 
-async def test_older_revisions_ignore_input_responses(server: MCPServer) -> None:
+async def test_older_revisions_ignore_input_responses(server: BaseServer) -> None:
     result = await WireClient(server, R4).result(
         "tools/call", {"name": "explicit", "requestState": 5}
     )
@@ -312,7 +312,7 @@ def test_only_flat_form_schemas_are_accepted() -> None:
 
 @pytest.mark.parametrize("name", ["swallow", "aswallow"])
 async def test_a_question_whose_exception_the_handler_caught_is_logged(
-    newest: WireClient, server: MCPServer, caplog: pytest.LogCaptureFixture, name: str
+    newest: WireClient, server: BaseServer, caplog: pytest.LogCaptureFixture, name: str
 ):
     @server.tool
     def swallow(ctx: Context) -> str:
@@ -336,7 +336,7 @@ async def test_a_question_whose_exception_the_handler_caught_is_logged(
 
 
 async def test_a_question_that_a_handler_asks_after_all_is_not_logged(
-    newest: WireClient, server: MCPServer, caplog: pytest.LogCaptureFixture
+    newest: WireClient, server: BaseServer, caplog: pytest.LogCaptureFixture
 ):
     @server.tool
     def careful(ctx: Context) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import GRACE_S, LEASE_S, Task, new_id
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import BaseServer
 from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.start import sweep_tasks
 from django_mcp.server.tasks.transitions import advance
@@ -21,7 +21,7 @@ ANY = CountLimits(total=100, anonymous=100, each=100)
 
 
 @pytest.fixture
-async def made() -> tuple[MCPServer, Gate]:
+async def made() -> tuple[BaseServer, Gate]:
     server, gate = make_server(max_tasks_per_principal=1)
 
     @server.tool(task="allowed", idempotent=True)
@@ -35,16 +35,16 @@ async def made() -> tuple[MCPServer, Gate]:
 
 
 @pytest.fixture
-def server(made: tuple[MCPServer, Gate]) -> MCPServer:
+def server(made: tuple[BaseServer, Gate]) -> BaseServer:
     return made[0]
 
 
 @pytest.fixture
-def gate(made: tuple[MCPServer, Gate]) -> Gate:
+def gate(made: tuple[BaseServer, Gate]) -> Gate:
     return made[1]
 
 
-async def leave_task(server: MCPServer, tool: str, **rounds: Any) -> str:
+async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
     """Leave a task as a killed worker does; return its id."""
     now_s = server.core.clock()
     call: dict[str, Any] = {
@@ -78,14 +78,14 @@ async def leave_task(server: MCPServer, tool: str, **rounds: Any) -> str:
     return task.id
 
 
-async def test_a_task_of_a_dead_worker_does_not_count_as_running(server: MCPServer, gate: Gate):
+async def test_a_task_of_a_dead_worker_does_not_count_as_running(server: BaseServer, gate: Gate):
     await leave_task(server, "wait", extended=True)
 
     assert await Modern(server).create("wait")
     gate.may_go_on.set()
 
 
-async def test_a_dead_workers_task_ends_without_a_client_polling(server: MCPServer):
+async def test_a_dead_workers_task_ends_without_a_client_polling(server: BaseServer):
     task_id = await leave_task(server, "wait", extended=True)
 
     assert await sweep_tasks(server.core) == 1
@@ -99,7 +99,7 @@ async def test_a_dead_workers_task_ends_without_a_client_polling(server: MCPServ
 
 
 async def test_a_dead_workers_idempotent_task_restarts_without_polling(
-    server: MCPServer, gate: Gate
+    server: BaseServer, gate: Gate
 ):
     task_id = await leave_task(server, "again", extended=True)
 
@@ -111,7 +111,7 @@ async def test_a_dead_workers_idempotent_task_restarts_without_polling(
     assert task["result"]["content"][0]["text"] == "run 1"
 
 
-async def test_tasks_are_not_taken_over_without_a_runner(server: MCPServer):
+async def test_tasks_are_not_taken_over_without_a_runner(server: BaseServer):
     again, once = (
         await leave_task(server, "again", extended=True),
         await leave_task(server, "wait", extended=True),
@@ -123,7 +123,7 @@ async def test_tasks_are_not_taken_over_without_a_runner(server: MCPServer):
     assert (found[again].status, found[once].status) == ("working", "failed")
 
 
-async def test_a_lapsed_lease_is_extended_once_before_a_task_fails(server: MCPServer):
+async def test_a_lapsed_lease_is_extended_once_before_a_task_fails(server: BaseServer):
     now_s = 1_000_000.0
     server.core.clock = lambda: now_s
     task_id = await leave_task(server, "wait")
@@ -135,7 +135,7 @@ async def test_a_lapsed_lease_is_extended_once_before_a_task_fails(server: MCPSe
     assert (await Modern(server).get(task_id))["status"] == "failed"
 
 
-async def test_a_run_that_renews_its_extended_lease_goes_on(server: MCPServer):
+async def test_a_run_that_renews_its_extended_lease_goes_on(server: BaseServer):
     now_s = 1_000_000.0
     server.core.clock = lambda: now_s
     task_id = await leave_task(server, "wait")
@@ -151,7 +151,7 @@ async def test_a_run_that_renews_its_extended_lease_goes_on(server: MCPServer):
 
 
 async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
-    server: MCPServer, gate: Gate
+    server: BaseServer, gate: Gate
 ):
     client = Modern(server)
     task_id = await client.create("wait")
@@ -167,7 +167,7 @@ async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
     assert (await client.until(task_id, "completed"))["status"] == "completed"
 
 
-async def test_shutdown_ends_running_tasks_immediately(server: MCPServer, gate: Gate):
+async def test_shutdown_ends_running_tasks_immediately(server: BaseServer, gate: Gate):
     client = Modern(server)
     task_id = await client.create("wait")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
@@ -182,7 +182,7 @@ async def test_shutdown_ends_running_tasks_immediately(server: MCPServer, gate: 
     )
 
 
-async def test_shutdown_releases_idempotent_tasks(server: MCPServer, gate: Gate):
+async def test_shutdown_releases_idempotent_tasks(server: BaseServer, gate: Gate):
     client = Modern(server)
     task_id = await client.create("again")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
