@@ -14,12 +14,11 @@ from typing import Any
 from django.urls import re_path
 
 from django_mcp.endpoints.urlconf import serve_health
-from django_mcp.server.server import BaseServer
-from django_mcp.servers import default_server
+from django_mcp.servers import MCPServer, default_server
 from django_mcp.transports.http.view import MCPView
 
 
-def mcp_routes(server: BaseServer | None = None, prefix: str = "") -> list[Any]:
+def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     """Return the routes of one server: its endpoint and its health.
 
     Args:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -30,7 +31,7 @@ from django_mcp.protocol.messages import (
 )
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
-from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
+from django_mcp.server.delivery.client_streams import count_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
@@ -106,16 +107,15 @@ class _Connection(Record):
         """Start to serve a message; return an error if too many are being served."""
         # Other messages are served at once, since a request may wait for them.
         count, size = int(isinstance(message, Request | Batch)), len(body)
+        # As it is now: the exchange may get another principal.
+        quota_key = self._exchange.quota_key
         if count:
             sizes = [each for each in self._running.values() if each]
             if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
                 return _TOO_MANY[QuotaScope.OWN]
-            share = self._server.options.anonymous_share
-            scope = _meter.take(LIMITS, self._exchange.quota_key, size, share=share)
+            scope = _meter.take(LIMITS, quota_key, size, share=self._server.options.anonymous_share)
             if scope is not None:
                 return _TOO_MANY[scope]
-        # As it is now: the exchange may get another principal.
-        quota_key = self._exchange.quota_key
         task = asyncio.get_running_loop().create_task(self._answer(body, source))
         self._running[task] = size * count
 
@@ -180,41 +180,44 @@ async def keep_stream(
     server: Core, sink: StreamSink, messages_url: str, exchange: Exchange
 ) -> Reply:
     """Open a stream, send the client the URL to post to, and serve it until it disconnects."""
-    refusal = refuse_stream(server, exchange)
-    if refusal is not None:
-        return refuse(refusal)
     session = Session(
         key=uuid.uuid4().hex,
         server_name=server.name,
         principal_key=key_of(exchange.principal),
         transport=SSE,
     )
-    try:
-        token: str | Refusal = await server.sessions.open(session, exchange)
-    except StoreUnavailable as error:
-        token = error.to_refusal()
-    if isinstance(token, Refusal):
-        return refuse(token)
-    server.connection_observer.session_opened(session)
-    exchange.connection = session
-    server.hub.on("legacy", partial(_receive_forwarded, server.hub))
-    try:
-        stream = PushStream(
-            kind=StreamKind.LEGACY,
-            server_name=server.name,
-            sink=sink,
-            principal=exchange.principal,
-            uris=await server.sessions.read_subscriptions(session),
-            session=session,
-        )
-        _connections[session.key] = _Connection(server, exchange, session, stream)
-        joiner = "&" if "?" in messages_url else "?"
-        await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
-        await run_stream(server, exchange, stream)
-    finally:
-        _connections.pop(session.key, None)
-        # Cleanup has to finish although the disconnect cancels this task.
-        await asyncio.shield(_end(server, session))
+    with ExitStack() as counted:
+        refusal = counted.enter_context(count_stream(server, exchange))
+        if refusal is not None:
+            return refuse(refusal)
+        try:
+            token: str | Refusal = await server.sessions.open(session, exchange)
+        except StoreUnavailable as error:
+            token = error.to_refusal()
+        if isinstance(token, Refusal):
+            return refuse(token)
+        server.connection_observer.session_opened(session)
+        exchange.connection = session
+        server.hub.on("legacy", partial(_receive_forwarded, server.hub))
+        try:
+            stream = PushStream(
+                kind=StreamKind.LEGACY,
+                server_name=server.name,
+                sink=sink,
+                principal=exchange.principal,
+                uris=await server.sessions.read_subscriptions(session),
+                session=session,
+            )
+            _connections[session.key] = _Connection(server, exchange, session, stream)
+            joiner = "&" if "?" in messages_url else "?"
+            await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
+            # From here on the hub counts it.
+            counted.close()
+            await run_stream(server, exchange, stream)
+        finally:
+            _connections.pop(session.key, None)
+            # Cleanup has to finish although the disconnect cancels this task.
+            await asyncio.shield(_end(server, session))
     return Reply(200)
 
 

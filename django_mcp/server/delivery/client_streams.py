@@ -258,11 +258,11 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
         revision_name=revision.name,
     )
     await server.join_hub().wait_for_bus()
-    refusal = refuse_stream(server, exchange)
-    if refusal is not None:
-        return refuse(refusal, 503)
-    # A client waits until the stream is open before it goes on.
-    await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
+    with count_stream(server, exchange) as refusal:
+        if refusal is not None:
+            return refuse(refusal, 503)
+        # A client waits until the stream is open before it goes on.
+        await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)
     comes_back = reason in (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
     if comes_back and revision.primes_streams:
@@ -300,8 +300,7 @@ def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
     """Return why no further stream can be opened; None if one can."""
     hub, options = server.hub, server.options
     limits = Limits(own_count=options.max_streams_per_principal, count=options.max_streams)
-    share = options.anonymous_share
-    scope = hub.quotas.find_reached(limits, exchange.quota_key, 0, share=share)
+    scope = hub.quotas.find_reached(limits, exchange.quota_key, 0, share=options.anonymous_share)
     if scope is QuotaScope.OWN:
         message = (
             "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.connection import Closing, Session
@@ -51,6 +52,12 @@ class Sessions(MemorySessions):
     """Keeps sessions until the database is away, which the names of the steps that fail say."""
 
     failing = ""
+    may_open: asyncio.Event | None = None
+
+    async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
+        if self.may_open is not None:
+            await self.may_open.wait()
+        return await super().open(session, exchange)
 
     async def end(self, keys: Collection[str], reason: Closing) -> list[str]:
         if self.failing == "end":
@@ -65,7 +72,7 @@ class Sessions(MemorySessions):
 
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer("tests", legacy_sse=True)
+    return MCPServer("tests", legacy_sse=True, max_streams_per_principal=2)
 
 
 @pytest.fixture
@@ -132,3 +139,43 @@ async def test_a_session_ends_if_its_stream_cannot_be_opened(
         await keep_stream(server.core, sink, "/messages", Exchange(can_stream=True, sink=sink))
 
     assert closed == [Closing.STREAM]
+
+
+async def test_streams_opened_at_the_same_time_are_limited(
+    server: MCPServer, sessions: Sessions
+) -> None:
+    """A slow database lets no caller open more of them than MAX_STREAMS_PER_PRINCIPAL."""
+    sessions.may_open = asyncio.Event()
+    sinks: list[Any] = [Sink() for _ in range(5)]
+    opening = [
+        asyncio.create_task(
+            keep_stream(
+                server.core, sink, "/messages", Exchange(can_stream=True, event_stream=sink)
+            )
+        )
+        for sink in sinks
+    ]
+    await asyncio.sleep(0)
+    sessions.may_open.set()
+    open_count = sum(
+        [await has_opened(task, sink) for task, sink in zip(opening, sinks, strict=True)]
+    )
+
+    assert open_count == 2
+    assert [task.result().status for task in opening if task.done()] == [429] * 3
+    for task in opening:
+        task.cancel()
+    await asyncio.gather(*opening, return_exceptions=True)
+    another, _ = await open_stream(server)
+    another.cancel()
+
+
+async def has_opened(opening: asyncio.Task[Reply], sink: Sink) -> bool:
+    """Return whether a stream opens; if not, its request has ended."""
+    told = asyncio.ensure_future(sink.next())
+    await asyncio.wait((told, opening), return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        told.cancel()
+        return False
+    told.result()
+    return True

@@ -15,7 +15,7 @@ from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.services.ports import Replay
 from tests.support.server.plain import MCPServer
-from tests.support.server.streams import Open, StreamClient
+from tests.support.server.streams import LiveSink, Open, StreamClient
 from tests.support.server.tasks import Legacy, Person
 from tests.support.server.tasks import make_server as make_tasks
 from tests.support.wire import R4, R5
@@ -110,6 +110,34 @@ async def begin_call(server: MCPServer, go: asyncio.Event) -> tuple[StreamClient
     await client.open()
     event_id, _ = await client.call_tool("wait").sink.next()
     return client, event_id or ""
+
+
+class SlowSink(LiveSink):
+    """Its client reads nothing before `reads`."""
+
+    reads: asyncio.Event
+
+    async def prime(self, event_id: str | None) -> None:
+        await self.reads.wait()
+        await super().prime(event_id)
+
+
+async def test_streams_whose_clients_do_not_read_yet_are_limited(monkeypatch: pytest.MonkeyPatch):
+    SlowSink.reads = asyncio.Event()
+    server = make_server(max_streams_per_principal=2, anonymous_share=1.0)
+    clients = [StreamClient(server, R4) for _ in range(5)]
+    for client in clients:
+        await client.open()
+    monkeypatch.setattr("tests.support.server.streams.LiveSink", SlowSink)
+
+    streams = [client.listen() for client in clients]
+    statuses = [(await stream.reply()).status for stream in streams[2:]]
+    SlowSink.reads.set()
+    for stream in streams[:2]:
+        await stream.sink.next()
+        stream.leave()
+
+    assert statuses == [429] * 3
 
 
 async def is_refused(stream: Open, status: int) -> bool:
