@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -92,19 +93,18 @@ def check_login_pages() -> Iterator[CheckMessage]:
 @check(id="django_mcp.W004")
 def check_redirects() -> Iterator[CheckMessage]:
     """W004: middleware redirects a POST to the plain view."""
-    middleware = site_settings.MIDDLEWARE if _is_left_to_django() else ()
-    if (
-        "django.middleware.security.SecurityMiddleware" in middleware
-        and site_settings.SECURE_SSL_REDIRECT
-        and not site_settings.SECURE_REDIRECT_EXEMPT
-    ):
+    if not _is_left_to_django():
+        return
+    exempt = re.compile("|".join(site_settings.SECURE_REDIRECT_EXEMPT) or "(?!)")
+    paths = [each.path[1:] for each in find_mounts() if each.is_fixed] or ["mcp"]
+    if site_settings.SECURE_SSL_REDIRECT and not all(map(exempt.search, paths)):
         yield checks.Warning(
             "SECURE_SSL_REDIRECT answers a POST over http with a redirect, which loses its body; "
             "MCP clients report that as a broken server.",
             hint="Give clients the https address, and add r'^mcp/?$' to SECURE_REDIRECT_EXEMPT if "
             "the endpoint is reached over http, from behind a proxy for example.",
         )
-    if "django.middleware.common.CommonMiddleware" in middleware and site_settings.PREPEND_WWW:
+    if site_settings.PREPEND_WWW:
         yield checks.Warning(
             "PREPEND_WWW answers a POST without www. with a redirect, which loses its body.",
             hint="Give clients the address with www.",

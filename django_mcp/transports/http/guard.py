@@ -27,8 +27,6 @@ ANY_ORIGIN = "*"
 
 HTTPS_ONLY = "This site is served over https only"
 
-_REDIRECTING = "django.middleware.security.SecurityMiddleware"
-
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,]+", re.IGNORECASE)
 _WEB_ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[a-f0-9:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -169,8 +167,7 @@ def read_rules() -> SiteRules:
         host_header="x-forwarded-host" if site_settings.USE_X_FORWARDED_HOST else None,
         scheme_header=name and name.removeprefix("HTTP_").replace("_", "-").lower(),
         secure_value=secure_value,
-        requires_https=site_settings.SECURE_SSL_REDIRECT
-        and _REDIRECTING in site_settings.MIDDLEWARE,
+        requires_https=site_settings.SECURE_SSL_REDIRECT,
         http_paths=tuple(map(re.compile, site_settings.SECURE_REDIRECT_EXEMPT)),
     )
 

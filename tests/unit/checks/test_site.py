@@ -112,15 +112,15 @@ def test_every_check_is_documented():
         ),
         (
             {
-                "MIDDLEWARE": [SECURITY],
                 "SECURE_SSL_REDIRECT": True,
+                "SECURE_REDIRECT_EXEMPT": [r"^health$"],
                 "ASGI_APPLICATION": None,
             },
             "W004",
             "https",
         ),
         (
-            {"MIDDLEWARE": [COMMON], "PREPEND_WWW": True, "ASGI_APPLICATION": None},
+            {"PREPEND_WWW": True, "ASGI_APPLICATION": None},
             "W004",
             "www.",
         ),
@@ -153,7 +153,6 @@ class LoginRequiredEverywhere:
     [
         {"DEBUG": True, "ALLOWED_HOSTS": ["*"]},
         {"MIDDLEWARE": ["django.contrib.auth.middleware.LoginRequiredMiddleware"]},
-        {"MIDDLEWARE": [COMMON], "SECURE_SSL_REDIRECT": True},
         {
             "MIDDLEWARE": [SECURITY],
             "SECURE_SSL_REDIRECT": True,

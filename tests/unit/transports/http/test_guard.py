@@ -358,17 +358,16 @@ def test_a_cached_guard_result_does_not_cover_another_length():
     [
         ({}, {"/mcp": 403, "/open/mcp": 403}),
         ({"SECURE_REDIRECT_EXEMPT": [r"^open/"]}, {"/mcp": 403, "/open/mcp": None}),
-        ({"MIDDLEWARE": []}, {"/mcp": None}),
+        ({"MIDDLEWARE": []}, {"/mcp": 403}),
         ({"SECURE_SSL_REDIRECT": False}, {"/mcp": None}),
     ],
 )
 def test_http_is_refused_where_the_site_redirects_to_https(
     settings: dict[str, Any], expected: dict[str, int | None]
 ):
-    """Also if the middleware that redirects does not run for the endpoint."""
+    """Also if the middleware that redirects does not run for the endpoint, or is a subclass of Django's."""
     secure = {
         "ALLOWED_HOSTS": ["localhost"],
-        "MIDDLEWARE": ["django.middleware.security.SecurityMiddleware"],
         "SECURE_SSL_REDIRECT": True,
         "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https"),
     }
