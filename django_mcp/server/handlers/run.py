@@ -95,6 +95,7 @@ _LOST_QUESTION = (
     "%s %s: the handler caught the exception by which a question leaves it, so the question was not "
     "asked. Catch Exception, not BaseException, around it"
 )
+_NESTED_ONCE = "once({!r}) runs inside once({!r}): call one after the other"
 
 
 class HandlerTimeout(Exception):
@@ -251,7 +252,10 @@ async def _run_once(
 async def _keep(call: ServedCall, handler: Handler, due: OnceDue) -> None:
     """Run a function that is due once, and keep its result for all rounds."""
     aliases = call.options.atomic if handler.aliases is None else handler.aliases
-    call.answers.kept[due.key] = await call.server.scope.run(due.function, call, aliases)
+    try:
+        call.answers.kept[due.key] = await call.server.scope.run(due.function, call, aliases)
+    except OnceDue as inner:
+        raise RuntimeError(_NESTED_ONCE.format(inner.key, due.key)) from None
     if call.run is not None:
         await call.run.keep(call.answers)
     call.answers.begin()

@@ -350,3 +350,16 @@ async def test_a_question_that_a_handler_asks_after_all_is_not_logged(
 
     assert last["content"][0]["text"] == "accept"
     assert "the handler caught" not in caplog.text
+
+
+async def test_once_inside_once_is_an_error_that_names_both(
+    server: BaseServer, caplog: pytest.LogCaptureFixture
+):
+    @server.tool
+    def nested(ctx: Context) -> int:
+        return ctx.once("outer", lambda: ctx.once("inner", lambda: 1))
+
+    result = await WireClient(server, R5).call("nested")
+
+    assert result["isError"] is True
+    assert "once('inner') runs inside once('outer')" in caplog.text
