@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
 
-from django_mcp.management.doctor.http import Unreachable, ask
+from django_mcp.management.doctor.http import MAX_BYTES, TIMEOUT_S, Unreachable, ask, open_response
 
 Person: TypeAlias = Callable[[str], str]
 """Takes an authorization URL, allows the access there, and returns the URL of the redirect."""
@@ -26,7 +26,10 @@ def signed_in(user: Any) -> Iterator[Person]:
     """
     store = import_module(settings.SESSION_ENGINE).SessionStore()
     store[SESSION_KEY] = str(user.pk)
-    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    store[BACKEND_SESSION_KEY] = next(
+        (path for path in settings.AUTHENTICATION_BACKENDS if _knows(path, user)),
+        settings.AUTHENTICATION_BACKENDS[0],
+    )
     store[HASH_SESSION_KEY] = user.get_session_auth_hash()
     store.save()
     try:
@@ -35,22 +38,34 @@ def signed_in(user: Any) -> Iterator[Person]:
         store.delete()
 
 
+def _knows(path: str, user: Any) -> bool:
+    """Return whether an authentication backend returns this user for a session."""
+    found = load_backend(path).get_user(user.pk)
+    return found is not None
+
+
 def _allow(url: str, cookie: str) -> str:
-    page = ask("GET", url, headers={"Cookie": cookie})
+    with open_response("GET", url, None, {"Cookie": cookie}, TIMEOUT_S) as page:
+        body = page.read(MAX_BYTES)
+        cookies = [
+            cookie,
+            *(each.split(";", 1)[0] for each in page.headers.get_all("set-cookie", [])),
+        ]
     if page.status != 200:
         raise Unreachable(
             f"The consent page answers {page.status} to a user who is signed in: "
             f"{page.headers.get('location', '')[:200]}"
         )
     form = _Form()
-    form.feed(page.body.decode(errors="replace"))
-    given = page.headers.get("set-cookie", "").split(";", 1)[0]
+    form.feed(body.decode(errors="replace"))
     headers = {
-        "Cookie": f"{cookie}; {given}" if given else cookie,
+        "Cookie": "; ".join(cookies),
         "Content-Type": "application/x-www-form-urlencoded",
         "Referer": url,
     }
     sent = ask("POST", url, urlencode({**form.fields, "allow": "true"}).encode(), headers)
+    if sent.status >= 400:
+        raise Unreachable(f"The consent page answers {sent.status} when its form is sent.")
     return sent.headers.get("location", url)
 
 
