@@ -120,7 +120,7 @@ async def test_signals_report_a_session_and_its_stream(
 def test_the_end_of_a_session_is_signalled_once_for_every_cause(
     transactional_db: None, heard: list[tuple[str, dict[str, Any]]], how: str
 ):
-    """By the site, by `mcp_prune` of an abandoned session, or with its deleted account."""
+    """The site, `mcp_prune` of an abandoned session, or the deletion of its account ends it."""
     server = MCPServer(f"ended by {how}", public=True)
     user = get_user_model().objects.create_user("ann")
     row = Session.objects.create(
@@ -177,7 +177,7 @@ async def test_signals_report_notifications_outside_a_session(
 
 
 def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db: None):
-    """To a command, for instance, which is no server."""
+    """A command, which is no server, can read them too."""
     server = MCPServer("subscribed", public=True)
     with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
         for name, left in (("subscribed", 1), ("another", 1), ("subscribed", -1)):
@@ -269,7 +269,7 @@ class Failing(InMemoryChannelLayer):
 async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """And not for each message that cannot be sent meanwhile."""
+    """Messages that cannot be sent meanwhile are not logged."""
     monkeypatch.setattr(messenger, "OUTAGE_QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):

@@ -159,7 +159,7 @@ async def test_an_invalid_notification_is_not_sent(server: MCPServer, tell: Any)
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_progress_can_be_reported_outside_the_handler(server: MCPServer) -> None:
-    """By a key that the handler passed on, for the token of its request, and to no other client."""
+    """The handler passes on its key and the token of its request; no other client is notified."""
     one, other = await connect(server), await connect(server)
     async with one.standing() as stream, other.standing() as silent:
         handed = await one.call("hand_over", _meta={"progressToken": "t1"})
@@ -329,7 +329,7 @@ async def test_a_stream_closes_when_its_client_ignores_pings() -> None:
 async def test_pings_are_sent_at_the_advertised_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not with the next periodic work of the hub."""
+    """They do not wait for the periodic work of the hub."""
     monkeypatch.setattr("django_mcp.server.streams.hub.TICK_S", 3600)
     client = await connect(make_server(ping_interval_s=0.02))
     async with client.standing() as stream:
@@ -365,7 +365,7 @@ async def test_pings_and_limits_are_advertised_when_configured() -> None:
 
 
 async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> None:
-    """Not over stdio, and not without sessions."""
+    """They are not sent over stdio or without sessions."""
     by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
     stateless = make_server(ping_interval_s=30, mode="stateless")
 

@@ -199,7 +199,7 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
 async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
     server: MCPServer, is_paused: bool
 ) -> None:
-    """However many there are at once: beyond the queue only the names of changed lists are stored."""
+    """Beyond the queue, only the names of changed lists are stored, however many changes there are at once."""
     uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
     client = StreamClient(server, R5)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
@@ -484,7 +484,7 @@ async def test_progress_of_concurrent_calls_does_not_mix(
 
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_an_event_id_identifies_its_stream(server: MCPServer, go: asyncio.Event) -> None:
-    """By 122 random bits, so that no two in a session are alike."""
+    """The stream's part of the id has 122 random bits, so that no two in a session are alike."""
     client = await connect(server, R4)
     calls = [
         client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
@@ -587,7 +587,7 @@ async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Ev
 
 @pytest.mark.http_only("a pipe has no session that ends before it")
 async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> None:
-    """As an unread response, and not as an error of the transport."""
+    """It ends like a call with an unread response, without an error of the transport."""
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()
