@@ -239,10 +239,10 @@ async def test_client_requests_require_a_running_call(server: MCPServer) -> None
     assert client.sink.messages == []
 
 
-@pytest.mark.http_only("a pipe has no standing stream")
+@pytest.mark.http_only("a pipe has no standalone stream")
 async def test_a_standalone_stream_carries_no_client_requests(server: MCPServer) -> None:
     client, left = await leave(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         with pytest.raises((Asked, CannotAsk)):
             await left.alist_roots()
         await left.aping_client(0.05)

@@ -94,7 +94,7 @@ async def test_a_change_reaches_the_standalone_stream(
     server: MCPServer, revision: Revision
 ) -> None:
     client = await connect(server, revision)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         reached = server.core.hub.announce(tools_changed(server))
         heard = await stream.sink.message()
 
@@ -106,8 +106,8 @@ async def test_a_change_reaches_the_standalone_stream(
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
     """The newest one; when it ends, the previous one."""
     client = await connect(server, R4)
-    async with client.standing() as older:
-        async with client.standing() as newer:
+    async with client.standalone() as older:
+        async with client.standalone() as newer:
             assert server.core.hub.announce(tools_changed(server)) == 1
             await newer.sink.message()
             assert older.sink.items.empty()
@@ -119,7 +119,7 @@ async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
     client, other = await connect(server, R4), await connect(server, R4)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
-    async with client.standing() as stream, other.standing():
+    async with client.standalone() as stream, other.standalone():
         assert server.core.hub.announce(change) == 1
         heard = await stream.sink.message()
         await other.result("resources/subscribe", {"uri": "stock://mug"})
@@ -141,7 +141,7 @@ async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri
 
 async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         assert server.core.hub.announce(Change(server="another", list="tools")) == 0
 
 
@@ -175,7 +175,7 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
     """Other clients are not affected."""
     client, other = await connect(server, R4), await connect(server, R4)
     stuck = asyncio.Event()
-    async with other.standing() as healthy:
+    async with other.standalone() as healthy:
         stream = client.listen()
         await stream.sink.next()
 
@@ -233,7 +233,7 @@ async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> No
     """Only change notifications can be merged."""
     client = await connect(server, R4)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         assert [server.core.hub.announce(own) for _ in range(3)] == [1, 1, 1]
         assert [server.core.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
         server.core.hub.announce(Change(server=server.name, method="notifications/end"))
@@ -278,7 +278,7 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
     server: MCPServer,
 ) -> None:
     client = await connect(server, R4)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         (key,) = server.core.hub.sessions
         (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
         claim = {"kind": "session", "key": key, "event": "stream"}
@@ -297,9 +297,9 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
     server: MCPServer,
 ) -> None:
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         (key,) = server.core.hub.sessions
-        async with client.standing():
+        async with client.standalone():
             opened_at = max(each.opened_at for each in server.core.hub.streams.values())
             claim = {"kind": "session", "key": key, "event": "stream"}
             server.core.hub.receive({**claim, "at": opened_at + 10})
@@ -312,7 +312,7 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
 async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServer) -> None:
     """Another process may have a newer one."""
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         (key,) = server.core.hub.sessions
         server.core.hub.bus = bus = RecordingBus()
         server.core.hub.hand_over("request", session=key, id="ask-1", method="ping")
@@ -331,7 +331,7 @@ async def test_forged_messages_between_processes_are_harmless(
     client = await connect(server, R4)
     odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
     names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for value in odd:
             server.core.hub.receive({"kind": kind})
             for name in names:
@@ -348,7 +348,7 @@ async def test_forged_messages_between_processes_are_harmless(
 
 async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
     client = await connect(server, R4)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for _ in range(1000):
             server.core.hub.publish(tools_changed(server))
         await stream.sink.message()
@@ -361,7 +361,7 @@ async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
 async def test_the_number_of_streams_is_limited() -> None:
     server = MCPServer("small", max_streams=1)
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         reply = await client.listen().reply()
 
     assert reply.status == 503

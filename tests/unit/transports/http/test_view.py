@@ -313,7 +313,7 @@ def test_under_wsgi_a_single_response_is_json(server: ScriptedServer):
 
 
 def test_under_wsgi_messages_arrive_with_the_response(server: ScriptedServer):
-    """One body has the same events."""
+    """The response has the same events in one body."""
     response = ask_wsgi(["send", 1], ["send", 2], ["tell", "can_stream"])
 
     assert response["Content-Type"] == "text/event-stream"
