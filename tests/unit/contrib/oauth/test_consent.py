@@ -110,7 +110,7 @@ def test_the_consent_page_uses_the_users_language():
 
     assert '<html lang="de" dir="ltr">' in page
     assert "Weiterleitung an" in page
-    assert "Was er benutzen möchte" in page
+    assert "Endpunkte" in page
     assert "Keine Berechtigung." in page
     assert "Erlauben</button>" in page
 
