@@ -154,7 +154,6 @@ def _close_pools() -> None:
 # Functions of `atexit` are called after the interpreter has waited for the threads. CPython's own pools
 # use this function, and there is no public one.
 getattr(threading, "_register_atexit", atexit.register)(_close_pools)
-# The child of a fork has no threads of the pools, and their locks may be held.
 reset_on(_pools.clear, fork=True)
 
 
