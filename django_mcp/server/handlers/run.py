@@ -25,16 +25,16 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.signatures import Unavailable
-from django_mcp.server.asking.answers import open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
+from django_mcp.server.asking.rounds import open_answers, seal_state
 from django_mcp.server.exchange.call import (
-    Answers,
     Asked,
     CannotAsk,
     Failure,
     FailureKind,
     OnceDue,
+    RetryAnswers,
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
@@ -126,7 +126,7 @@ async def run_handler(
     """
     params, meta = call.message.params, call.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):
-        opened = await open_answers(call) if call.rules.interim_fields else Answers()
+        opened = await open_answers(call) if call.rules.interim_fields else RetryAnswers()
         if isinstance(opened, Refusal):
             return opened
         call.answers = opened

@@ -16,8 +16,8 @@ from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refu
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.tasks import CANCELLED
-from django_mcp.server.asking.answers import refuse_malformed
 from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.asking.rounds import refuse_malformed
 from django_mcp.server.delivery.client_streams import count_stream
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
