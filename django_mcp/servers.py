@@ -109,12 +109,12 @@ class SiteCore(Core):
         return DatabaseSessions(self)
 
     @cached_property
-    def answers(self) -> ports.AnswerBox:
+    def pending_responses(self) -> ports.PendingResponses:
         if settings.SESSION_STORE == "memory":
-            return super().answers
-        from django_mcp.sessions.messages import DatabaseAnswers
+            return super().pending_responses
+        from django_mcp.sessions.messages import DatabasePendingResponses
 
-        return DatabaseAnswers()
+        return DatabasePendingResponses()
 
     @cached_property
     def events(self) -> ports.EventLog:

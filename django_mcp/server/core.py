@@ -15,7 +15,7 @@ from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
+from django_mcp.server.memory.state import MemoryEvents, MemoryPendingResponses, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.services import ports
 from django_mcp.server.services.services import ServerHub
@@ -27,7 +27,7 @@ class Core(ChangePolicy):
     """What the package's own code uses of a server, and the entry points for transports.
 
     Attributes such as `scope`, `access` and `states` implement `server.services.ports`. A subclass
-    sets them, and the hub. Sessions, answers, events and tasks are kept in memory by default.
+    sets them, and the hub. Sessions, responses, events and tasks are kept in memory by default.
     """
 
     context_class: ClassVar[type[Any]] = Context
@@ -89,8 +89,8 @@ class Core(ChangePolicy):
         return MemorySessions(self.hub, lambda: self.options, closed=closed)
 
     @cached_property
-    def answers(self) -> ports.AnswerBox:
-        return MemoryAnswers(lambda: self.options.anonymous_share)
+    def pending_responses(self) -> ports.PendingResponses:
+        return MemoryPendingResponses(lambda: self.options.anonymous_share)
 
     @cached_property
     def events(self) -> ports.EventLog:

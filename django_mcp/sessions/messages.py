@@ -38,8 +38,44 @@ _usage = Usage(
 )
 
 
-class DatabaseAnswers:
-    """Store pending questions and their first answers in the site's database. See `AnswerBox`."""
+class DatabaseResponseRelay:
+    """Store the first response to each request to a client. See `ResponseRelay`."""
+
+    async def put(self, session: Session, ask_id: str, response: JSONObject) -> bool:
+        if len(ask_id) > MAX_ID or "\0" in ask_id:
+            return False
+        now = timezone.now()
+        waiting = PendingAnswer.objects.filter(
+            session_id=UUID(session.key),
+            ask_id=ask_id,
+            answered_at=None,
+            expires_at__gt=now,
+        )
+        size = len(encode(response))
+
+        def write() -> bool:
+            is_counted = size > SMALL_BYTES and waiting.exists()
+            scope = _usage.take(caller_of(session), size, count=0) if is_counted else None
+            if scope is not None:
+                raise QuotaReached(scope)
+            # One statement, so that of two responses the first one stays.
+            return bool(waiting.update(answer=response, answered_at=now, size=size))
+
+        return await ask_database(write)
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """See `ResponseRelay.take`; also returns None while the database is down, since it is retried."""
+        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+        with suppress(StoreUnavailable):
+            found = await ask_database(rows.first)
+            return found.answer if found is not None else None
+        return None
+
+
+class DatabasePendingResponses:
+    """Store requests to clients in the site's database until they are answered. See `PendingResponses`."""
+
+    relay = DatabaseResponseRelay()
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         now = timezone.now()
@@ -66,38 +102,8 @@ class DatabaseAnswers:
             raise StoreUnavailable from None
         return True
 
-    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        if len(ask_id) > MAX_ID or "\0" in ask_id:
-            return False
-        now = timezone.now()
-        waiting = PendingAnswer.objects.filter(
-            session_id=UUID(session.key),
-            ask_id=ask_id,
-            answered_at=None,
-            expires_at__gt=now,
-        )
-        size = len(encode(answer))
-
-        def write() -> bool:
-            is_counted = size > SMALL_BYTES and waiting.exists()
-            scope = _usage.take(caller_of(session), size, count=0) if is_counted else None
-            if scope is not None:
-                raise QuotaReached(scope)
-            # One statement, so that of two answers the first one stays.
-            return bool(waiting.update(answer=answer, answered_at=now, size=size))
-
-        return await ask_database(write)
-
-    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """See `AnswerBox.take`; also returns None while the database is down, since it is retried."""
-        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
-        with suppress(StoreUnavailable):
-            found = await ask_database(rows.first)
-            return found.answer if found is not None else None
-        return None
-
     async def forget(self, session: Session, ask_id: str) -> None:
-        """See `AnswerBox.forget`; while the database is down the row is left to expire."""
+        """See `PendingResponses.forget`; while the database is down the row is left to expire."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
 
         def delete() -> None:

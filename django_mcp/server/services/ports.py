@@ -187,20 +187,28 @@ class SessionStore(Protocol):
         """Return `ctx.session`: the user's own data of this session, like a dict."""
 
 
-class AnswerBox(Protocol):
-    """Passes answers from the process that receives them to the one that asked."""
+class PendingResponses(Protocol):
+    """Counts the responses that clients still have to send to requests of the server."""
+
+    @property
+    def relay(self) -> ResponseRelay | None:
+        """None: a response always reaches the process that waits for it."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Expect an answer, unless one with this id is expected already. May raise `QuotaReached`."""
-
-    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Store the first answer to a question that is expected. May raise `QuotaReached`."""
-
-    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """Return the answer if it has arrived."""
+        """Expect a response, unless one with this id is expected already. May raise `QuotaReached`."""
 
     async def forget(self, session: Session, ask_id: str) -> None:
-        """Stop expecting an answer; a later one is ignored."""
+        """Stop expecting a response; a later one is ignored."""
+
+
+class ResponseRelay(Protocol):
+    """Passes responses from the process that receives them to the one that waits for them."""
+
+    async def put(self, session: Session, ask_id: str, response: JSONObject) -> bool:
+        """Store the first response to a request if it is expected. May raise `QuotaReached`."""
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """Return the response if it has arrived."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
