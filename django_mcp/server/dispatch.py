@@ -32,7 +32,7 @@ from django_mcp.protocol.messages import (
 )
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.back_channel import pass_on
-from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
+from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, ResumableSink
 from django_mcp.server.exchange.admission import (
     admit,
     assumed_revision,
@@ -110,7 +110,7 @@ async def _dispatch_in_session(
     if sink is None or not isinstance(message, Request | Batch):
         return await _dispatch(server, message, exchange)
     request_id = message.id if isinstance(message, Request) else None
-    stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
+    stream = exchange.sink = ResumableSink(server, session, exchange, sink, request_id)
     timers = exchange.timers or TaskTimers.of_current_task()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
     try:

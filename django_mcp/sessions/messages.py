@@ -18,7 +18,7 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
-from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
+from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
 from django_mcp.sessions.rows import ask_database
 from django_mcp.sessions.writer import flush_sessions, session_writer
 
@@ -174,14 +174,14 @@ class DatabaseEvents:
         if self._running.pop(stream_id, None) is not None:
             session_writer.get().end_stream(UUID(stream_id))
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         running = self._running.get(stream_id)
         if running is not None and running.session_key != session.key:
             return None
         stream, key = UUID(stream_id), UUID(session.key)
         rows = StreamEvent.objects.filter(stream_id=stream, session_id=key)
 
-        def read() -> Replay | None:
+        def read() -> Resumption | None:
             if session_writer.get().has_waiting:
                 flush_sessions()
             # First whether it runs: if it ends meanwhile, its last event is already recorded.
@@ -197,6 +197,6 @@ class DatabaseEvents:
             if not events and not is_running and not rows.exists():
                 return None
             is_over = bool(events) and events[-1].is_last
-            return Replay(events=events, is_running=is_running and not is_over)
+            return Resumption(events=events, is_running=is_running and not is_over)
 
         return await ask_database(read)

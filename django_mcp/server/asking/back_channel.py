@@ -13,7 +13,7 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
-from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Sink
@@ -234,7 +234,7 @@ async def _send_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
 
 
 async def _send(sink: Sink, message: bytes) -> None:
-    if isinstance(sink, CallStream):
+    if isinstance(sink, ResumableSink):
         await sink.send(message, is_recorded=True)
     else:
         await sink.send(message)

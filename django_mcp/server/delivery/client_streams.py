@@ -30,7 +30,7 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.derived import NONE_VISIBLE
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import Limits, QuotaScope
-from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
+from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
@@ -47,7 +47,7 @@ GRACE_S = 1.5
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
-class CallStream(Record):
+class ResumableSink(Record):
     """A `Sink` in front of an event stream, for one exchange of a session."""
 
     _server: Services
@@ -160,19 +160,19 @@ async def resume(
     if found is None or sink is None:
         return refuse(_UNKNOWN_ID)
     stream_id, number, request_id = found
-    replay = await server.events.read(stream_id, session, number)
-    if replay is None and request_id is None:
+    resumption = await server.events.read(stream_id, session, number)
+    if resumption is None and request_id is None:
         return None
     waited_s = 0.0
     with server.hub.followers.follow(stream_id) as follower:
         while True:
-            for event in replay.events if replay is not None else ():
+            for event in resumption.events if resumption is not None else ():
                 number = event.number
                 event_id = f"{stream_id}-{number}" + (f"-{request_id}" if request_id else "")
                 if event.is_last:
                     return Reply(200, event.message, event_id=event_id)
                 await sink.send(event.message, event_id)
-            is_running = replay is not None and replay.is_running
+            is_running = resumption is not None and resumption.is_running
             if is_running:
                 waited_s = 0.0
             elif waited_s >= GRACE_S:
@@ -182,10 +182,10 @@ async def resume(
             for message in await follower.wait(POLL_S if is_running else LOOK_S):
                 await sink.send(message)
             try:
-                replay = await server.events.read(stream_id, session, number)
+                resumption = await server.events.read(stream_id, session, number)
             except StoreUnavailable:
                 # Until the store is available again, nothing new is known.
-                replay = Replay(events=(), is_running=True)
+                resumption = Resumption(events=(), is_running=True)
 
 
 def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
@@ -201,8 +201,8 @@ async def _find_end(
     server: Services, session: Session, stream_id: str, number: int, request_id: str | None
 ) -> Reply:
     """Return the end of a stream without recorded events behind event `number`."""
-    replay = await server.events.read(stream_id, session, 0)
-    events = replay.events if replay is not None else ()
+    resumption = await server.events.read(stream_id, session, 0)
+    events = resumption.events if resumption is not None else ()
     if events and events[-1].is_last:
         # The client has the response, or names an event that does not exist.
         return Reply(200) if number <= events[-1].number else refuse(_UNKNOWN_ID)

@@ -34,7 +34,7 @@ from django_mcp.server.exchange.quotas import (
     is_anonymous_quota,
 )
 from django_mcp.server.options import Options
-from django_mcp.server.services.ports import Event, Replay, ResponseRelay
+from django_mcp.server.services.ports import Event, ResponseRelay, Resumption
 from django_mcp.server.services.request_checks import SESSIONS_FULL
 from django_mcp.server.services.services import ServerHub
 
@@ -314,12 +314,12 @@ class MemoryEvents:
         if recorded is not None:
             recorded.is_running = False
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         recorded = self._streams.get(stream_id)
         if recorded is None or recorded.session_key != session.key:
             return None
         events = [event for event in recorded.events if event.number > after]
-        return Replay(events=events, is_running=recorded.is_running)
+        return Resumption(events=events, is_running=recorded.is_running)
 
 
 class _Recorded(Record):

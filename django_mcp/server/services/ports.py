@@ -221,7 +221,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replay:
+class Resumption:
     """The recorded events of a stream after some number, and whether its call still runs."""
 
     events: Sequence[Event]
@@ -243,7 +243,7 @@ class EventLog(Protocol):
     def close(self, stream_id: str, session: Session) -> None:
         """Record that a stream's call has ended without an answer."""
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         """Return what was recorded after event `after`; None: no such stream of this session."""
 
 
