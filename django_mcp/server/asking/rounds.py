@@ -89,7 +89,7 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         return Unfit(error.problems)
 
 
-def refuse_malformed(responses: Mapping[str, Any]) -> Refusal | None:
+def check_responses(responses: Mapping[str, Any]) -> Refusal | None:
     """Return the refusal of answers by key that are not objects, or None."""
     for key, answer in responses.items():
         if type(answer) is not dict:
@@ -165,7 +165,7 @@ async def open_answers(call: ServedCall) -> RetryAnswers | Refusal:
     answers.known, answers.kept = opened["known"], opened["kept"]
     answers.state = opened["state"]
     responses = {key: value for key, value in responses.items() if key in opened["asked"]}
-    malformed = refuse_malformed(responses)
+    malformed = check_responses(responses)
     if malformed is not None:
         return malformed
     answers.known.update(responses)

@@ -16,7 +16,7 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short, within_limit
-from django_mcp.server.services.request_checks import refuse_scopes
+from django_mcp.server.services.request_checks import check_scopes
 from django_mcp.server.services.services import ServedCall
 
 
@@ -95,7 +95,7 @@ def _find_readable(call: ServedCall, uri: str) -> tuple[Readable, Mapping[str, A
     for entry, variables in find_matches(call.server.registry, uri):
         if call.exchange.visible.includes(entry):
             call.entry = entry
-            return refuse_scopes(call, entry) or (entry, variables)
+            return check_scopes(call, entry) or (entry, variables)
     return missing(call, uri)
 
 

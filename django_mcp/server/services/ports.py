@@ -46,8 +46,8 @@ class AccessPolicy(Protocol):
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         """Load what the exchange's principal can see."""
 
-    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        """Return the challenge if the principal's token lacks one of the scopes."""
+    def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+        """Return the refusal of a token that lacks one of the scopes, or None."""
 
     def describe(self, principal: Any) -> JSONObject | None:
         """Return what `revive` needs to run a task for a principal in another process."""
