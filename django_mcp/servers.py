@@ -24,7 +24,7 @@ from django_mcp.execution.states import SiteSealer, SiteStates
 from django_mcp.execution.threads import ThreadScope, answer_leasing, run_in_pool
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
 from django_mcp.inprocess.methods import InProcess
-from django_mcp.known_servers import find_known, known_servers, remember
+from django_mcp.known_servers import known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.process import reset_on
 from django_mcp.protocol.results import CacheHint
@@ -278,11 +278,6 @@ def _forget_settings() -> None:
 
 
 reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))
-
-
-def find_server(name: object) -> MCPServer | None:
-    """Return the server of a name; see `find_known`."""
-    return cast("MCPServer | None", find_known(name))
 
 
 process_hub().on_tick.append(check_all)
