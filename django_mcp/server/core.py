@@ -48,9 +48,9 @@ class Core(ChangePolicy):
 
     async def _may_read(self, call: Any, uri: str) -> bool:
         # Imports what runs handlers, which a process that only registers entries does not need.
-        from django_mcp.server.methods.resources import refuse_reading
+        from django_mcp.server.methods.resources import authorize_read
 
-        return await refuse_reading(call, uri) is None
+        return await authorize_read(call, uri) is None
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Return the reply to the content of one POST, or of one line.

@@ -106,7 +106,7 @@ async def run_handler(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     *,
     what: str,
     timeout_s: float | None = None,
@@ -119,7 +119,7 @@ async def run_handler(
 
     Args:
         arguments: checked against the schema, if there is one; not yet converted.
-        finish: encodes the value.
+        finish: encodes the value. None: the handler is not run, only its check.
         what: names the handler in the log, such as `"tool find_orders"`.
         timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
@@ -188,7 +188,7 @@ async def _run(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     timeout_s: float | None,
     what: str,
 ) -> bytes | Refusal | _Due:
@@ -221,7 +221,7 @@ async def _run_once(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     what: str,
 ) -> bytes | Refusal | InputRequired:
     server = call.server
@@ -231,9 +231,11 @@ async def _run_once(
         kwargs = handler.read(arguments)
     if handler.injections:
         handler.inject(kwargs, call.context)
-    if handler.is_async:
+    if handler.is_async or finish is None:
         if handler.check is not None:
             await _demand(call, handler.check, kwargs)
+        if finish is None:
+            return b""
         limit_s = server.max_step_s
         value = await (
             handler.function(**kwargs)

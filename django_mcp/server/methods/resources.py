@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
-
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.parts import ByteRange, find_range
@@ -52,23 +50,15 @@ async def read(call: ServedCall) -> bytes | Refusal:
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
-async def refuse_reading(call: ServedCall, uri: str) -> Refusal | None:
+async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
     found = _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
 
-    async def do_nothing(**_arguments: Any) -> None:
-        pass
-
-    outcome = await run_handler(
-        call,
-        structs.replace(entry.handler, function=do_nothing, is_async=True),
-        dict(variables),
-        lambda _value: b"",
-        what=f"resource {entry.name}",
-    )
+    what = f"resource {entry.name}"
+    outcome = await run_handler(call, entry.handler, dict(variables), None, what=what)
     if isinstance(outcome, Failure):
         return _to_refusal(call, uri, outcome)
     return outcome if isinstance(outcome, Refusal) else None

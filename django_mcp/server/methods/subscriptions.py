@@ -12,7 +12,7 @@ from django_mcp.server.delivery.client_streams import check_stream_limits, run_s
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.methods.resources import refuse_reading
+from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services.services import ServedCall
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.start import find_own_all
@@ -32,7 +32,7 @@ async def subscribe(call: ServedCall) -> bytes | Refusal:
     uri = call.params.get("uri")
     if type(uri) is not str:
         return invalid_params("uri must be a string")
-    refusal = check_uris([uri]) or await refuse_reading(call, uri)
+    refusal = check_uris([uri]) or await authorize_read(call, uri)
     if refusal is not None:
         return refusal
     connection = call.connection
