@@ -90,7 +90,6 @@ async def _run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
 _Due: TypeAlias = InputRequired | Waiting | Asked
 """What a handler needs from outside before it can go on: the end of one of its rounds."""
 
-
 _LOST_QUESTION = (
     "%s %s: the handler caught the exception by which a question leaves it, so the question was not "
     "asked. Catch Exception, not BaseException, around it"

@@ -16,12 +16,7 @@ from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services.services import ServedCall
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.start import find_own_all
-from django_mcp.server.tasks.transitions import (
-    POLL_S,
-    check_tasks_declared,
-    stream_of,
-    to_detailed,
-)
+from django_mcp.server.tasks.transitions import POLL_S, check_tasks_declared, stream_of, to_detailed
 
 
 async def subscribe(call: ServedCall) -> bytes | Refusal:

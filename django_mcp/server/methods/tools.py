@@ -21,12 +21,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
-from django_mcp.server.handlers.run import (
-    LARGE_BYTES,
-    check_in_turn,
-    describe_problems,
-    short,
-)
+from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services.services import ServedCall
