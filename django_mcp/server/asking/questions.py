@@ -26,7 +26,7 @@ from django_mcp.protocol.sampling import (
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
-from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
 from django_mcp.server.exchange.derived import covers
 from django_mcp.server.services.services import ServedCall

@@ -20,7 +20,7 @@ from django_mcp.protocol.messages import RequestId, encode_notification, is_requ
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
-from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.connection import SendRate, Session
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace
@@ -228,7 +228,7 @@ class Context(AskMethods, Generic[PrincipalT]):
         Args:
             retry_ms: when the client should connect again, in milliseconds.
         """
-        if isinstance(self._call.exchange.sink, CallStream):
+        if isinstance(self._call.exchange.sink, ResumableSink):
             await self._call.exchange.sink.hang_up(retry_ms)
 
     close_stream = blocking(aclose_stream)
