@@ -220,13 +220,12 @@ class _DjangoForm(Form):
         form = self._make(data=data)
         if form.is_valid():
             return form
-        raise ArgumentErrors(
-            [
-                Problem("" if name == NON_FIELD_ERRORS else to_pointer([name]), str(message))
-                for name, messages in form.errors.items()
-                for message in messages
-            ]
-        )
+        problems = [
+            Problem("" if name == NON_FIELD_ERRORS else to_pointer([name]), str(message))
+            for name, messages in form.errors.items()
+            for message in messages
+        ]
+        raise ArgumentErrors(problems)
 
 
 def _is_plain(value: Any) -> bool:
