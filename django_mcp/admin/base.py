@@ -140,17 +140,14 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
         self, request: HttpRequest, template: str, title: Any, **context: Any
     ) -> TemplateResponse:
         request.current_app = self.admin_site.name
-        return TemplateResponse(
-            request,
-            f"admin/django_mcp/{template}",
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.model._meta,
-                "title": title,
-                "tabs": self.tabs(request),
-                **context,
-            },
-        )
+        shown = {
+            **self.admin_site.each_context(request),
+            "opts": self.model._meta,
+            "title": title,
+            "tabs": self.tabs(request),
+            **context,
+        }
+        return TemplateResponse(request, f"admin/django_mcp/{template}", shown)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Return Django's list, unless a filter has a text that no database accepts."""

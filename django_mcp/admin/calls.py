@@ -188,12 +188,11 @@ class CallRecordAdmin(ReadOnlyList):
         since = timezone.now() - timedelta(minutes=SPANS[key if key in SPANS else "day"].length)
         groups, is_cut = find_errors(since)
         for group in groups:
-            same = {name: group[name] for name in ("server", "name", "outcome", "error")}
+            query = {name: group[name] for name in ("server", "name", "outcome", "error")}
+            query["started_at__gte"] = since.isoformat()
             entry = self.link_entry(request, group["server"], group["method"], group["name"])
             group["entry"] = entry[0][1] if entry else ""
-            group["calls"] = self.link(
-                request, "", "callrecord", started_at__gte=since.isoformat(), **same
-            )[0][1]
+            group["calls"] = self.link(request, "", "callrecord", **query)[0][1]
             group["url"] = self.link(request, "", "callrecord", group["example"].pk)[0][1]
             group["label"] = CallRecord.Outcome(group["outcome"]).label
         return self.show(

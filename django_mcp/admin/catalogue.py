@@ -192,9 +192,8 @@ class CatalogueAdmin(Page):
         # Names of arguments or variables.
         completers: list[str] = []
         if isinstance(entry, PromptEntry | TemplateEntry):
-            completers = [
-                each for each in entry.argument_names if server.core.registry.completer(entry, each)
-            ]
+            find = server.core.registry.completer
+            completers = [each for each in entry.argument_names if find(entry, each)]
         may_try = request.user.has_perm("django_mcp.try_entry")
         is_task_only = getattr(entry, "task", NEVER) == REQUIRED
         return self.show(

@@ -110,7 +110,6 @@ def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str
             f" \\\n  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()
         )
         data = shlex.quote(encode(body).decode())
-        texts.insert(
-            0, ("curl", f"curl {shlex.quote(_url_of(request, path))}{options} \\\n  -d {data}")
-        )
+        curl = f"curl {shlex.quote(_url_of(request, path))}{options} \\\n  -d {data}"
+        texts.insert(0, ("curl", curl))
     return texts

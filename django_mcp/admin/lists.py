@@ -44,11 +44,9 @@ class VisibleList(Page):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         if self.sees_all(request):
             return True
-        if not has_object_backend():
-            return False
-        return (
-            self.get_queryset(request).exists() if obj is None else may(request.user, "view", obj)
-        )
+        if obj is not None:
+            return may(request.user, "view", obj)
+        return has_object_backend() and self.get_queryset(request).exists()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return super().has_module_permission(request) or self.has_view_permission(request)

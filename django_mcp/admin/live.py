@@ -237,16 +237,15 @@ class SessionAdmin(ReadOnlyList):
             allowed = [each for each in acts if may_revoke or not each.startswith("revoke")]
             # With a place for the key.
             links = [] if model is None else self.link(request, "", name.removesuffix("s"), "ID")
-            found.append(
-                {
-                    "id": name,
-                    "title": title,
-                    "columns": columns,
-                    "heads": [_HEADS[column] for column in columns.split()],
-                    "acts": " ".join(allowed) if may_end else "",
-                    "link": links[0][1] if links else "",
-                }
-            )
+            table = {
+                "id": name,
+                "title": title,
+                "columns": columns,
+                "heads": [_HEADS[column] for column in columns.split()],
+                "acts": " ".join(allowed) if may_end else "",
+                "link": links[0][1] if links else "",
+            }
+            found.append(table)
         return found
 
     def data_view(self, request: HttpRequest) -> HttpResponse:

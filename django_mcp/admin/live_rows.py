@@ -113,12 +113,8 @@ def snapshot(user: Any, tables: Collection[str], look: Look = Look()) -> JSONObj
         # A worker that was killed leaves rows until they are pruned: they are not shown.
         streams = only_visible(user, Stream.objects.filter(worker__lease_until__gt=now))
         counted["streams"] = streams = look.narrow(streams)
-        newest = (
-            streams.order_by("-opened_at", "-id")
-            .select_related("user", "worker")
-            .defer("worker__in_flight")
-        )
-        shown = look.page("streams", newest.defer("uri_digests"))
+        newest = streams.order_by("-opened_at", "-id").select_related("user", "worker")
+        shown = look.page("streams", newest.defer("uri_digests", "worker__in_flight"))
         found["streams"] = [_mark(user, row, _stream(row)) for row in shown]
     if "sessions" in tables:
         sessions = only_visible(user, Session.objects.filter(expires_at__gt=now))
@@ -223,15 +219,14 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
     found = []
     for key in newest:
         (seen, calls), (owner, principal, user_id, *client) = callers[key], key
-        found.append(
-            {
-                **_whose(owner, names.get(user_id) or principal, *client),
-                "id": hashlib.blake2s("|".join(key).encode(), digest_size=8).hexdigest(),
-                "calls": calls if cut is None else f"{calls}+",
-                "seen": _seconds(seen),
-                "running": in_flight[key],
-            }
-        )
+        caller = {
+            **_whose(owner, names.get(user_id) or principal, *client),
+            "id": hashlib.blake2s("|".join(key).encode(), digest_size=8).hexdigest(),
+            "calls": calls if cut is None else f"{calls}+",
+            "seen": _seconds(seen),
+            "running": in_flight[key],
+        }
+        found.append(caller)
     return found
 
 

@@ -21,11 +21,7 @@ def escape_invisible(text: str, max_length: int = MAX_SHOWN) -> str:
     rest = len(text) - max_length
     if rest > 0:
         text = f"{text[:max_length]}… (+{rest})"
-    return mark_invisible(text, _escape)
-
-
-def _escape(char: str) -> str:
-    return char if char in "\n\t" else f"\\u{ord(char):04x}"
+    return mark_invisible(text, lambda char: char if char in "\n\t" else f"\\u{ord(char):04x}")
 
 
 def to_number(text: str | None, max_digits: int) -> int:

@@ -85,9 +85,7 @@ class Conversation:
         }
         handshake = {"id": next_id(), "method": "initialize", "params": declared}
         answer, found = await self._send(handshake)
-        self.token = next(
-            (value.decode() for name, value in found if name == SESSION_ID.encode()), ""
-        )
+        self.token = dict(found).get(SESSION_ID.encode(), b"").decode()
         if not self.token:
             return
         self.headers = session_headers(self._revision, self.token)

@@ -184,8 +184,7 @@ def permissions_changed(user_ids: Collection[Any] | None) -> None:
 
 def _allowed_tools(principal: Any) -> frozenset[str] | None:
     auth = getattr(principal, "auth", None)
-    tools: frozenset[str] | None = None if auth is None else auth.allowed_tools
-    return tools
+    return None if auth is None else auth.allowed_tools
 
 
 def _describe_auth(auth: AuthInfo) -> JSONObject:

@@ -13,6 +13,7 @@ from django.core.exceptions import DisallowedHost
 from django_mcp.auth.scopes import NOT_OF_RESOURCES
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.json import present
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 
 _UNQUOTED = re.compile(r"[^ !#-\[\]-~]")
@@ -86,17 +87,15 @@ def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
     gate = exchange.gate
-    found = {
-        "realm": "mcp" if gate is None else gate.server.options.name,
-        "error": error,
-        "error_description": description,
-        "scope": " ".join(scopes) or None,
-        "resource_metadata": _metadata_url_of(exchange),
-    }
+    found = present(
+        realm="mcp" if gate is None else gate.server.options.name,
+        error=error,
+        error_description=description,
+        scope=" ".join(scopes) or None,
+        resource_metadata=_metadata_url_of(exchange),
+    )
     return "Bearer " + ", ".join(
-        f'{name}="{_UNQUOTED.sub("?", value)}"'
-        for name, value in found.items()
-        if value is not None
+        f'{name}="{_UNQUOTED.sub("?", value)}"' for name, value in found.items()
     )
 
 

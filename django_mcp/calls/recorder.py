@@ -15,7 +15,7 @@ from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_s
 from django_mcp.process import PerProcess
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
-from django_mcp.protocol.texts import clean, name_and_version
+from django_mcp.protocol.texts import clean, clean_if_text, name_and_version
 from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind
@@ -132,7 +132,7 @@ def _note(
         outcome=_outcome(call, answer),
         reference=(failure.reference if failure is not None else None) or "",
         user_id=getattr(user, "pk", None),
-        principal=_text(key_of(principal), 128),
+        principal=clean_if_text(key_of(principal), 128),
         revision=call.rules.name,
         client_name=client_name,
         client_version=client_version,
@@ -162,7 +162,7 @@ def _name(registry: Registry, call: Call) -> tuple[str, bool]:
         return clean(call.entry.name, 200), True
     if call.method != "resources/read":
         # An unknown name is text from the client.
-        name = _text(call.params.get("name"), 200)
+        name = clean_if_text(call.params.get("name"), 200)
         kind = "prompts" if call.method == "prompts/get" else "tools"
         return name, name in registry.registered[kind]
     uri = call.params.get("uri")
@@ -178,19 +178,12 @@ def _name(registry: Registry, call: Call) -> tuple[str, bool]:
     return "" if scheme is None else scheme[0], False
 
 
-def _text(value: Any, max_length: int) -> str:
-    return clean(value, max_length) if type(value) is str else ""
-
-
 def _arguments(call: Call) -> str:
     given, entry = call.params.get("arguments"), call.entry
     if type(given) is not dict or not given or entry is None:
         return ""
-    if (
-        isinstance(entry, ToolEntry)
-        and entry.record_arguments
-        and len(call.exchange.body) <= MAX_KEPT_BODY_BYTES
-    ):
+    is_recorded = isinstance(entry, ToolEntry) and entry.record_arguments
+    if is_recorded and len(call.exchange.body) <= MAX_KEPT_BODY_BYTES:
         return clean(encode(given).decode(), MAX_ARGUMENTS_LENGTH)
     # Only names that the author chose: a client's own can be as sensitive as values.
     known: list[str] = []

@@ -62,11 +62,8 @@ def check_writers() -> Iterator[CheckMessage]:
     ):
         database = site_settings.DATABASES.get(alias) or {}
         name = str(database.get("NAME"))
-        if (
-            "sqlite" not in database.get("ENGINE", "")
-            or name == ":memory:"
-            or "mode=memory" in name
-        ):
+        is_in_memory = name == ":memory:" or "mode=memory" in name
+        if is_in_memory or "sqlite" not in database.get("ENGINE", ""):
             continue
         mode = (database.get("OPTIONS") or {}).get("transaction_mode", "")
         if str(mode).upper() != "IMMEDIATE":

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.errors import ToolError
-from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.protocol.json import JSONObject, present, to_pointer
 from django_mcp.registry.forms import Form, make_form
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.returns import ReturnError
@@ -220,13 +220,12 @@ class _DjangoForm(Form):
         form = self._make(data=data)
         if form.is_valid():
             return form
-        raise ArgumentErrors(
-            [
-                Problem("" if name == NON_FIELD_ERRORS else to_pointer([name]), str(message))
-                for name, messages in form.errors.items()
-                for message in messages
-            ]
-        )
+        problems = [
+            Problem("" if name == NON_FIELD_ERRORS else to_pointer([name]), str(message))
+            for name, messages in form.errors.items()
+            for message in messages
+        ]
+        raise ArgumentErrors(problems)
 
 
 def _is_plain(value: Any) -> bool:
@@ -245,13 +244,13 @@ def _describe(field: Field, name: str, initial: Any) -> JSONObject:
     from django.forms.utils import pretty_name
     from django.utils.html import strip_tags
 
-    described = {**_kind(field, name), "title": str(field.label or pretty_name(name))}
-    if field.help_text:
-        described["description"] = strip_tags(str(field.help_text))
-    default = _default(field.prepare_value(initial), described["type"])
-    if default is not None:
-        described["default"] = default
-    return described
+    described = _kind(field, name)
+    return present(
+        **described,
+        title=str(field.label or pretty_name(name)),
+        description=strip_tags(str(field.help_text)) if field.help_text else None,
+        default=_default(field.prepare_value(initial), described["type"]),
+    )
 
 
 def _kind(field: Any, name: str) -> JSONObject:
@@ -294,21 +293,17 @@ def _choices(field: Any) -> JSONObject:
 def _text_rules(field: Any) -> JSONObject:
     from django import forms
 
-    rules: JSONObject = {
-        key: getattr(field, attribute)
-        for key, attribute in (("minLength", "min_length"), ("maxLength", "max_length"))
-        if getattr(field, attribute, None) is not None
-    }
     formats = (
         (forms.EmailField, "email"),
         (forms.URLField, "uri"),
         (forms.DateTimeField, "date-time"),
         (forms.DateField, "date"),
     )
-    for kind, name in formats:
-        if isinstance(field, kind):
-            rules["format"] = name
-    return rules
+    return present(
+        minLength=getattr(field, "min_length", None),
+        maxLength=getattr(field, "max_length", None),
+        format=next((name for kind, name in formats if isinstance(field, kind)), None),
+    )
 
 
 def _default(value: Any, kind: str) -> Any:

@@ -96,13 +96,12 @@ class Answerer:
     async def answer_all(self, questions: Mapping[str, JSONObject]) -> JSONObject:
         """Return the answers to the questions of one round, in the protocol's form."""
         return {
-            key: to_answer(question, await self._find(key, question, questions))
+            key: to_answer(question, await self._find(key, questions))
             for key, question in questions.items()
         }
 
-    async def _find(
-        self, key: str, question: JSONObject, questions: Mapping[str, JSONObject]
-    ) -> Any:
+    async def _find(self, key: str, questions: Mapping[str, JSONObject]) -> Any:
+        question = questions[key]
         if key in self.by_key:
             if key in self._used:
                 raise Unanswered(

@@ -16,7 +16,7 @@ from django_mcp.inprocess.results import (
     FilledPrompt,
     ResourceResult,
 )
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.signatures import named
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS
@@ -189,7 +189,5 @@ def completion_params(
 ) -> JSONObject:
     """Return the params of `completion/complete`."""
     ref = {"type": "ref/resource", "uri": of} if "://" in of else {"type": "ref/prompt", "name": of}
-    params: JSONObject = {"ref": ref, "argument": {"name": argument, "value": value}}
-    if arguments:
-        params["context"] = {"arguments": dict(arguments)}
-    return params
+    context = {"arguments": dict(arguments)} if arguments else None
+    return present(ref=ref, argument={"name": argument, "value": value}, context=context)

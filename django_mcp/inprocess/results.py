@@ -177,8 +177,7 @@ class ResourceResult(Result):
     @property
     def mime_type(self) -> str | None:
         """The type of the first contents, if it has one."""
-        found: str | None = self.contents[0].get("mimeType")
-        return found
+        return self.contents[0].get("mimeType")
 
 
 class FilledPrompt(Result):
@@ -197,8 +196,7 @@ class FilledPrompt(Result):
     @property
     def description(self) -> str | None:
         """The prompt's description, if it has one."""
-        found: str | None = self.raw.get("description")
-        return found
+        return self.raw.get("description")
 
 
 class CompletionResult(Result):

@@ -126,9 +126,7 @@ def check_meta(meta: Meta | None) -> None:
 
     Source: 2026-07-28 basic, "_meta".
     """
-    if not meta:
-        return
-    for key in meta:
+    for key in meta or ():
         if not is_meta_key(str(key)):
             raise ValueError(
                 f"{key!r} is not a _meta key: write a name of letters, digits and - _ . inside, "

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.sampling import SamplingMessage, SamplingOptions, sampling_params
 
 _LINK = re.compile(r"https?://", re.IGNORECASE)
@@ -67,9 +67,7 @@ class Ask:
 
     def to_wire(self) -> JSONObject:
         """Return the request in the form of `inputRequests`, which has no id."""
-        if self.params is None:
-            return {"method": self.method}
-        return {"method": self.method, "params": self.params}
+        return present(method=self.method, params=self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +256,5 @@ def _is_field(field: Any) -> bool:
     if field.get("type") in _PRIMITIVES:
         return not {"properties", "items", "anyOf", "allOf", "$ref"} & set(field)
     items = field.get("items")
-    return (
-        field.get("type") == "array"
-        and isinstance(items, Mapping)
-        and ("enum" in items or "anyOf" in items)
-    )
+    is_choice = isinstance(items, Mapping) and ("enum" in items or "anyOf" in items)
+    return field.get("type") == "array" and is_choice

@@ -214,7 +214,7 @@ class EmbeddedResource(_Block):
     resource: ResourceContents
 
     def __post_init__(self) -> None:
-        if not isinstance(self.resource, TextContents | BlobContents):
+        if not isinstance(self.resource, ResourceContents):
             raise TypeError(
                 f"An EmbeddedResource takes TextContents or BlobContents, not {self.resource!r}"
             )
@@ -312,8 +312,6 @@ def _to_text(text: object) -> str:
 
 
 def _to_bytes(data: object) -> bytes:
-    if type(data) is bytes:
-        return data
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
     raise TypeError(
@@ -326,15 +324,9 @@ def _to_base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
-def _to_contents(
-    uri: str, data: bytes, mime_type: str, essence: str
-) -> TextContents | BlobContents:
-    is_text = (
-        essence.startswith("text/")
-        or essence in _TEXT_TYPES
-        or essence.endswith(("+json", "+xml", "+yaml"))
-    )
-    if is_text:
+def _to_contents(uri: str, data: bytes, mime_type: str, essence: str) -> ResourceContents:
+    is_known_text = essence.startswith("text/") or essence in _TEXT_TYPES
+    if is_known_text or essence.endswith(("+json", "+xml", "+yaml")):
         try:
             return TextContents(uri, data.decode(), mime_type=mime_type)
         except UnicodeDecodeError:

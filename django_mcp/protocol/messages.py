@@ -92,14 +92,8 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
         request = _decode_request(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_any(data)
-    if (
-        request.jsonrpc is None
-        or type(request.id) is float
-        or (
-            # Only then can it be too deep.
-            data.count(b"[") + data.count(b"{") > MAX_DEPTH
-        )
-    ):
+    may_be_too_deep = data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    if may_be_too_deep or request.jsonrpc is None or type(request.id) is float:
         return _decode_any(data)
     return request
 

@@ -14,15 +14,7 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 
 from django_mcp.protocol.annotations import Meta, Role, check_meta, to_plain, to_tuple
-from django_mcp.protocol.content import (
-    BLOCKS,
-    BlobContents,
-    Content,
-    File,
-    ResourceContents,
-    TextContents,
-    to_block,
-)
+from django_mcp.protocol.content import BLOCKS, Content, File, ResourceContents, to_block
 from django_mcp.protocol.json import JSONObject, present
 
 MAX_COMPLETION_VALUES = 100
@@ -138,7 +130,7 @@ class ReadResult:
     cache: CacheHint | None = None
 
     def __post_init__(self) -> None:
-        contents = to_tuple("contents", self.contents, TextContents | BlobContents)
+        contents = to_tuple("contents", self.contents, ResourceContents)
         object.__setattr__(self, "contents", contents)
         check_meta(self.meta)
 

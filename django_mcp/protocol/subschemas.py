@@ -170,8 +170,7 @@ def _move(schema: Any) -> Any:
 
 
 def _move_reference(reference: str) -> str:
-    if not reference.startswith("#") or reference.startswith(("#/$defs/", "#/definitions/")):
+    is_path = reference == "#" or reference.startswith("#/")  # else an anchor or another document
+    if not is_path or reference.startswith(("#/$defs/", "#/definitions/")):
         return reference
-    if reference not in ("#", "#/") and not reference.startswith("#/"):
-        return reference  # an anchor
     return f"#/properties/{KEY}{reference.removeprefix('#').rstrip('/')}"

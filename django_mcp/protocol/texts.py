@@ -54,14 +54,15 @@ def clean(text: str, max_length: int) -> str:
     return mark_invisible(text, lambda _: "\ufffd")
 
 
+def clean_if_text(value: object, max_length: int) -> str:
+    """Return what `clean` does for a text; of anything else that a client sent, an empty one."""
+    return clean(value, max_length) if isinstance(value, str) else ""
+
+
 def name_and_version(client_info: Any) -> tuple[str, str]:
     """Return a client's name and version in the form that rows store."""
     info = client_info if isinstance(client_info, dict) else {}
-    name, version = info.get("name"), info.get("version")
-    return (
-        clean(name, 100) if isinstance(name, str) else "",
-        clean(version, 50) if isinstance(version, str) else "",
-    )
+    return clean_if_text(info.get("name"), 100), clean_if_text(info.get("version"), 50)
 
 
 def limit_client_details(

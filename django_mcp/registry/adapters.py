@@ -45,13 +45,7 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
         adapter = pydantic.TypeAdapter(annotation)
         check_unions(adapter)
         return adapter
-    except (
-        pydantic.errors.PydanticUserError,
-        pydantic.errors.PydanticUndefinedAnnotation,
-        NameError,
-        RecursionError,
-        ValueError,
-    ) as error:
+    except (pydantic.errors.PydanticUserError, NameError, RecursionError, ValueError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
         raise _explain(error) from None
 
@@ -140,9 +134,8 @@ MAX_TEXT_VALUES = 20_000
 
 
 def _check_size(text: Any) -> Any:
-    if isinstance(text, str) and has_more_values(
-        text.encode("utf-8", "surrogatepass"), MAX_TEXT_VALUES
-    ):
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
+    if has_more_values(data, MAX_TEXT_VALUES):
         raise ValueError(f"it holds more than {MAX_TEXT_VALUES} values; send less at once")
     return text
 

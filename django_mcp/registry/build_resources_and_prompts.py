@@ -200,14 +200,11 @@ def build_prompt(
             raise RegistrationError(
                 f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
             )
-        strings = _string_reader(
-            [
-                Parameter(name=each.name, annotation=str, is_required=each.required)
-                for each in published
-            ],
-            signature.source,
-        )
-        read = whole_reader(signature, strings)
+        parameters = [
+            Parameter(name=each.name, annotation=str, is_required=each.required)
+            for each in published
+        ]
+        read = whole_reader(signature, _string_reader(parameters, signature.source))
         completers = {}
     fields = common_fields(signature, options)
     convert = prompt_converter(surroundings.converter)

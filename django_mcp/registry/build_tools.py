@@ -85,9 +85,7 @@ def build_tool(
         header_params=headers,
         timeout_s=options.get("timeout"),
         throttle=rate,
-        required_client_capabilities=_capabilities(
-            options.get("required_client_capabilities"), source
-        ),
+        required_client_capabilities=_capabilities(options, source),
         validate_output=options.get("validate_output"),
         task=options.get("task", NEVER),
         record_arguments=options.get("record_arguments", False),
@@ -125,12 +123,10 @@ def _input(
         no_arguments = {"type": "object", "additionalProperties": False}
         return read_nothing, no_arguments if schema is None else dict(schema), ()
     conversion = adapters.adapt_arguments(signature.parameters, signature.source)
-    published = (
-        adapters.input_schema(conversion, signature.parameters, signature.source)
-        if schema is None
-        else copy.deepcopy(schema)
-    )
-    return read_typed(conversion), published, ()
+    read = read_typed(conversion)
+    if schema is not None:
+        return read, copy.deepcopy(schema), ()
+    return read, adapters.input_schema(conversion, signature.parameters, signature.source), ()
 
 
 def _takes_each(signature: Signature, schema: JSONObject) -> bool:
@@ -181,7 +177,8 @@ def _hints(options: ToolOptions, source: str) -> JSONObject | None:
 _CLIENT_CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")
 
 
-def _capabilities(given: JSONObject | None, source: str) -> JSONObject:
+def _capabilities(options: ToolOptions, source: str) -> JSONObject:
+    given = options.get("required_client_capabilities")
     if given is not None and not isinstance(given, dict):
         raise RegistrationError(
             f"{source}: required_client_capabilities= takes an object as a client declares it, "

@@ -116,11 +116,9 @@ def is_structured(annotation: Any) -> bool:
     """Return whether values of a type are JSON objects or arrays."""
     for each in members(annotation):
         kind = get_origin(each) or each
-        if is_record(kind):
+        if is_record(kind) or getattr(kind, "__module__", "") == "collections.abc":
             return True
         if isinstance(kind, type) and issubclass(kind, list | tuple | set | frozenset | Mapping):
-            return True
-        if getattr(kind, "__module__", "") == "collections.abc":
             return True
     return False
 

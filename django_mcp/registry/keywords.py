@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.subschemas import REFERENCES
 from django_mcp.registry.patterns import compile_pattern, steps_of_match, surplus_of
@@ -32,7 +34,7 @@ _VALUES_PER_STEP = 8
 """Items or members that a keyword examines in one step. Our own limit, measured."""
 
 
-class Work:
+class Work(Struct):
     """The state of one check.
 
     Attributes:
@@ -41,12 +43,9 @@ class Work:
         known: constants by branch, and results by branches and value.
     """
 
-    __slots__ = ("known", "root", "steps_left")
-
-    def __init__(self, steps: int, root: JSONObject | None) -> None:
-        self.steps_left = steps
-        self.root = root
-        self.known: dict[Any, Any] = {}
+    steps_left: int
+    root: JSONObject | None
+    known: dict[Any, Any] = field(default_factory=dict)
 
 
 work: ContextVar[Work] = ContextVar("work")
@@ -97,10 +96,7 @@ def _counted(keyword: str, function: Callable[..., Any]) -> Callable[..., Any]:
         spend(cost + size // _VALUES_PER_STEP)
         return function(validator, value, instance, schema)
 
-    if keyword in _LOOKING_AT_EACH:
-        return apply_to_each
-
-    return apply
+    return apply_to_each if keyword in _LOOKING_AT_EACH else apply
 
 
 def _error(message: str = "", **where: Any) -> ValidationError:
@@ -235,12 +231,8 @@ def _fits_one(most: int) -> Callable[..., Any]:
         key, known = (id(branches), id(instance)), work.get().known
         _, fitting, failures = known.get(key, (None, None, []))
         if fitting is None:
-            found = (
-                index
-                for index, branch in enumerate(branches)
-                if not _is_ruled_out(validator, branch, instance)
-                and _fits(validator, branch, instance)
-            )
+            likely = (each for each in branches if not _is_ruled_out(validator, each, instance))
+            found = (each for each in likely if _fits(validator, each, instance))
             fitting = len(list(islice(found, most)))
             for index, branch in enumerate(() if fitting else branches):
                 errors = validator.descend(instance, branch, schema_path=index)

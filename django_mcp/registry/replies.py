@@ -135,9 +135,8 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
         value = list(value) if is_yielded else plainer(value, converter)
         if value is None:
             raise ReturnError("a prompt returned None: return its text or its messages")
-        if isinstance(value, list | tuple):
-            return PromptResult([message(each) for each in value])
-        return PromptResult([message(value)])
+        values = value if isinstance(value, list | tuple) else [value]
+        return PromptResult([message(each) for each in values])
 
     return convert
 

@@ -250,9 +250,8 @@ def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
     for part in hints.members(annotation):
         origin = get_origin(part)
         if part is not NoneType:
-            providers.append(
-                injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
-            )
+            found = injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
+            providers.append(found)
     return providers[0] if providers and all(providers) else None
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+from unittest import TestResult
 
 from django.test import TestCase, TransactionTestCase
 
 from django_mcp.calls.recorder import forget_calls
+from django_mcp.servers import MCPServer
 from django_mcp.sessions.writer import forget_sessions
 from django_mcp.test.client import AsyncMCPClient, MCPClient
-
-if TYPE_CHECKING:
-    from unittest import TestResult
-
-    from django_mcp.servers import MCPServer
 
 
 def _forget_queued() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from msgspec import convert
@@ -22,13 +22,9 @@ from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.servers import default_server
+from django_mcp.servers import MCPServer, default_server
 from django_mcp.test.exchanges import ClientSide, LoggedIn, Response, find_endpoint
 from django_mcp.transports.http.consumer import MCPConsumer
-
-if TYPE_CHECKING:
-    from django_mcp.servers import MCPServer
-
 
 CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
 
@@ -281,11 +277,8 @@ class BaseClient:
         mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
         if isinstance(mirrored, str):
             found[names.NAME] = encode_value(mirrored)
-        tool = (
-            self.server.core.registry.tools.get(params.get("name", ""))
-            if method == "tools/call"
-            else None
-        )
+        tools = self.server.core.registry.tools if method == "tools/call" else {}
+        tool = tools.get(params.get("name", ""))
         for param in () if tool is None else tool.header_params:
             value = find_argument(param.path, params.get("arguments"))
             if isinstance(value, str | int | bool):
@@ -316,8 +309,7 @@ class BaseClient:
         self._note_questions(asked)
         reply: JSONObject = {"jsonrpc": "2.0", "id": id_}
         try:
-            answers = await self._answerer.answer_all(asked)
-            reply["result"] = answers[key]
+            reply["result"] = (await self._answerer.answer_all(asked))[key]
         except (Unanswered, TypeError) as error:
             if isinstance(error, Unanswered) and self._answerer.by_key:
                 error.add_note(

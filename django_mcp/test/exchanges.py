@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.endpoints.mounts import find_path, resolve
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
+from django_mcp.server.core import Core
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.view import MCPView
-
-if TYPE_CHECKING:
-    from django_mcp.server.core import Core
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.server import BaseServer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

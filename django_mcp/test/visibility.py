@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -14,9 +13,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import KINDS
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.setting import LIST_METHODS
-
-if TYPE_CHECKING:
-    from django_mcp.test.conversation import BaseClient
+from django_mcp.test.conversation import BaseClient
 
 _IDENTITIES = {kind.key: kind.identity for kind in KINDS}
 _MADE_UP = "-that-nobody-registered"

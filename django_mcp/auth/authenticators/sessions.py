@@ -161,9 +161,7 @@ def _check_origin(request: HttpRequest) -> Rejection | None:
     check._reject = lambda _request, reason: reason
     check.process_request(request)
     # The check needs a view.
-    if check.process_view(request, _unused, (), {}) is not None:
-        return _FOREIGN
-    return None
+    return None if check.process_view(request, _unused, (), {}) is None else _FOREIGN
 
 
 _FOREIGN = Rejection(

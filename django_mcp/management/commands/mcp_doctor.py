@@ -149,12 +149,8 @@ def _oauth(
     configs = apps.get_app_configs()
     examiner = next((each for each in configs if isinstance(each, OAuthExaminer)), None)
     if examiner is None:
-        return [
-            bad(
-                "OAuth is not set up",
-                "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
-            )
-        ]
+        fix = "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md"
+        return [bad("OAuth is not set up", fix)]
     return examiner.examine_oauth(url, find_user(username), look)
 
 
@@ -162,10 +158,9 @@ def find_busy_threads() -> Iterator[Finding]:
     """Yield how many threads are busy in each worker that currently serves requests."""
     if settings.SESSION_STORE != "model":
         return
+    serving = Worker.objects.filter(lease_until__gt=timezone.now())
     try:
-        workers = list(
-            Worker.objects.filter(lease_until__gt=timezone.now()).order_by("host", "pid")
-        )
+        workers = list(serving.order_by("host", "pid"))
     except Error:
         # The endpoint's responses show what is wrong with the database.
         return

@@ -113,12 +113,8 @@ class Command(SiteCommand):
 async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipal | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-
-    def on_signal(*_: Any) -> None:
-        loop.call_soon_threadsafe(stop.set)
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
     if find is not None:
         try:
             await find()
