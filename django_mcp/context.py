@@ -1,4 +1,4 @@
-"""What handlers get on a Django site: the context, with the user and the HTTP request, also by annotation alone."""
+"""Context that handlers get on a Django site, with the user and the HTTP request, which they also get by annotation alone."""
 
 from __future__ import annotations
 

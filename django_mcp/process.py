@@ -1,4 +1,4 @@
-"""What each process keeps in memory: its id, objects made once, values that expire, and queries that callers share."""
+"""Objects that each process keeps in memory: its id, objects made once, values that expire, and queries that callers share."""
 
 from __future__ import annotations
 

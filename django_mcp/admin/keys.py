@@ -139,7 +139,7 @@ class APIKeyAdmin(VisibleList):
     form = KeyForm
     fieldsets = (
         (None, {"fields": ("name", "user", "lifetime", "expires_at")}),
-        (_("What it may do"), {"fields": ("scopes", "is_restricted", "tools")}),
+        (_("Permissions"), {"fields": ("scopes", "is_restricted", "tools")}),
         (_("Status"), {"fields": readonly_fields}),
     )
 

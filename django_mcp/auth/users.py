@@ -1,4 +1,4 @@
-"""Which users are active: one user, a filter for queries, and users by primary key."""
+"""Lookup of active users: one user, a filter for queries, and users by primary key."""
 
 from __future__ import annotations
 

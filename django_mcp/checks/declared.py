@@ -1,4 +1,4 @@
-"""How the modules of this package declare their checks."""
+"""Decorator with which the modules of this package declare their checks."""
 
 from __future__ import annotations
 

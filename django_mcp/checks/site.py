@@ -1,4 +1,4 @@
-"""System checks of what a site sets and registers: `DJANGO_MCP`, its servers and their entries, hosts and middleware, and of what is installed."""
+"""System checks of the setting `DJANGO_MCP`, the servers and their entries, the hosts, the middleware and the installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What authenticators of external issuers' tokens share: documents over HTTP, and principals from claims."""
+"""Common parts of the authenticators of external issuers' tokens: documents over HTTP, and principals from claims."""
 
 from __future__ import annotations
 

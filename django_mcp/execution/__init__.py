@@ -1,1 +1,1 @@
-"""How a handler runs on Django: its thread, its connections and transaction, its results."""
+"""Execution of handlers on Django: their threads, connections, transactions and results."""

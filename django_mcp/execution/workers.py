@@ -96,7 +96,7 @@ class _Lease:
         except Error as error:
             # The lease ends by itself.
             if not report_unmigrated(error):
-                logger.warning("Could not sign off from the database: %r", error)
+                logger.warning("Could not delete this process's row: %r", error)
         finally:
             connections.close_all()
 

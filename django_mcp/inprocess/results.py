@@ -1,4 +1,4 @@
-"""What a call in process, or of the test client, returns, and the exceptions that it raises for errors of the server."""
+"""Results of calls in process and of the test client, and the exceptions that they raise for errors of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site sees of the clients of all processes: methods to reach them, and signals when they come, go or send something.
+"""Clients of all processes as a site sees them: methods to reach them, and signals when they come, go or send something.
 
 The streams and sessions of other processes are read from the database, two seconds late at most.
 """

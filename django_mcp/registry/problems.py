@@ -1,4 +1,4 @@
-"""What is wrong with a registration or a value: the exceptions, and short texts that quote only a part of a value."""
+"""Problems of a registration or a value: the exceptions, and short texts that quote only a part of a value."""
 
 from __future__ import annotations
 

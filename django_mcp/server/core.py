@@ -1,4 +1,4 @@
-"""Core: what the package's own code uses of a server, with stores in memory and the entry points for transports."""
+"""Server as the package's own code uses it, with stores in memory and the entry points for transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another process may need of a session: the answers to its questions, and the events of its streams."""
+"""Data of a session that other processes need: the answers to its questions, and the events of its streams."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Reader(asyncio.Protocol):
         self._rest = b""
         self.told = 0
         self.last_s = 0.0
-        self._heard: asyncio.Future[None] | None = None
+        self._received: asyncio.Future[None] | None = None
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.transport: asyncio.Transport | None = None
 
@@ -84,15 +84,15 @@ class _Reader(asyncio.Protocol):
         if MARKER in text:
             self.told += text.count(MARKER)
             self.last_s = time.perf_counter()
-            if self._heard is not None and not self._heard.done():
-                self._heard.set_result(None)
+            if self._received is not None and not self._received.done():
+                self._received.set_result(None)
         self._rest = text[-len(MARKER) + 1 :].rpartition(MARKER)[2]
 
-    async def hear(self) -> None:
+    async def receive(self) -> None:
         """Wait until it is told of a change, since `told` was set to 0."""
         if not self.told:
-            self._heard = asyncio.get_running_loop().create_future()
-            await self._heard
+            self._received = asyncio.get_running_loop().create_future()
+            await self._received
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.opened.done():
@@ -195,7 +195,7 @@ async def _measure(
 
 
 async def _tell(port: int, readers: Sequence[_Reader]) -> float:
-    """Change the resource once; return the seconds until the last stream had heard of it."""
+    """Change the resource once; return the seconds until the last stream has received it."""
     for each in readers:
         each.told = 0
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -204,7 +204,7 @@ async def _tell(port: int, readers: Sequence[_Reader]) -> float:
         asked = messages.call(port, "notify", {"uri": URI}, revision=MODERN)
         await load.exchange(reader, writer, asked.numbered(0))
         async with asyncio.timeout(TOLD_LIMIT_S):
-            await asyncio.gather(*(each.hear() for each in readers))
+            await asyncio.gather(*(each.receive() for each in readers))
     finally:
         writer.close()
     return max(each.last_s for each in readers) - began

@@ -233,7 +233,7 @@ async def test_log_records_of_a_handler_contain_the_request_id(
 
 
 async def test_all_else_of_a_reply_is_kept():
-    """Without the id of its event, a client that lost the connection gets the response again."""
+    """A client that lost the connection would get the response again without the id of its event."""
 
     async def get_reply(_exchange: Exchange) -> Reply:
         return Reply(200, b"{}", ((b"x", b"y"),), event_id="stream/7", is_dispensable=True)

@@ -1,4 +1,4 @@
-"""What `@extend_schema` of drf-spectacular says of an action, where that package is installed."""
+"""Annotations that `@extend_schema` of drf-spectacular gives an action, if that package is installed."""
 
 from __future__ import annotations
 

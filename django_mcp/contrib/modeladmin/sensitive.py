@@ -1,4 +1,4 @@
-"""Which fields of a `ModelAdmin` hold secrets, so that no tool shows, filters or sets them."""
+"""Secret fields of a `ModelAdmin`, which no tool shows, filters or sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools show of an object: the columns of the admin's list, and the fields of its page."""
+"""Fields that tools show of an object: the columns of the admin's list, and the fields of its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the writing tools of a model take: its form, the schemas of their arguments, its version."""
+"""Arguments of the tools that write a model: its form, their schemas, its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor tests of OAuth: as an MCP client, from the first 401 to the end of a token."""
+"""Doctor's tests of OAuth: as an MCP client, from the first 401 to the end of a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client sends back when it was asked: its answers, and the sealed state of its call."""
+"""Answers of a client to the questions of a call, and the call's sealed state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.exchange.call import Answers
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TooMuchKnown
+from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TaskStateTooLarge
 from django_mcp.server.services.ports import StateStoreFull
 from django_mcp.server.services.services import ServedCall
 
@@ -114,7 +114,7 @@ REFUSAL_S = 0.01
 
 
 async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
-    """Return the sealed state for the next round; raise `TooMuchKnown` or `StateStoreFull`."""
+    """Return the sealed state for the next round; raise `TaskStateTooLarge` or `StateStoreFull`."""
     server, answers = call.server, call.answers
     until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
@@ -132,7 +132,7 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
             key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
-        raise TooMuchKnown(
+        raise TaskStateTooLarge(
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
             f"{MAX_KNOWN_BYTES} are kept between two rounds"
         )

@@ -264,8 +264,8 @@ class AskMethods:
             ask = replace(ask, params=ask_form(message, form.schema).params)
         if holds_link(ask):
             logger.warning(
-                "A form that %s asks with shows an address: clients may refuse it, and users be "
-                "led astray. Send them there with elicit_url().",
+                "A form that %s asks with shows an address: clients may refuse it, and users may be "
+                "misled. Send them there with elicit_url().",
                 self._call.entry.name if self._call.entry is not None else "a handler",
             )
         return ask, form

@@ -1,4 +1,4 @@
-"""What follows from the registry and the options of a server: features, capabilities, and who can see what.
+"""Values derived from the registry and the options of a server: features, capabilities, and who can see what.
 
 Only this module decides which entries a principal can see: lists, calls, reads, completions and
 notifications look into the `VisibleEntries` of their exchange, which are found before a method runs.

@@ -37,7 +37,7 @@ Step: TypeAlias = "Callable[[Task, float], Task | None]"
 """Takes a task and the time; returns the changed task, or None if it is not changed."""
 
 
-class TooMuchKnown(Exception):
+class TaskStateTooLarge(Exception):
     """The state of a call or task is larger than what is kept between two rounds."""
 
 
@@ -199,7 +199,7 @@ class Task:
     ) -> Task | None:
         """Accept answers by the keys that clients know; those to no open question are ignored.
 
-        Without a question left it goes on: by the given run, or by any. Raises `TooMuchKnown`.
+        Without a question left it goes on: by the given run, or by any. Raises `TaskStateTooLarge`.
         """
         due = dict(self.due)
         keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}
@@ -214,7 +214,7 @@ class Task:
         )
         size = len(encode(rounds))
         if size > MAX_KNOWN_BYTES:
-            raise TooMuchKnown(
+            raise TaskStateTooLarge(
                 f"The answers are too large: {size} bytes with what the task knows already, and at "
                 f"most {MAX_KNOWN_BYTES} are kept"
             )

@@ -87,7 +87,7 @@ class Timer(Record):
 
 
 class Interrupt(Timer, kw_only=True):
-    """Cancels a task on behalf of the server, unlike a cancellation from outside: `is_ours` tells which."""
+    """Cancels a task on behalf of the server, unlike a cancellation from outside: `is_ours` distinguishes them."""
 
     task: asyncio.Task[Any] | None
     has_fired: bool = False

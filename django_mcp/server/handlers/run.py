@@ -38,7 +38,7 @@ from django_mcp.server.exchange.call import (
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
-from django_mcp.server.exchange.task import TooMuchKnown
+from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
 from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
@@ -361,7 +361,7 @@ async def _describe(call: ServedCall, error: Exception | SystemExit, what: str) 
             logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
             await report_error(call, cause or error, None)
         return exceptions.missing()
-    if isinstance(error, ToolError | Unavailable | TooMuchKnown | StateStoreFull):
+    if isinstance(error, ToolError | Unavailable | TaskStateTooLarge | StateStoreFull):
         return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))

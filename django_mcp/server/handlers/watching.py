@@ -1,4 +1,4 @@
-"""What is watched while a handler runs: its trace, the event loop that it may block, and unexpected errors."""
+"""Monitoring of a handler while it runs: its trace, the event loop that it may block, and unexpected errors."""
 
 from __future__ import annotations
 

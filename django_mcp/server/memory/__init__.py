@@ -1,1 +1,1 @@
-"""What one process keeps in memory: sessions, answers, recorded events, tasks and the bus."""
+"""Stores in the memory of one process: sessions, answers, recorded events, tasks and the bus."""

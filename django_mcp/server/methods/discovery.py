@@ -1,4 +1,4 @@
-"""What a client asks before it calls anything: the handshake, `server/discover`, the lists, the log level and pings.
+"""Methods that a client calls first: the handshake, `server/discover`, the lists, the log level and pings.
 
 The response of a list depends on the revision, the language and the visible entries. It is cached,
 encoded, until the registry or the options change.

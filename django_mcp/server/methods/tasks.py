@@ -21,7 +21,7 @@ from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.delivery.client_streams import count_stream
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
+from django_mcp.server.exchange.task import Task, TaskStateTooLarge, new_id
 from django_mcp.server.methods.discovery import INVALID_CURSOR
 from django_mcp.server.services.services import ServedCall
 from django_mcp.server.tasks.run import stop_run
@@ -106,10 +106,10 @@ async def update(call: ServedCall) -> bytes | Refusal:
         return malformed
     try:
         await _answer(call, task, asked, {})
-    except TooMuchKnown as error:
+    except TaskStateTooLarge as error:
         return invalid_params(str(error))
     except NotStarted:
-        logger.exception("Could not go on with task %s", task.id[:8])
+        logger.exception("Could not resume task %s", task.id[:8])
         return NOT_STARTED
     return call.server.encode_result({}, call.rules)
 
@@ -200,5 +200,5 @@ async def _ask(call: ServedCall, task: Task, key: str, wire: JSONObject) -> None
     try:
         known, failed = await ask_client(call, {key: ask}, related)
         await _answer(call, task, known, failed)
-    except (CannotAsk, TooMuchKnown) as error:
+    except (CannotAsk, TaskStateTooLarge) as error:
         await _answer(call, task, {}, {key: AskFailed(str(error))})

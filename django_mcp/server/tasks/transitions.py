@@ -50,7 +50,7 @@ async def advance(server: Services, task_id: str, step: Step) -> Task | None:
             if changed.updated_s != task.updated_s or changed.status != task.status:
                 _tell(server, changed, has_moved=changed.status != task.status)
             return changed
-    logger.error("Gave up changing task %s: others change it all the time", task_id[:8])
+    logger.error("Gave up changing task %s: too many concurrent changes", task_id[:8])
     raise StoreUnavailable
 
 

@@ -227,7 +227,7 @@ class _BufferingConsumer(_ViewConsumer):
         return exchange
 
     def _watch(self) -> None:
-        """Nothing tells of the client."""
+        """No disconnect is reported."""
 
     async def _respond(self, reply: Reply) -> None:
         buffer = self._buffer

@@ -121,7 +121,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 class Listener:
-    """A client's session in the second process, with its standing stream."""
+    """A client's session in the second process, with its standalone stream."""
 
     lines: AsyncIterator[str]
 

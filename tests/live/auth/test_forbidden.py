@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from tests.support.auth.doors import DOORS, LISTEN, Door, opened, renamed
+from tests.support.auth.entry_points import ENTRY_POINTS, LISTEN, EntryPoint, opened, renamed
 from tests.support.http.rawhttp import connect, post
 from tests.support.sites import Running, running
 from tests.support.wire import HANDSHAKE, R4, R5, headers_for, message
@@ -95,12 +95,12 @@ CASES = {
     "cancel a task": about_task("cancel", R5),
 }
 HERE = {
-    f"{name}, {door}": (door, case)
+    f"{name}, {entry_point}": (entry_point, case)
     for name, case in CASES.items()
-    for door, (_transport, revision) in DOORS.items()
+    for entry_point, (_transport, revision) in ENTRY_POINTS.items()
     if revision in case.revisions
 }
-everywhere = pytest.mark.parametrize(("door", "case"), HERE.values(), ids=HERE)
+everywhere = pytest.mark.parametrize(("entry_point", "case"), HERE.values(), ids=HERE)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +112,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def find_door(site: Running) -> Iterator[Callable[[str, str], Door]]:
-    """Return what opens each door once for each person."""
-    known: dict[tuple[str, str], Door] = {}
+def find_entry_point(site: Running) -> Iterator[Callable[[str, str], EntryPoint]]:
+    """Return a function that opens each entry point once for each person."""
+    known: dict[tuple[str, str], EntryPoint] = {}
     with ExitStack() as stack:
 
-        def find(name: str, who: str) -> Door:
+        def find(name: str, who: str) -> EntryPoint:
             if (name, who) not in known:
                 known[name, who] = stack.enter_context(opened(name, who, site))
             return known[name, who]
@@ -128,9 +128,9 @@ def find_door(site: Running) -> Iterator[Callable[[str, str], Door]]:
 @everywhere
 @pytest.mark.parametrize("who", ["bob", "nobody"])
 def test_forbidden_entries_look_like_unknown_ones(
-    find_door: Callable[[str, str], Door], door: str, who: str, case: Case
+    find_entry_point: Callable[[str, str], EntryPoint], entry_point: str, who: str, case: Case
 ) -> None:
-    asking = find_door(door, who)
+    asking = find_entry_point(entry_point, who)
 
     seen = asking.ask(case.method, case.params)
     unknown = asking.ask(case.method, renamed(case.params))
@@ -142,10 +142,10 @@ def test_forbidden_entries_look_like_unknown_ones(
 
 @everywhere
 def test_permitted_principals_can_use_the_entries(
-    find_door: Callable[[str, str], Door], door: str, case: Case
+    find_entry_point: Callable[[str, str], EntryPoint], entry_point: str, case: Case
 ) -> None:
     """Without this, the test above would pass on an empty server."""
-    asking = find_door(door, "ann")
+    asking = find_entry_point(entry_point, "ann")
 
     seen = asking.ask(case.method, case.params)
     absent = asking.ask(case.method, renamed(case.params))

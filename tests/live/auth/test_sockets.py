@@ -204,7 +204,7 @@ def test_a_handler_sees_no_key(site: Running):
     key = key_of(site, "ada")
     bearer = {"authorization": f"Bearer {key}"}
     for headers in (bearer, {"x-api-key": key}, {**bearer, "proxy-authorization": f"Basic {key}"}):
-        request = request_of("what_is_told")
+        request = request_of("request_as_seen")
         answer = httpx.post(site.url, json=request, headers={**headers_for(request, R5), **headers})
 
         assert answer.status_code == 200, answer.text
@@ -213,7 +213,7 @@ def test_a_handler_sees_no_key(site: Running):
 
 
 def test_a_handler_sees_no_session_cookie(site: Running):
-    request = request_of("what_is_told")
+    request = request_of("request_as_seen")
     answer = httpx.post(
         site.url,
         json=request,

@@ -28,10 +28,10 @@ class AdminPages:
         self.root = f"http://{site.host}:{site.port}/admin/"
         self.complaints: list[str] = []
         self._folder = folder
-        page.on("console", self._hear)
+        page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
-    def _hear(self, said: ConsoleMessage) -> None:
+    def _on_console(self, said: ConsoleMessage) -> None:
         if said.type == "error":
             self.complaints.append(said.text)
 

@@ -99,7 +99,7 @@ async def test_the_pages_are_readable(visitor: AdminPages, language: str, scheme
 
 async def test_an_authorization_is_revoked(visitor: AdminPages):
     page = await visit(visitor, AUTHORIZED)
-    await page.get_by_role("button", name="Take it back Desk").click()
+    await page.get_by_role("button", name="Revoke access Desk").click()
 
     await expect(page.get_by_role("status")).to_contain_text("Desk can no longer use your account.")
     await expect(page.locator("main")).to_contain_text("No client may use your account.")

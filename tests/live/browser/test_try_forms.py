@@ -340,7 +340,7 @@ async def test_the_stop_button_reports_what_happened(
 
     await expect(status).to_have_text(
         re.compile(
-            r"^Stopped after [\d.]+ s\. The connection was closed, .* It had reached 3 / 10\.$"
+            r"^Stopped after [\d.]+ s\. The connection was closed, .* Last progress: 3 / 10\.$"
         )
     )
     await expect(admin.page.locator("#mcp-wire li").last).to_contain_text(

@@ -36,15 +36,15 @@ def site(
         redis.stop()
 
 
-async def hear_all(listener: Listener) -> set[str]:
+async def receive_all(listener: Listener) -> set[str]:
     wanted = {f"stock://{number}" for number in MINE}
-    heard: set[str] = set()
-    while not heard >= wanted:
+    received: set[str] = set()
+    while not received >= wanted:
         found = await listener.next()
         assert found is not None, "the stream was closed"
         assert found["method"] == "notifications/resources/updated"
-        heard.add(found["params"]["uri"])
-    return heard - wanted
+        received.add(found["params"]["uri"])
+    return received - wanted
 
 
 @pytest.mark.parametrize("tool", ["change_many", "change_many_from_a_thread"])
@@ -53,5 +53,5 @@ async def test_listeners_receive_every_change_of_a_burst_in_both_processes(site:
     async with listening(site.first, *uris) as near, listening(site.second, *uris) as far:
         await call(site.first, tool, count=COUNT)
 
-        assert await hear_all(near) == set()
-        assert await hear_all(far) == set()
+        assert await receive_all(near) == set()
+        assert await receive_all(far) == set()

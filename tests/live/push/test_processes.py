@@ -20,10 +20,10 @@ from tests.support.push.clients import (
     Listener,
     ask,
     call,
-    hear_within,
     listening,
     open_session,
-    standing,
+    receive_within,
+    standalone,
 )
 from tests.support.sites import ROOT, Running, environment, free_port, running
 
@@ -194,7 +194,7 @@ async def test_a_tool_added_at_run_time_sends_list_changed(site: Site):
 async def test_a_custom_notification_reaches_a_session_once(site: Site):
     """One copy, although two streams of the session are open."""
     session = await open_session(site.first)
-    async with standing(site.first, session) as older, standing(site.first, session) as newer:
+    async with standalone(site.first, session) as older, standalone(site.first, session) as newer:
         await call(site.second, "shout", text="one")
         await call(site.second, "shout", text="two")
 
@@ -231,8 +231,8 @@ async def streams_of(site: Site, count: int) -> dict[str, tuple[str, int]]:
 async def test_only_one_of_two_streams_in_two_processes_is_notified(site: Site):
     """The newer one; and the older one again, when that is gone."""
     session = await open_session(site.first)
-    async with standing(site.first, session) as older:
-        async with standing(site.second, session) as newer:
+    async with standalone(site.first, session) as older:
+        async with standalone(site.second, session) as newer:
             await tell_until(site, newer, "newer")
             with pytest.raises(TimeoutError):
                 # Messages sent before the first process knew of the other stream have been delivered by now.
@@ -256,12 +256,12 @@ async def tell_until(site: Site, listener: Listener, text: str) -> None:
         except TimeoutError:
             continue
         return
-    pytest.fail("nothing was heard")
+    pytest.fail("nothing was received")
 
 
 async def test_a_client_can_be_pinged_from_any_process(site: Site):
     session = await open_session(site.first)
-    async with standing(site.first, session) as stream:
+    async with standalone(site.first, session) as stream:
         key = await key_of(site)
         pinging = asyncio.create_task(call(site.second, "ping", session=key))
         asked = await stream.until("ping")
@@ -274,7 +274,7 @@ async def test_a_client_can_be_pinged_from_any_process(site: Site):
 
 async def test_a_session_ended_elsewhere_loses_its_stream(site: Site):
     session = await open_session(site.first)
-    async with standing(site.first, session) as stream:
+    async with standalone(site.first, session) as stream:
         key = await key_of(site)
         assert (await call(site.second, "end", session=key))["structuredContent"] is True
 
@@ -286,7 +286,7 @@ async def test_a_thread_can_list_and_reach_clients_of_all_processes(site: Site, 
     """In the process with the stream, and in another."""
     asked = (site.first, site.second)[at]
     session = await open_session(site.first)
-    async with standing(site.first, session) as stream:
+    async with standalone(site.first, session) as stream:
         key = await key_of(site)
         assert (await call(asked, "sessions_from_a_thread"))["structuredContent"] == [key]
         pinging = asyncio.create_task(call(asked, "ping_from_a_thread", session=key))
@@ -301,7 +301,7 @@ async def test_a_thread_can_list_and_reach_clients_of_all_processes(site: Site, 
 async def test_a_command_can_list_and_reach_clients_of_all_processes(site: Site, how: str) -> None:
     session = await open_session(site.second)
     async with (
-        standing(site.second, session) as stream,
+        standalone(site.second, session) as stream,
         listening(site.first, "stock://reach", "stock://more") as listener,
     ):
         key = await key_of(site)
@@ -380,12 +380,12 @@ async def test_push_recovers_after_a_redis_restart(site: Site):
         async def tell() -> None:
             await call(site.first, "change", uri="stock://redis")
 
-        await hear_within(listener, tell, 5)
+        await receive_within(listener, tell, 5)
         site.redis.stop()
         await tell()
         site.redis.start()
 
-        await hear_within(listener, tell, 5)
+        await receive_within(listener, tell, 5)
 
 
 @pytest.mark.parametrize("action", ["revoke", "deactivate", "deactivate aloud"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.push.clients import listening, open_session, standing
+from tests.support.push.clients import listening, open_session, standalone
 from tests.support.sites import running
 
 SITE = "tests.support.site.push"
@@ -29,7 +29,7 @@ async def test_streams_are_closed_cleanly_within_five_seconds(server: str, tmp_p
                 for _ in range(STREAMS)
             ]
             standers = [
-                await stack.enter_async_context(standing(site, session)) for _ in range(STREAMS)
+                await stack.enter_async_context(standalone(site, session)) for _ in range(STREAMS)
             ]
             begun = time.monotonic()
             site.process.send_signal(signal.SIGTERM)

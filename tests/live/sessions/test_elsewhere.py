@@ -53,10 +53,10 @@ async def test_a_standalone_stream_gets_notifications_from_elsewhere(
     """Once each and in order, whichever process sent it."""
     async with connected(pair, user="ann", at=post_at) as client:
         await client.ask("resources/subscribe", {"uri": "counter://a"}, at=post_at)
-        async with client.listen(at=stream_at) as standing:
-            await standing.event()
+        async with client.listen(at=stream_at) as standalone:
+            await standalone.event()
             await client.call("update", uri="counter://a", at=post_at)
-            updated = await standing.message()
+            updated = await standalone.message()
             await client.ask("resources/subscribe", {"uri": "counter://b"}, at=post_at)
             said = []
             for at in (post_at, stream_at):
@@ -65,11 +65,11 @@ async def test_a_standalone_stream_gets_notifications_from_elsewhere(
                         "tell_mine", method="notifications/said", params={"t": text}, at=at
                     )
                 # Messages of another process arrive a moment later than local ones.
-                said += [await standing.message() for _ in range(2)]
-            await hear(client, standing, "counter://b", at=post_at)
+                said += [await standalone.message() for _ in range(2)]
+            await receive(client, standalone, "counter://b", at=post_at)
             await client.ask("resources/unsubscribe", {"uri": "counter://b"}, at=post_at)
             ended = await client.send(None, verb="DELETE", at=post_at)
-            rest = await standing.rest()
+            rest = await standalone.rest()
 
     assert updated["params"]["uri"] == "counter://a"
     assert [each["params"]["t"] for each in said] == ["one", "two"] * 2
@@ -77,13 +77,13 @@ async def test_a_standalone_stream_gets_notifications_from_elsewhere(
     assert {each["params"].get("uri") for each in rest} <= {"counter://b"}
 
 
-async def hear(client: Client, standing: Stream, uri: str, *, at: int) -> None:
+async def receive(client: Client, standalone: Stream, uri: str, *, at: int) -> None:
     """Send updates until the new subscription is known in the process with the stream."""
-    heard = asyncio.create_task(standing.message())
-    while not heard.done():
+    received = asyncio.create_task(standalone.message())
+    while not received.done():
         await client.call("update", uri=uri, at=at)
-        await asyncio.wait((heard,), timeout=0.5)
-    assert (await heard)["params"]["uri"] == uri
+        await asyncio.wait((received,), timeout=0.5)
+    assert (await received)["params"]["uri"] == uri
 
 
 @pytest.mark.parametrize("tool", ["ask_dataclass", "ask_model", "ask_form"])

@@ -54,12 +54,12 @@ async def test_clients_continue_in_another_process(pair: Cluster, rows: Rows) ->
         await listener.ask("resources/subscribe", {"uri": "counter://kept"})
         async with (
             asked.begin("ask_held", name="asked") as asking,
-            listener.listen() as standing,
+            listener.listen() as standalone,
         ):
             primed = await asking.event()
             question = await asking.event()
             assert "elicitation/create" in question.data
-            assert await standing.event()
+            assert await standalone.event()
             async with done.begin("hold", name="done") as finished:
                 begun = await finished.event()
             await pair.marked("done runs")
@@ -71,7 +71,7 @@ async def test_clients_continue_in_another_process(pair: Cluster, rows: Rows) ->
             with pytest.raises(EOFError):
                 await asking.event()
             with pytest.raises(EOFError):
-                await standing.event()
+                await standalone.event()
 
         async with done.listen(at=1, last_event_id=begun.id) as resumed:
             assert await ids_and_messages(resumed) == [(answered.id, answered.data)]
@@ -79,10 +79,10 @@ async def test_clients_continue_in_another_process(pair: Cluster, rows: Rows) ->
             first, lost = await ids_and_messages(resumed)
         async with asked.listen(at=1, last_event_id=question.id) as resumed:
             again = await ids_and_messages(resumed)
-        async with listener.listen(at=1) as standing:
-            await standing.event()
+        async with listener.listen(at=1) as standalone:
+            await standalone.event()
             await listener.call("update", uri="counter://kept", at=1)
-            heard = await standing.message()
+            heard = await standalone.message()
 
     assert first == (question.id, question.data)
     assert '"error"' in lost[1]
@@ -93,8 +93,8 @@ async def test_clients_continue_in_another_process(pair: Cluster, rows: Rows) ->
 async def test_a_killed_process_leaves_nothing_behind(pair: Cluster, rows: Rows) -> None:
     """Its leases expire, and the remaining process cleans up."""
     pid = pair.workers[0].process.pid
-    async with connected(pair, user="ann") as client, client.listen(at=1) as standing:
-        await standing.event()
+    async with connected(pair, user="ann") as client, client.listen(at=1) as standalone:
+        await standalone.event()
         async with client.listen(at=0) as killed, client.begin("hold", name="killed") as call:
             await killed.event()
             await call.event()

@@ -88,7 +88,7 @@ async def test_the_client_subscribes_and_gets_updates_from_any_process(cluster: 
         for uri in (*uris, "counter://left"):
             await session.subscribe_resource(uri)
         await session.unsubscribe_resource("counter://left")
-        while not person.heard:
+        while not person.received:
             # No notification arrives until its stream is open.
             await session.call_tool("lists_changed", {})
         await session.call_tool("update", {"uri": "counter://left"})
@@ -104,7 +104,7 @@ async def test_the_client_subscribes_and_gets_updates_from_any_process(cluster: 
 def updated(person: Person) -> list[str]:
     return [
         each.params.uri
-        for each in person.heard
+        for each in person.received
         if getattr(each, "method", "") == "notifications/resources/updated"
     ]
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.backends import Backends, own_postgres
 from tests.support.http.rawhttp import connect, post
-from tests.support.push.clients import Listener, ask, open_session, standing
+from tests.support.push.clients import Listener, ask, open_session, standalone
 from tests.support.sites import ROOT, Running, environment, running, tail
 from tests.support.wire import META, R4, R5, headers_for, message
 
@@ -231,7 +231,7 @@ async def test_a_session_gets_status_notifications_and_the_result(site: Site, we
         found: dict[str, Any] = answer.json["result"]
         return found
 
-    async with standing(web, session) as stream:
+    async with standalone(web, session) as stream:
         call = {"name": "work", "arguments": {"name": "told"}, "task": {"ttl": 60_000}}
         task_id = (await result("tools/call", **call))["task"]["taskId"]
         await site.until_marked("told-begun")

@@ -101,8 +101,8 @@ async def listening(site: Running, *uris: str, **more: str) -> AsyncIterator[Lis
 
 
 @asynccontextmanager
-async def standing(site: Running, session: str) -> AsyncIterator[Listener]:
-    """Open the standing stream of a session."""
+async def standalone(site: Running, session: str) -> AsyncIterator[Listener]:
+    """Open the standalone stream of a session."""
     headers = {
         "Host": "localhost",
         "Accept": "text/event-stream",
@@ -116,7 +116,7 @@ async def standing(site: Running, session: str) -> AsyncIterator[Listener]:
         yield listener
 
 
-async def hear_within(listener: Listener, tell: Any, limit_s: float) -> float:
+async def receive_within(listener: Listener, tell: Any, limit_s: float) -> float:
     """Notify repeatedly until it is received; return the seconds that took."""
     begun = time.monotonic()
     while True:
@@ -124,6 +124,6 @@ async def hear_within(listener: Listener, tell: Any, limit_s: float) -> float:
         try:
             await listener.until("notifications/resources/updated", RETRY_EVERY_S)
         except TimeoutError:
-            assert time.monotonic() - begun < limit_s, "nothing was heard"
+            assert time.monotonic() - begun < limit_s, "nothing was received"
             continue
         return time.monotonic() - begun

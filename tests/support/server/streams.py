@@ -114,7 +114,7 @@ class StreamClient(WireClient):
         return reply
 
     @asynccontextmanager
-    async def standing(self) -> AsyncIterator[Open]:
+    async def standalone(self) -> AsyncIterator[Open]:
         """Keep the session's stream open while the block runs."""
         stream = self.listen()
         await stream.sink.next()

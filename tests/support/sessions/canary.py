@@ -25,7 +25,7 @@ class Findings:
 
     Attributes:
         messages: how many came in all.
-        pushed: how many of them on standing streams.
+        pushed: how many of them on standalone streams.
         strays: messages with somebody else's secret.
     """
 
@@ -63,11 +63,11 @@ async def _visit(
         client.ids = itertools.count(1)  # the same ids for all clients
         await client.ask("resources/subscribe", {"uri": "counter://all"})
         await client.ask("resources/subscribe", {"uri": f"secret://canary-ann-{number}-0"})
-        async with client.listen(at=number) as standing:
-            await standing.event()
+        async with client.listen(at=number) as standalone:
+            await standalone.event()
             heard = asyncio.Event()
             listening = asyncio.create_task(
-                _listen(standing, user, number, rounds, findings, heard)
+                _listen(standalone, user, number, rounds, findings, heard)
             )
             try:
                 for turn in range(rounds):

@@ -50,7 +50,7 @@ class Person:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.logged: list[Any] = []
         self.content: dict[str, Any] = {"name": "red"}
 
@@ -68,8 +68,8 @@ class Person:
     async def roots(self, context: Any) -> ListRootsResult:
         return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ann"))])
 
-    async def hear(self, message: Any) -> None:
-        self.heard.append(message)
+    async def receive(self, message: Any) -> None:
+        self.received.append(message)
 
     async def log(self, params: Any) -> None:
         self.logged.append(params.data)
@@ -93,7 +93,7 @@ async def official(
             sampling_callback=person.sample,
             list_roots_callback=person.roots,
             logging_callback=person.log,
-            message_handler=person.hear,
+            message_handler=person.receive,
         ) as session,
     ):
         await session.initialize()

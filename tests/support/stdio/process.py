@@ -146,7 +146,7 @@ class Process:
     def begin_call(self, name: str, **arguments: Any) -> Any:
         return self.begin("tools/call", {"name": name, "arguments": arguments})
 
-    def shake_hands(self, revision: Any = R4, **capabilities: Any) -> Any:
+    def initialize(self, revision: Any = R4, **capabilities: Any) -> Any:
         params = {
             "protocolVersion": revision.name,
             "capabilities": capabilities,

@@ -188,7 +188,7 @@ class PipeClient(StreamClient):
         raise NotImplementedError("a pipe is one stream, which nobody opens or resumes")
 
     @asynccontextmanager
-    async def standing(self) -> AsyncIterator[Open]:
+    async def standalone(self) -> AsyncIterator[Open]:
         """Receive messages outside of calls: the pipe is the session's stream."""
         await self.open()
         ended = asyncio.get_running_loop().create_future()

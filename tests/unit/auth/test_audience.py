@@ -50,7 +50,7 @@ def server(owners: set[str]) -> MCPServer:
 
 
 @asynccontextmanager
-async def hearing(
+async def subscribed(
     server: MCPServer, who: Principal, revision: Any, *uris: str
 ) -> AsyncIterator[Open]:
     """Subscribe a client to resources, if it may."""
@@ -67,7 +67,7 @@ async def hearing(
     await client.open()
     for uri in uris:
         await client.send("resources/subscribe", {"uri": uri})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         yield stream
 
 
@@ -78,7 +78,7 @@ async def test_updates_reach_only_principals_that_may_read_the_resource(
 ) -> None:
     async with AsyncExitStack() as stack:
         ann, bob = [
-            await stack.enter_async_context(hearing(server, who, revision, uri, "free://1"))
+            await stack.enter_async_context(subscribed(server, who, revision, uri, "free://1"))
             for who in (person("ann", "write"), person("bob", "read"))
         ]
         server.notify_resource_updated(uri)
@@ -97,7 +97,7 @@ async def test_read_access_is_checked_when_an_update_is_sent(
     owners.add("bob")
     async with AsyncExitStack() as stack:
         ann, bob = [
-            await stack.enter_async_context(hearing(server, person(who), revision, *uris))
+            await stack.enter_async_context(subscribed(server, person(who), revision, *uris))
             for who in ("ann", "bob")
         ]
         owners.remove("ann")
@@ -118,7 +118,7 @@ async def test_many_updates_at_once_are_checked_together(server: MCPServer) -> N
         return may_answer.wait(10)
 
     server.resource("slow://{n}", name="slow", check=check)(lambda n: n)
-    async with hearing(server, person("ann"), R5, "slow://1", "free://1") as stream:
+    async with subscribed(server, person("ann"), R5, "slow://1", "free://1") as stream:
         for _ in range(50):
             server.notify_resource_updated("slow://1")
             server.notify_resource_updated("free://1")

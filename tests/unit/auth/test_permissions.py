@@ -131,7 +131,7 @@ async def test_a_permission_change_applies_immediately_in_the_same_process(
 async def test_a_permission_change_elsewhere_applies_within_two_seconds(
     server: MCPServer, clock: Clock
 ) -> None:
-    """Also for a principal as old as its stream."""
+    """This also holds for a principal as old as its stream."""
     who = principal(await make("ann", "view_order", is_superuser=True))
     assert "change" in await tools_of(server, who)
 

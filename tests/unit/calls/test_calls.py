@@ -224,25 +224,25 @@ def test_calls_can_be_sampled(server: MCPServer):
 def test_the_tool_called_signal_is_sent_with_and_without_recording(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
-    heard: list[tuple[MCPServer, RecordedCall]] = []
+    received: list[tuple[MCPServer, RecordedCall]] = []
 
     def fail(**_kwargs: object) -> None:
         raise ValueError("in a receiver")
 
-    def hear(sender: MCPServer, call: RecordedCall, **_kwargs: object) -> None:
-        heard.append((sender, call))
+    def receive(sender: MCPServer, call: RecordedCall, **_kwargs: object) -> None:
+        received.append((sender, call))
 
     tool_called.connect(fail)
-    tool_called.connect(hear)
+    tool_called.connect(receive)
     try:
         run(WireClient(server, R5).call("greet", {"name": "Bob"}))
         run(WireClient(server, R5).result("resources/read", {"uri": "note://1"}))
         flush_calls()
     finally:
         tool_called.disconnect(fail)
-        tool_called.disconnect(hear)
+        tool_called.disconnect(receive)
 
-    [(sender, call)] = heard
+    [(sender, call)] = received
     assert sender is server
     assert (call.name, call.outcome) == ("greet", "done")
     assert "in a receiver" in caplog.text
@@ -425,16 +425,16 @@ def test_the_writer_thread_flushes_on_its_own(server: MCPServer, databases: str)
     with override_settings(DJANGO_MCP={"RECORD_CALLS": 1}, DATABASE_ROUTERS=[ToFirst()]):
         written = threading.Event()
 
-        def hear(**_kwargs: object) -> None:
+        def receive(**_kwargs: object) -> None:
             # The signal is sent after its batch is written.
             written.set()
 
-        tool_called.connect(hear)
+        tool_called.connect(receive)
         try:
             run(WireClient(server, R5).call("search", {"query": "x"}))
             assert written.wait(30)
         finally:
-            tool_called.disconnect(hear)
+            tool_called.disconnect(receive)
 
         record = CallRecord.objects.get()
         assert (record.name, record.arguments) == ("search", '{"query":"x"}')

@@ -186,7 +186,7 @@ async def test_a_cancelled_query_leaves_the_thread_usable(server: MCPServer):
 
 @pytest.mark.usefixtures("databases")
 async def test_no_connection_stays_open_after_a_call(server: MCPServer):
-    """With `CONN_MAX_AGE` 0, as Django has it around a request."""
+    """The setting `CONN_MAX_AGE` of 0 applies to a call as it does to a request."""
     seen: list[Any] = []
 
     @server.tool

@@ -217,7 +217,7 @@ async def test_an_invalid_answer_is_asked_again_with_its_errors(
 
 @pytest.mark.parametrize("name", ["add", "aadd"])
 async def test_a_model_form_queries_the_database(server: MCPServer, name: str, shop: None):
-    """In a thread, for an asynchronous handler too."""
+    """The queries run in a thread, for an asynchronous handler too."""
     first = await ask(server, name)
     fields = first["inputRequests"]["question-1"]["params"]["requestedSchema"]["properties"]
     assert fields["category"]["oneOf"][0].keys() == {"const", "title"}

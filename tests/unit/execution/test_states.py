@@ -109,7 +109,7 @@ async def test_zero_inline_bytes_store_every_state():
 
 
 async def test_a_stored_state_belongs_to_one_principal():
-    """Even for a user who could seal their own state with its reference."""
+    """Another user cannot read it, even if they could seal their own state with its reference."""
     server = make_server(state_inline_bytes=0)
     reference = await server.core.states.keep("user:1", b"secret", server.core.clock() + 60, QUOTA)
 
@@ -160,7 +160,7 @@ async def test_a_state_may_be_reused_by_default():
 
 
 async def test_a_hundred_unanswered_questions_leave_nothing():
-    """Not in the database, though their states are good once, and no thread."""
+    """The database has no row, though the states are single-use, and no thread is left."""
     client = WireClient(make_server(state_single_use=True), R5)
     await ask(client)
     before = threading.active_count()

@@ -48,7 +48,7 @@ def text_of(result: dict[str, Any]) -> str:
 
 
 async def test_twenty_tools_run_at_once(server: MCPServer):
-    """So twenty that wait for half a second take little longer than one."""
+    """Each of the twenty waits in its own thread until the others run."""
     everybody = threading.Barrier(20, timeout=LIMIT_S)
 
     @server.tool

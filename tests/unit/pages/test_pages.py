@@ -248,7 +248,7 @@ def test_a_user_logged_in_with_another_account_can_switch(
 def test_a_tampered_url_opens_nothing(
     server: MCPServer, ann: User, change: Callable[[str], str]
 ) -> None:
-    """Resilient to tampering with the URL."""
+    """The page is resilient to tampering with the URL."""
     client = mcp(server, ann, R5)
     statuses: list[int] = []
 

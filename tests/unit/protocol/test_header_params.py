@@ -30,7 +30,7 @@ def string(name: Any) -> dict[str, Any]:
 
 
 def test_annotated_properties_are_found_in_order_at_any_depth():
-    """Nested ones too."""
+    """Nested properties are found too."""
     found = header_params(
         schema(
             plain={"type": "string"},

@@ -107,7 +107,7 @@ def test_an_invalid_message_is_rejected(value: Any) -> None:
 )
 @pytest.mark.parametrize("rest", [{"method": "ping"}, {"result": {}}])
 def test_an_overlong_id_is_rejected_and_not_repeated(id_: Any, rest: Any) -> None:
-    """Whether or not the message is long enough to be decoded in the general way."""
+    """This holds for short messages and for those long enough to be decoded in the general way."""
     data = encode({"jsonrpc": "2.0", "id": id_, **rest, "x": "y" * 200})
     message = decode_message(data, 1000)
 

@@ -70,7 +70,7 @@ async def test_a_cancelled_publish_does_not_cancel_others():
 
 @pytest.mark.usefixtures("databases")
 async def test_messages_from_another_event_loop_are_published():
-    """Like a WSGI request or a queue's worker: concurrently, and for one message only."""
+    """A WSGI request and a queue's worker each have a loop that sends one message, concurrently."""
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
         bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)

@@ -44,7 +44,7 @@ def server() -> MCPServer:
 
 
 @pytest.fixture
-def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def received() -> Iterator[list[tuple[str, dict[str, Any]]]]:
     found: list[tuple[str, dict[str, Any]]] = []
     receivers = []
     for name, signal in vars(signals).items():
@@ -91,17 +91,17 @@ def flush_signals() -> None:
 
 
 async def test_signals_report_a_session_and_its_stream(
-    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+    server: MCPServer, received: list[tuple[str, dict[str, Any]]]
 ):
     client = StreamClient(server, R4)
     await client.open()
     await client.tell({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
-    async with client.standing():
+    async with client.standalone():
         (handle,) = await server.aconnected_sessions()
     await server.aclose_session(handle.key)
     flush_signals()
 
-    assert [name for name, _ in heard] == [
+    assert [name for name, _ in received] == [
         "session_opened",
         "client_notification",  # that it is initialized
         "client_notification",
@@ -110,17 +110,17 @@ async def test_signals_report_a_session_and_its_stream(
         "stream_closed",
         "session_closed",
     ]
-    assert all(values["sender"] is server for _, values in heard)
-    assert heard[0][1]["session"].key == handle.key
-    assert heard[2][1]["method"] == "notifications/roots/list_changed"
-    assert heard[5][1]["reason"] == "the client has gone"
+    assert all(values["sender"] is server for _, values in received)
+    assert received[0][1]["session"].key == handle.key
+    assert received[2][1]["method"] == "notifications/roots/list_changed"
+    assert received[5][1]["reason"] == "the client has gone"
 
 
 @pytest.mark.parametrize("how", ["site", "command", "user"])
 def test_the_end_of_a_session_is_signalled_once_for_every_cause(
-    transactional_db: None, heard: list[tuple[str, dict[str, Any]]], how: str
+    transactional_db: None, received: list[tuple[str, dict[str, Any]]], how: str
 ):
-    """By the site, by `mcp_prune` of an abandoned session, or with its deleted account."""
+    """The site, `mcp_prune` of an abandoned session, or the deletion of its account ends it."""
     server = MCPServer(f"ended by {how}", public=True)
     user = get_user_model().objects.create_user("ann")
     row = Session.objects.create(
@@ -143,7 +143,7 @@ def test_the_end_of_a_session_is_signalled_once_for_every_cause(
             assert not server.close_session(row.pk.hex)
     flush_signals()
 
-    ((name, told),) = heard
+    ((name, told),) = received
     assert name == "session_closed"
     assert told["sender"] is server
     assert told["session"].key == row.pk.hex
@@ -161,7 +161,7 @@ def test_the_end_of_a_session_is_signalled_once_for_every_cause(
 
 
 async def test_signals_report_notifications_outside_a_session(
-    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+    server: MCPServer, received: list[tuple[str, dict[str, Any]]]
 ):
     client = StreamClient(server, R5)
     for method in ("notifications/own", "notifications/roots/list_changed"):
@@ -169,7 +169,7 @@ async def test_signals_report_notifications_outside_a_session(
         await client.post(encode(body), {"mcp-protocol-version": R5.name, "mcp-method": method})
     flush_signals()
 
-    assert [(name, values["session"], values.get("method")) for name, values in heard] == [
+    assert [(name, values["session"], values.get("method")) for name, values in received] == [
         ("client_notification", None, "notifications/own"),
         ("client_notification", None, "notifications/roots/list_changed"),
         ("roots_list_changed", None, None),
@@ -177,7 +177,7 @@ async def test_signals_report_notifications_outside_a_session(
 
 
 def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db: None):
-    """To a command, for instance, which is no server."""
+    """A command, which is no server, can read them too."""
     server = MCPServer("subscribed", public=True)
     with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
         for name, left in (("subscribed", 1), ("another", 1), ("subscribed", -1)):
@@ -196,7 +196,7 @@ def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db
 
 
 async def test_a_failing_signal_receiver_is_isolated(
-    server: MCPServer, heard: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
+    server: MCPServer, received: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
 ):
     def fail(**_values: Any) -> None:
         raise ValueError("no")
@@ -208,7 +208,7 @@ async def test_a_failing_signal_receiver_is_isolated(
     finally:
         signals.session_opened.disconnect(fail)
 
-    assert [name for name, _ in heard] == ["session_opened", "client_notification"]
+    assert [name for name, _ in received] == ["session_opened", "client_notification"]
     assert "A receiver of a signal failed" in caplog.text
 
 
@@ -269,13 +269,13 @@ class Failing(InMemoryChannelLayer):
 async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """And not for each message that cannot be sent meanwhile."""
+    """Messages that cannot be sent meanwhile are not logged."""
     monkeypatch.setattr(messenger, "OUTAGE_QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
         client = StreamClient(server, R4)
         await client.open()
-        async with client.standing() as stream:
+        async with client.standalone() as stream:
             for number in range(100):
                 await server.anotify("notifications/x", {"n": number})
                 await server.core.hub.flush()

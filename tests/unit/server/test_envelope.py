@@ -46,7 +46,7 @@ def client(server: MCPServer, request: pytest.FixtureRequest) -> StreamClient:
 
 
 async def test_unknown_members_are_ignored(client: StreamClient) -> None:
-    """In the params, in `_meta`, beside them and in what is declared."""
+    """They may be in the params, in `_meta`, beside them and in what is declared."""
     unknown: dict[str, Any] = {"x": [1, {"y": None}], "z": "é"}
     meta = {**unknown, "com.example/k": 1}
     params = {"name": "greet", "arguments": {"name": "Bo"}, **unknown, "_meta": meta}
@@ -89,7 +89,7 @@ async def test_client_info_does_not_change_behaviour(server: MCPServer) -> None:
 
 @pytest.mark.http_only("an id in flight is used once on a pipe")
 async def test_request_ids_may_be_shared_between_clients_and_reused(server: MCPServer) -> None:
-    """Of two concurrent clients, and of one that reuses an id."""
+    """Two concurrent clients use the same id, and one client uses an id again."""
     begun = asyncio.Semaphore(0)
     may_go = asyncio.Event()
 
@@ -239,10 +239,10 @@ async def test_client_requests_require_a_running_call(server: MCPServer) -> None
     assert client.sink.messages == []
 
 
-@pytest.mark.http_only("a pipe has no standing stream")
+@pytest.mark.http_only("a pipe has no standalone stream")
 async def test_a_standalone_stream_carries_no_client_requests(server: MCPServer) -> None:
     client, left = await leave(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         with pytest.raises((Asked, CannotAsk)):
             await left.alist_roots()
         await left.aping_client(0.05)

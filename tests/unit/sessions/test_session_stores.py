@@ -96,7 +96,7 @@ async def test_each_session_end_is_signalled_once(kind: str, clock: Time):
 
 
 async def test_an_abandoned_session_is_signalled_when_it_expires(kind: str, clock: Time):
-    """By periodic cleanup, within two minutes."""
+    """Periodic cleanup signals it within two minutes."""
     here = site(kind, clock, session_idle_s=100)
     _, expired = await here.open(Principal("a"))
     clock.now_s += 90

@@ -229,7 +229,7 @@ async def test_a_session_in_use_elsewhere_is_not_evicted(clock: Time, databases:
 async def test_a_session_deleted_by_cascade_is_signalled(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
-    """After the commit, and not on a rollback."""
+    """The signal is sent after the commit, and not on a rollback."""
     told: list[tuple[str, Closing]] = []
     monkeypatch.setattr(
         "django_mcp.sessions.closing.notify_closed",
@@ -319,7 +319,7 @@ async def test_expired_rows_are_removed(clock: Time):
 async def test_more_than_one_batch_of_expired_rows_is_removed(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
-    """So that clients cannot create rows faster than they are deleted."""
+    """Otherwise clients could create rows faster than they are deleted."""
     for module in ("execution.tables", "sessions.closing"):
         monkeypatch.setattr(f"django_mcp.{module}.AT_ONCE", 2)
     here = site("database", clock, session_idle_s=1000)

@@ -164,7 +164,7 @@ async def test_a_deleted_session_ends_and_leaves_nothing():
 async def test_clients_get_503_while_the_database_is_down(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
-    """And only one request checks for recovery, so that the others do not wait."""
+    """Only one request checks for recovery, so that the others do not wait."""
     monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 3600)
     server, other = make_server(), make_server()
     client = WireClient(server, R4)

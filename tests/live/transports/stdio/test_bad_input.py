@@ -20,7 +20,7 @@ LIMIT = 1_000_000
 @pytest.fixture(scope="module")
 def client() -> Iterator[Process]:
     with Process() as process:
-        process.shake_hands()
+        process.initialize()
         yield process
 
 
@@ -157,7 +157,7 @@ def test_unexpected_responses_are_ignored(client: Process, answer: dict[str, Any
 
 def test_no_work_is_done_for_a_stalled_client() -> None:
     with Process() as client:
-        client.shake_hands()
+        client.initialize()
         ids = [client.begin_call("blob", size=20_000) for _ in range(4000)]
         found = []
         for _ in ids:
@@ -169,7 +169,7 @@ def test_no_work_is_done_for_a_stalled_client() -> None:
 
 def test_a_client_that_never_reads_is_dropped() -> None:
     with Process() as client:
-        client.shake_hands()
+        client.initialize()
         for _ in range(500):
             client.begin_call("blob", size=100_000)
         client.close_input()

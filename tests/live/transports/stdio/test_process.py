@@ -26,7 +26,7 @@ by_handshake = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: e
 def client() -> Iterator[Process]:
     """A client that has shaken hands at the newest revision that has that."""
     with Process() as process:
-        process.shake_hands(elicitation={})
+        process.initialize(elicitation={})
         yield process
 
 
@@ -36,7 +36,7 @@ def client() -> Iterator[Process]:
 @by_handshake
 def test_each_revision_initializes_calls_and_exits(revision: Revision) -> None:
     with Process() as client:
-        assert client.shake_hands(revision)["protocolVersion"] == revision.name
+        assert client.initialize(revision)["protocolVersion"] == revision.name
         assert client.call("echo", text="two\nlines\u2028") == "two\nlines\u2028"
         assert client.call("aecho", text="ä") == "ä"
         client.close_input()
@@ -63,7 +63,7 @@ def test_before_the_handshake_only_ping_is_accepted() -> None:
     with Process() as client:
         assert client.ask("ping")["result"] == {}
         assert "error" in client.ask("tools/list")
-        client.shake_hands()
+        client.initialize()
         assert "result" in client.ask("tools/list")
 
 
@@ -105,11 +105,11 @@ def test_lines_after_a_handshake_wait_for_it() -> None:
 
 def test_batches_work_in_the_revision_that_has_them() -> None:
     with Process() as client:
-        client.shake_hands(R2)
+        client.initialize(R2)
         client.send([{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (7, 8)])
         batch: Any = client.read()
         assert [each["id"] for each in batch] == [7, 8]
-        client.shake_hands(R1)
+        client.initialize(R1)
         client.send([{"jsonrpc": "2.0", "id": 9, "method": "ping"}])
         assert client.read()["error"]["code"] == -32600
 
@@ -135,7 +135,7 @@ def test_only_messages_reach_stdout(client: Process) -> None:
 def test_output_of_the_settings_does_not_reach_stdout() -> None:
     program = ("env", "-u", "PYTHONUNBUFFERED", *PROGRAM)
     with Process(program=program) as client:
-        client.shake_hands()
+        client.initialize()
         client.wait_for_noise("the settings are read")
 
 
@@ -334,7 +334,7 @@ def test_eof_stops_the_process_whatever_runs(client: Process, tool: str) -> None
 
 def test_requests_before_eof_are_answered() -> None:
     with Process() as client:
-        client.shake_hands()
+        client.initialize()
         sent = [client.begin_call("echo", text=str(n)) for n in range(50)]
         client.close_input()
         assert sorted(each["id"] for each in client.read_rest()) == sent
@@ -372,7 +372,7 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
 
 def test_another_server_is_selected_by_name() -> None:
     with Process("--server", "second") as client:
-        client.shake_hands()
+        client.initialize()
         tools = client.ask("tools/list")["result"]["tools"]
         assert [each["name"] for each in tools] == ["only_here"]
 

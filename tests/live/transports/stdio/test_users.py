@@ -79,7 +79,7 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
     for user in ("ada", "bob", None):
         options = () if user is None else ("--user", user)
         with Process(*options, extra=database) as client:
-            client.shake_hands()
+            client.initialize()
             assert client.call("who") == (user or "nobody")
             assert ("staff_only" in names(client)) is (user == "ada")
             assert ("staff_only" in names(client, R5)) is (user == "ada")
@@ -94,7 +94,7 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
 def test_resource_updates_require_access(django: Django, database: dict[str, str]) -> None:
     for user in ("ada", "bob"):
         with Process("--user", user, extra=database) as client:
-            client.shake_hands()
+            client.initialize()
             client.ask("resources/subscribe", {"uri": "secret://x"})
             client.ask("resources/subscribe", {"uri": "stock://x"})
             heard: list[str] = []
@@ -112,7 +112,7 @@ def test_resource_updates_require_access(django: Django, database: dict[str, str
 
 def test_a_revoked_permission_applies_soon(django: Django, database: dict[str, str]) -> None:
     with Process("--user", "ada", extra=database) as client:
-        client.shake_hands()
+        client.initialize()
         assert "staff_only" in names(client)
         django(
             "shell", "-c", "from django.contrib.auth.models import User as U;"
@@ -124,7 +124,7 @@ def test_a_revoked_permission_applies_soon(django: Django, database: dict[str, s
 
 def test_a_deactivated_user_is_no_longer_served(django: Django, database: dict[str, str]) -> None:
     with Process("--user", "ada", extra=database) as client:
-        client.shake_hands()
+        client.initialize()
         django(
             "shell", "-c", "from django.contrib.auth.models import User as U;"
             "U.objects.update(is_active=False)",
@@ -148,7 +148,7 @@ def test_calls_of_a_deactivated_user_are_cancelled(
 ) -> None:
     with Process("--user", "ada", extra=database) as client:
         if not revision.is_stateless:
-            client.shake_hands(revision)
+            client.initialize(revision)
         client.begin("tools/call", {"name": tool, "arguments": {}}, revision=revision)
         client.wait_for_noise(begun)
         django(
@@ -163,7 +163,7 @@ def test_calls_of_a_deactivated_user_are_cancelled(
 def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, str]) -> None:
     key = django("shell", "-c", ISSUE).split()[-1]
     with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
-        client.shake_hands()
+        client.initialize()
         assert client.call("who") == "ada"
         assert "staff_only" in names(client)
     with Process("--token", "wrong", extra=database) as client:
@@ -210,5 +210,5 @@ def test_serving_a_superuser_requires_an_explicit_option(
         assert client.wait() == 1
         assert "--superuser" in client.noise
     with Process("--user", "boss", "--superuser", extra=database) as client:
-        client.shake_hands()
+        client.initialize()
         assert client.call("who") == "boss"

@@ -23,7 +23,7 @@ async def who(ctx: Context) -> str:
 
 
 @default_server.tool
-def what_is_told(ctx: Context, request: HttpRequest) -> dict[str, Any]:
+def request_as_seen(ctx: Context, request: HttpRequest) -> dict[str, Any]:
     """Return everything that a handler can see of the request."""
     exchange = ctx._call.exchange
     assert exchange.headers is not None

@@ -109,8 +109,8 @@ def test_the_consent_page_uses_the_users_language():
     page = page_for(application(), language="de")
 
     assert '<html lang="de" dir="ltr">' in page
-    assert "Wohin die Antwort geht" in page
-    assert "Was er benutzen möchte" in page
+    assert "Weiterleitung an" in page
+    assert "Endpunkte" in page
     assert "Keine Berechtigung." in page
     assert "Erlauben</button>" in page
 

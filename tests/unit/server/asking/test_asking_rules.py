@@ -114,7 +114,7 @@ async def test_a_client_that_never_sends_initialized_gets_no_requests(
 
 @pytest.mark.http_only("on a pipe it can be asked")
 async def test_url_elicitations_are_listed_in_an_error_without_a_stream(server: MCPServer) -> None:
-    """All of them URLs, each with its id; clients without URL elicitation get none."""
+    """The error lists URLs only, each with its id; clients without URL elicitation get none."""
     error = await refusal_of(server, R4, "both_pages", ALL)
     shown = error["data"]["elicitations"]
 

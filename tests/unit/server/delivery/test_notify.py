@@ -79,7 +79,7 @@ def server() -> MCPServer:
 
 async def test_each_list_has_a_list_changed_notification(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for name in ("tools", "prompts", "resources"):
             assert server.notify_list_changed(name) == 1
             heard = await stream.sink.message()
@@ -90,14 +90,14 @@ async def test_each_list_has_a_list_changed_notification(server: MCPServer) -> N
 
 async def test_notifying_from_a_thread_returns_the_number_of_recipients(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         assert await asyncio.to_thread(server.notify_list_changed, "tools") == 1
         await stream.sink.message()
 
 
 async def test_notifications_reach_another_event_loop(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         found = await asyncio.to_thread(lambda: asyncio.run(server.anotify("notifications/x")))
         assert found == 1
         await stream.sink.message()
@@ -120,7 +120,7 @@ async def test_a_custom_notification_reaches_sessions_but_no_listener(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
     )
     await listener.sink.message()
-    async with session.standing() as stream:
+    async with session.standalone() as stream:
         assert server.notify("notifications/own", {"n": 1}) == 1
         assert (await stream.sink.message())["params"] == {"n": 1}
         assert server.notify_list_changed("tools") == 2
@@ -131,9 +131,9 @@ async def test_a_custom_notification_reaches_sessions_but_no_listener(
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_one_session_can_be_notified_alone(server: MCPServer) -> None:
     one, other = await connect(server), await connect(server)
-    async with one.standing() as stream:
+    async with one.standalone() as stream:
         (handle,) = await server.aconnected_sessions()
-        async with other.standing():
+        async with other.standalone():
             assert server.notify_elicitation_complete(handle.key, "e1") == 1
             heard = await stream.sink.message()
 
@@ -159,9 +159,9 @@ async def test_an_invalid_notification_is_not_sent(server: MCPServer, tell: Any)
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_progress_can_be_reported_outside_the_handler(server: MCPServer) -> None:
-    """By a key that the handler passed on, for the token of its request, and to no other client."""
+    """The handler passes on its key and the token of its request; no other client is notified."""
     one, other = await connect(server), await connect(server)
-    async with one.standing() as stream, other.standing() as silent:
+    async with one.standalone() as stream, other.standalone() as silent:
         handed = await one.call("hand_over", _meta={"progressToken": "t1"})
         key, token = (handed["structuredContent"][name] for name in ("key", "token"))
         told = {"progressToken": token, "progress": 1, "total": 2}
@@ -187,7 +187,7 @@ def test_an_oversized_notification_is_rejected_immediately(server: MCPServer) ->
 async def test_log_messages_reach_clients_that_requested_their_level(server: MCPServer) -> None:
     client = await connect(server)
     await client.result("logging/setLevel", {"level": "error"})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         assert server.notify_log("warning", "no") == 0
         assert server.notify_log("error", "yes", logger="shop") == 1
         heard = await stream.sink.message()
@@ -205,7 +205,7 @@ async def test_updates_reach_only_clients_with_current_access_to_the_resource(
     ann, bob = await connect(server, "ann"), await connect(server, "bob")
     for client in (ann, bob):
         await client.result("resources/subscribe", {"uri": "stock://mug"})
-    async with ann.standing() as hers, bob.standing() as his:
+    async with ann.standalone() as hers, bob.standalone() as his:
         access.granted = {"ann"}
         access.is_slow = is_slow
         reached = server.notify_resource_updated("stock://mug")
@@ -245,7 +245,7 @@ async def begin_check(server: MCPServer, client: StreamClient) -> Slow:
 
 async def test_an_update_is_not_sent_after_the_client_unsubscribed(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         access = await begin_check(server, client)
         access.is_slow = False
         await client.result("resources/unsubscribe", {"uri": "stock://mug"})
@@ -265,16 +265,16 @@ async def test_an_update_goes_to_the_stream_that_was_opened_during_its_check(
     server: MCPServer,
 ) -> None:
     client = await connect(server)
-    async with client.standing():
+    async with client.standalone():
         access = await begin_check(server, client)
-        async with client.standing() as newer:
+        async with client.standalone() as newer:
             access.may_answer.set()
             assert (await newer.sink.message())["params"] == {"uri": "stock://mug"}
 
 
 async def test_several_registrations_send_one_list_changed(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for name in ("a", "b", "c"):
             server.register_tool(lambda: "x", name=name)
         server.remove_tool("a")
@@ -286,7 +286,7 @@ async def test_several_registrations_send_one_list_changed(server: MCPServer) ->
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_a_client_is_pinged_on_its_standalone_stream(server: MCPServer) -> None:
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         (handle,) = await server.aconnected_sessions()
         pinging = asyncio.create_task(server.aping_client(handle.key))
         asked = await stream.sink.message()
@@ -329,10 +329,10 @@ async def test_a_stream_closes_when_its_client_ignores_pings() -> None:
 async def test_pings_are_sent_at_the_advertised_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not with the next periodic work of the hub."""
+    """They do not wait for the periodic work of the hub."""
     monkeypatch.setattr("django_mcp.server.streams.hub.TICK_S", 3600)
     client = await connect(make_server(ping_interval_s=0.02))
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for _ in range(5):
             asked = await stream.sink.message()
             assert asked["method"] == "ping"
@@ -365,7 +365,7 @@ async def test_pings_and_limits_are_advertised_when_configured() -> None:
 
 
 async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> None:
-    """Not over stdio, and not without sessions."""
+    """They are not sent over stdio or without sessions."""
     by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
     stateless = make_server(ping_interval_s=30, mode="stateless")
 
@@ -374,7 +374,7 @@ async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_heard"),
+    ("wish", "is_received"),
     [
         ("WARN", [False, True]),
         ("Warning", [False, True]),
@@ -386,20 +386,20 @@ async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> N
     ],
 )
 async def test_a_client_can_set_its_log_level_in_the_handshake(
-    server: MCPServer, wish: Any, is_heard: list[bool]
+    server: MCPServer, wish: Any, is_received: list[bool]
 ) -> None:
     client = StreamClient(server, R4)
     await client.open(capabilities={"experimental": {"logLevel": wish}})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         told = [server.notify_log(level, level) for level in ("info", "warning")]
         server.notify("notifications/end")
         heard = []
         while (message := await stream.sink.message())["method"] != "notifications/end":
             heard.append(message["params"]["level"])
 
-    assert told == [int(each) for each in is_heard]
+    assert told == [int(each) for each in is_received]
     assert heard == [
-        level for level, is_sent in zip(("info", "warning"), is_heard, strict=True) if is_sent
+        level for level, is_sent in zip(("info", "warning"), is_received, strict=True) if is_sent
     ]
 
 
@@ -408,7 +408,7 @@ async def test_log_messages_inside_and_outside_handlers_share_one_limit() -> Non
     client = await connect(server)
     running = client.call_tool("chatter", {"count": 3})
     await running.answer()
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         told = [server.notify_log("error", number) for number in range(50)]
         server.notify("notifications/end")
         while (await stream.sink.message())["method"] != "notifications/end":
@@ -435,7 +435,7 @@ async def test_elicitation_complete_is_sent_only_in_revisions_that_have_it(
 ) -> None:
     client = StreamClient(server, revision)
     await client.open()
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         (handle,) = await server.aconnected_sessions()
         told = server.notify_elicitation_complete(handle.key, "e1")
         server.notify("notifications/end")
@@ -453,7 +453,7 @@ async def test_ping_without_a_session_is_answered_by_the_first_standalone_stream
 ) -> None:
     silent, awake = await connect(server), await connect(server)
     assert await server.aping_client(timeout_s=0.01) is None
-    async with silent.standing() as one, awake.standing() as other:
+    async with silent.standalone() as one, awake.standalone() as other:
         assert await server.aping_client(timeout_s=0.01) is None
         for stream in (one, other):
             assert (await stream.sink.message())["method"] == "ping"
@@ -536,9 +536,9 @@ async def test_log_messages_are_rate_limited() -> None:
 async def test_the_first_stream_of_a_session_can_start_with_list_changes() -> None:
     server = make_server(tell_lists_at_start=True)
     client = await connect(server)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         heard = [(await stream.sink.message())["method"] for _ in range(2)]
-    async with client.standing() as again:
+    async with client.standalone() as again:
         server.notify("notifications/end")
         assert (await again.sink.message())["method"] == "notifications/end"
 

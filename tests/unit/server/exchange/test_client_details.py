@@ -37,7 +37,7 @@ def introduction(revision: Revision, info: Any, capabilities: Any) -> dict[str, 
     return {"protocolVersion": revision.name, "clientInfo": info, "capabilities": capabilities}
 
 
-async def shake_hands(client: WireClient, info: Any, capabilities: Any) -> None:
+async def initialize(client: WireClient, info: Any, capabilities: Any) -> None:
     status, _ = await client.send("initialize", introduction(client.revision, info, capabilities))
     assert status == 200
     # Over stdio there is no session id, but the connection is initialized.
@@ -47,7 +47,7 @@ async def shake_hands(client: WireClient, info: Any, capabilities: Any) -> None:
 
 async def test_a_session_stores_only_known_client_info_fields(client: WireClient) -> None:
     experimental = {"anything": {"at": ["all"]}}
-    await shake_hands(
+    await initialize(
         client,
         {"name": "c", "version": "1", "title": "C", "unknown": "x" * 100_000},
         {"roots": {}, "experimental": experimental, "unknown": ["y" * 100_000]},
@@ -64,7 +64,7 @@ async def test_a_session_drops_client_icons_before_rejecting_the_handshake(
     client: WireClient,
 ) -> None:
     info = {"name": "c", "version": "1", "icons": [ICON]}
-    await shake_hands(client, info, {})
+    await initialize(client, info, {})
 
     assert '"icons"' not in (await client.call("describe"))["content"][0]["text"]
 

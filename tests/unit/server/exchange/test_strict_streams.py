@@ -208,7 +208,7 @@ async def test_an_invalid_change_notification_is_not_sent(
     server = make(ask_roots)
     client = StreamClient(server, revision)
     await client.open(ALL)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         await server.anotify("notifications/resources/updated", {"uri": 5})
         await server.anotify("notifications/elicitation/complete", {})
         await server.anotify("notifications/message", {"level": "loud", "data": 1})

@@ -152,7 +152,7 @@ async def test_a_reused_exchange_gets_a_new_deadline():
 
 @pytest.mark.http_only("a pipe has one thread")
 def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
-    """As under WSGI, where each request has its own loop."""
+    """Under WSGI, each request has its own loop."""
     server, kept = MCPServer("tests"), ConnectionState(R1)
     begun, cancelled = threading.Event(), threading.Event()
     statuses: dict[str, int | str] = {}

@@ -183,7 +183,7 @@ async def test_a_body_with_too_many_values_gets_413(newest: WireClient) -> None:
 
 
 async def test_text_that_is_json_is_counted_before_it_is_decoded(newest: WireClient) -> None:
-    """In a string, such values are not counted with those of the message."""
+    """The count of the message's values does not include those in a string."""
     ids = json.dumps([1] * 100_000)
     _, refusal = await newest.error("prompts/get", {"name": "pick", "arguments": {"ids": ids}})
 

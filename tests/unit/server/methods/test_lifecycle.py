@@ -171,7 +171,7 @@ async def test_streams_and_sessions_are_rejected_in_stateless_mode(server: MCPSe
 
 @pytest.mark.http_only("a pipe has no verbs")
 async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> None:
-    """With none of the revisions that open with `initialize`, only POST is served."""
+    """Only POST is served if no revision opens with `initialize`."""
     modern = MCPServer("tests", revisions=[R5.name])
 
     for entry in (modern.core.open_stream, modern.core.end_session):

@@ -411,7 +411,7 @@ PLAIN_FORMS: dict[str, Callable[[Context], None]] = {
 async def test_a_sync_method_on_the_event_loop_names_the_async_one(
     server: MCPServer, newest: WireClient, twin: str, meta: dict[str, Any]
 ) -> None:
-    """Whether or not this client would be told anything."""
+    """The error does not depend on whether this client would be notified."""
     told = []
 
     @server.tool

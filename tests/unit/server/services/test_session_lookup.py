@@ -64,7 +64,7 @@ def exchange_of(client: WireClient, **headers: str) -> Exchange:
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_handshake_opens_a_session(client: WireClient) -> None:
-    """An id of visible ASCII, 128 random bits or more, another each time."""
+    """Its id is visible ASCII, has 128 random bits or more, and differs each time."""
     await client.open()
     other = WireClient(client.server, client.revision)
     await other.open()
@@ -78,7 +78,7 @@ async def test_a_handshake_opens_a_session(client: WireClient) -> None:
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_rejected_handshake_opens_no_session(server: MCPServer) -> None:
-    """Minted with a successful result only."""
+    """An id is minted with a successful result only."""
     request = message("initialize", {"protocolVersion": 7}, revision=R4)
     reply = await WireClient(server, R4).post(encode(request), headers_for(request, R4))
 
@@ -169,7 +169,7 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
 
 @pytest.mark.http_only("it is told by headers")
 async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
-    """Rejected with a live id; with an ended one, a new session opens."""
+    """A handshake with a live id is rejected; one with an ended id opens a new session."""
     await client.open()
     params = {
         "protocolVersion": client.revision.name,
@@ -290,7 +290,7 @@ async def test_a_server_may_require_the_initialized_notification() -> None:
 async def test_a_stateful_server_requires_the_handshake_from_dual_era_clients(
     request: pytest.FixtureRequest,
 ) -> None:
-    """Refused with 400 and -32600, which no client takes for a modern answer; on a pipe with -32601."""
+    """The refusal is 400 and -32600, which no client takes for a modern answer; on a pipe it is -32601."""
     is_pipe = "stdio" in request.node.callspec.id
     server = MCPServer("stateful", mode="stateful")
     status, error = await WireClient(server, R5).error("server/discover")

@@ -59,7 +59,7 @@ async def test_only_available_notification_types_are_acknowledged(server: MCPSer
 
 
 async def test_call_messages_are_not_sent_on_a_listen_stream(server: MCPServer):
-    """And messages of the listen stream are not sent on a call's."""
+    """Messages of the listen stream are not sent on a call's stream either."""
     client = StreamClient(server, R5)
     stream, _ = await listen(client, EVERYTHING)
     meta = {"progressToken": "p", META + "logLevel": "debug"}

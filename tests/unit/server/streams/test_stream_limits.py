@@ -152,7 +152,7 @@ async def test_resumed_streams_count_while_they_are_open(limit: str, status: int
     go = asyncio.Event()
     server = make_server(**{limit: 2}, anonymous_share=1.0)
     client, event_id = await begin_call(server, go)
-    async with client.standing():
+    async with client.standalone():
         resumed = client.listen(event_id)
         assert await is_refused(client.listen(event_id), status)
         assert await is_refused(client.listen(), status)
@@ -187,7 +187,7 @@ async def test_a_client_that_disconnects_before_its_stream_is_resumed_does_not_c
     resumed.leave()
     await asyncio.wait((resumed.task,), timeout=10)
 
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         assert not stream.task.done()
 
 

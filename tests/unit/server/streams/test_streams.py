@@ -85,7 +85,7 @@ async def test_a_change_reaches_the_standalone_stream(
     server: MCPServer, revision: Revision
 ) -> None:
     client = await connect(server, revision)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         reached = server.core.hub.announce(tools_changed(server))
         heard = await stream.sink.message()
 
@@ -97,8 +97,8 @@ async def test_a_change_reaches_the_standalone_stream(
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
     """The newest one; when it ends, the previous one."""
     client = await connect(server, R4)
-    async with client.standing() as older:
-        async with client.standing() as newer:
+    async with client.standalone() as older:
+        async with client.standalone() as newer:
             assert server.core.hub.announce(tools_changed(server)) == 1
             await newer.sink.message()
             assert older.sink.items.empty()
@@ -110,7 +110,7 @@ async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
     client, other = await connect(server, R4), await connect(server, R4)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
-    async with client.standing() as stream, other.standing():
+    async with client.standalone() as stream, other.standalone():
         assert server.core.hub.announce(change) == 1
         heard = await stream.sink.message()
         await other.result("resources/subscribe", {"uri": "stock://mug"})
@@ -132,7 +132,7 @@ async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri
 
 async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         assert server.core.hub.announce(Change(server="another", list="tools")) == 0
 
 
@@ -166,7 +166,7 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
     """Other clients are not affected."""
     client, other = await connect(server, R4), await connect(server, R4)
     stuck = asyncio.Event()
-    async with other.standing() as healthy:
+    async with other.standalone() as healthy:
         stream = client.listen()
         await stream.sink.next()
 
@@ -190,7 +190,7 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
 async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
     server: MCPServer, is_paused: bool
 ) -> None:
-    """However many there are at once: beyond the queue only the names of changed lists are stored."""
+    """Beyond the queue, only the names of changed lists are stored, however many changes there are at once."""
     uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
     client = StreamClient(server, R5)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
@@ -224,7 +224,7 @@ async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> No
     """Only change notifications can be merged."""
     client = await connect(server, R4)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         assert [server.core.hub.announce(own) for _ in range(3)] == [1, 1, 1]
         assert [server.core.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
         server.core.hub.announce(Change(server=server.name, method="notifications/end"))
@@ -269,7 +269,7 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
     server: MCPServer,
 ) -> None:
     client = await connect(server, R4)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         (key,) = server.core.hub.sessions
         (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
         server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
@@ -287,9 +287,9 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
     server: MCPServer,
 ) -> None:
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         (key,) = server.core.hub.sessions
-        async with client.standing():
+        async with client.standalone():
             opened_at = max(each.opened_at for each in server.core.hub.streams.values())
             server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
             assert server.core.hub.announce(tools_changed(server)) == 0
@@ -301,7 +301,7 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
 async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServer) -> None:
     """Another process may have a newer one."""
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         (key,) = server.core.hub.sessions
         server.core.hub.bus = bus = RecordingBus()
         server.core.hub.hand_over(PingClient(session=key, id="ask-1"))
@@ -320,7 +320,7 @@ async def test_forged_messages_between_processes_are_harmless(
     client = await connect(server, R4)
     odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
     names = sorted({name for each in MESSAGES for name in each.__struct_fields__})
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for value in odd:
             server.core.hub.receive({"kind": kind})
             for name in names:
@@ -337,7 +337,7 @@ async def test_forged_messages_between_processes_are_harmless(
 
 async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
     client = await connect(server, R4)
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         for _ in range(1000):
             server.core.hub.publish(tools_changed(server))
         await stream.sink.message()
@@ -350,7 +350,7 @@ async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
 async def test_the_number_of_streams_is_limited() -> None:
     server = MCPServer("small", max_streams=1)
     client = await connect(server, R4)
-    async with client.standing():
+    async with client.standalone():
         reply = await client.listen().reply()
 
     assert reply.status == 503
@@ -473,7 +473,7 @@ async def test_progress_of_concurrent_calls_does_not_mix(
 
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_an_event_id_identifies_its_stream(server: MCPServer, go: asyncio.Event) -> None:
-    """By 122 random bits, so that no two in a session are alike."""
+    """The stream's part of the id has 122 random bits, so that no two in a session are alike."""
     client = await connect(server, R4)
     calls = [
         client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
@@ -576,7 +576,7 @@ async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Ev
 
 @pytest.mark.http_only("a pipe has no session that ends before it")
 async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> None:
-    """As an unread response, and not as an error of the transport."""
+    """It ends like a call with an unread response, without an error of the transport."""
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()

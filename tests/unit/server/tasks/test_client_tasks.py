@@ -184,11 +184,11 @@ async def test_an_error_response_to_a_question_fails_the_tool(client: Legacy):
     assert "refused to answer: No" in result["content"][0]["text"]
 
 
-@pytest.mark.http_only("on a pipe the stream of the call is the standing one")
+@pytest.mark.http_only("on a pipe the stream of the call is the standalone one")
 async def test_progress_keeps_its_token_and_names_the_task(client: Legacy, gate: Gate):
     await client.open(FORMS)
     gate.may_go_on.clear()
-    async with client.standing() as stream:
+    async with client.standalone() as stream:
         call = client.call_tool("wait", task={}, _meta={"progressToken": "t"})
         task_id = (await call.answer())["result"]["task"]["taskId"]
         progress = await stream.sink.message()

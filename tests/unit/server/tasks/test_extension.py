@@ -207,7 +207,7 @@ async def test_a_slow_call_becomes_a_task_after_its_questions(client: Modern, ga
 async def test_a_call_that_became_a_task_reports_progress(
     client: Modern, gate: Gate, meta: dict[str, Any]
 ):
-    """From the start of the call, with or without a progress token."""
+    """Progress is reported from the start of the call, with or without a progress token."""
     params = {"name": "grow", "arguments": {}, "_meta": meta}
     task_id = (await client.raw("tools/call", params))["taskId"]
 

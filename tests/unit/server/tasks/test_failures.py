@@ -250,7 +250,7 @@ async def test_a_crash_gives_an_error_instead_of_a_result(client: Modern):
 
 @pytest.mark.parametrize("name", ["synchronous", "asynchronous"])
 async def test_once_returns_the_same_value_in_each_round(server: Server, name: str):
-    """And is stored before anything else can happen to the process."""
+    """The value is stored before anything else can happen to the process."""
     client = Modern(server)
     task_id = await client.create(name)
     await client.until(task_id, "input_required")

@@ -53,7 +53,7 @@ def take(task: Task, name: str, run: Any, now_s: float) -> Task | None:
 def test_a_task_only_moves_forward_and_terminal_states_are_final(
     taken: list[tuple[tuple[str, Any], float]],
 ):
-    """From working and input_required to a terminal state, which is final."""
+    """A task leaves working and input_required for a terminal state, and never returns."""
     now_s = 1000.0
     task = Task(
         id="x",

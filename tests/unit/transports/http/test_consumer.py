@@ -210,7 +210,7 @@ class GuardedServer(ScriptedServer):
 
 
 async def test_the_body_of_an_unauthenticated_request_is_not_read():
-    """On each request, and before its body is read."""
+    """The credentials of each request are checked before its body is read."""
     talked = await talk(consumer(GuardedServer()), http_scope())
 
     assert talked.status == 401
@@ -286,7 +286,7 @@ async def test_a_send_error_after_a_disconnect_is_not_an_error(
 @EVERY_SERVER
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
 async def test_a_disconnect_cancels_the_call(asgi: dict[str, str] | None, begun: list[Any]):
-    """At once, and nothing more is sent."""
+    """It is cancelled at once, and nothing more is sent."""
     server = ScriptedServer()
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))

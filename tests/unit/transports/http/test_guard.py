@@ -365,7 +365,7 @@ def test_a_cached_guard_result_does_not_cover_another_length():
 def test_http_is_refused_where_the_site_redirects_to_https(
     settings: dict[str, Any], expected: dict[str, int | None]
 ):
-    """Also if the middleware that redirects does not run for the endpoint, or is a subclass of Django's."""
+    """The middleware that redirects may be a subclass of Django's, or not run for the endpoint."""
     secure = {
         "ALLOWED_HOSTS": ["localhost"],
         "SECURE_SSL_REDIRECT": True,

@@ -36,7 +36,7 @@ async def test_nothing_is_sent_before_the_first_message():
 
 
 async def test_the_first_message_opens_the_stream():
-    """With the header that keeps a proxy from holding events back."""
+    """Its header keeps a proxy from holding events back."""
     wire = Wire()
     sink = StreamSink(wire.send, EXTRA)
     await sink.send(b'{"a":1}')

@@ -161,7 +161,7 @@ async def test_a_client_that_accepts_only_sse_gets_an_event(server: ScriptedServ
 
 
 async def test_the_handlers_request_is_the_view_request(server: ScriptedServer):
-    """With its body, though the view did not read it the usual way."""
+    """It has its body, though the view did not read it the usual way."""
     talked = await ask(["tell", "request"], x_test="yes")
 
     assert json.loads(talked.body) == ["POST", "/mcp", "yes", len(script(["tell", "request"]))]
@@ -313,7 +313,7 @@ def test_under_wsgi_a_single_response_is_json(server: ScriptedServer):
 
 
 def test_under_wsgi_messages_arrive_with_the_response(server: ScriptedServer):
-    """The same events, in one body."""
+    """The response has the same events in one body."""
     response = ask_wsgi(["send", 1], ["send", 2], ["tell", "can_stream"])
 
     assert response["Content-Type"] == "text/event-stream"
@@ -459,7 +459,7 @@ def test_the_view_is_exempt_from_csrf_login_and_transactions():
 
 @pytest.mark.parametrize("steps", [[], [["send", 1]]], ids=["json", "stream"])
 async def test_site_middleware_does_not_interfere(steps: list[Any]):
-    """No login page, no CSRF page, no compressed stream."""
+    """No response is a login page, a CSRF page or a compressed stream."""
     with site(ScriptedServer(), HOSTILE_MIDDLEWARE):
         talked = await ask(
             *steps, ["reply", 200, "x" * 500], accept_encoding="gzip", accept_language="de"
@@ -508,7 +508,7 @@ async def test_challenges_are_joined_in_one_header():
 
 
 async def test_an_unconsumed_response_does_not_stop_the_handler():
-    """As when middleware replaces it."""
+    """Middleware may replace the response."""
     server = ScriptedServer()
     with override_settings(ALLOWED_HOSTS=["localhost"]):
         request = AsyncRequestFactory().post(

@@ -22,12 +22,12 @@ LIMIT_S = 20.0
 LISTEN = "subscriptions/listen"
 TASKS: Mapping[str, Any] = {META + "clientCapabilities": {"extensions": {EXTENSION: {}}}}
 
-DOORS: Mapping[str, tuple[str, Revision]] = {
+ENTRY_POINTS: Mapping[str, tuple[str, Revision]] = {
     **{f"http {each.name}": ("http", each) for each in (*HANDSHAKE, R5)},
     **{f"sse {each.name}": ("sse", each) for each in (R1, R4)},
     **{f"stdio {each.name}": ("stdio", each) for each in (R4, R5)},
 }
-"""Names of doors: the transport, and what is spoken there."""
+"""Names of entry points: the transport, and what is spoken there."""
 
 
 @dataclass(kw_only=True)
@@ -39,7 +39,7 @@ class Answer:
     body: bytes
 
 
-class Door(Protocol):
+class EntryPoint(Protocol):
     """A connection of a client of one revision."""
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
@@ -60,7 +60,7 @@ class _Requests:
             params = {**params, "_meta": TASKS}
         return message(method, params, revision=self.revision, id=f"asked-{self._last}")
 
-    def shake_hands(self) -> dict[str, Any]:
+    def initialize(self) -> dict[str, Any]:
         info = {"name": "tests", "version": "1"}
         params = {
             "protocolVersion": self.revision.name,
@@ -74,7 +74,7 @@ def _without_id(request: Mapping[str, Any], body: bytes) -> bytes:
     return body.replace(request["id"].encode(), b"asked")
 
 
-class HTTPDoor:
+class HTTPEntryPoint:
     """The endpoint, with a session where the revision has them."""
 
     def __init__(self, client: httpx.Client, path: str, revision: Revision) -> None:
@@ -82,7 +82,7 @@ class HTTPDoor:
         self._requests = _Requests(revision)
         self._more: dict[str, str] = {}
         if revision in HANDSHAKE:
-            request = self._requests.shake_hands()
+            request = self._requests.initialize()
             found = client.post(path, json=request, headers=headers_for(request, revision))
             assert found.status_code == 200, found.text
             self._more["mcp-session-id"] = found.headers["mcp-session-id"]
@@ -106,14 +106,14 @@ def _events(response: httpx.Response) -> Iterator[Event]:
         yield from (event for event in parser.feed(chunk) if event.data)
 
 
-class SSEDoor:
+class SSEEntryPoint:
     """A stream of HTTP+SSE, which carries the responses to posted requests."""
 
     def __init__(self, client: httpx.Client, opened: httpx.Response, revision: Revision) -> None:
         self._client, self._requests = client, _Requests(revision)
         self._events = _events(opened)
         self._path = next(self._events).data
-        self._send(self._requests.shake_hands())
+        self._send(self._requests.initialize())
 
     def _send(self, request: dict[str, Any]) -> Answer:
         posted = self._client.post(self._path, json=request)
@@ -127,13 +127,13 @@ class SSEDoor:
         return self._send(self._requests.make(method, params))
 
 
-class StdioDoor:
+class StdioEntryPoint:
     """A separate process, started as clients start it."""
 
     def __init__(self, process: Process, revision: Revision) -> None:
         self._process, self._requests = process, _Requests(revision)
         if revision in HANDSHAKE:
-            self.ask(**_called(self._requests.shake_hands()))
+            self.ask(**_called(self._requests.initialize()))
             process.tell("notifications/initialized")
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
@@ -158,22 +158,22 @@ def _called(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(name: str, who: str, site: Running) -> Iterator[Door]:
+def opened(name: str, who: str, site: Running) -> Iterator[EntryPoint]:
     """Open a transport as a user; `nobody` has no credentials."""
-    transport, revision = DOORS[name]
+    transport, revision = ENTRY_POINTS[name]
     if transport == "stdio":
         token = {} if who == "nobody" else {"DJANGO_MCP_TOKEN": who}
         with Process("--server", "guarded", site=SITE, extra=token) as process:
-            yield StdioDoor(process, revision)
+            yield StdioEntryPoint(process, revision)
         return
     headers = {} if who == "nobody" else {"authorization": f"Bearer {who}"}
     address = f"http://{site.host}:{site.port}"
     with httpx.Client(base_url=address, headers=headers, timeout=LIMIT_S) as client:
         if transport == "http":
-            yield HTTPDoor(client, "/mcp", revision)
+            yield HTTPEntryPoint(client, "/mcp", revision)
             return
         with client.stream("GET", "/sse", headers={"accept": "text/event-stream"}) as response:
-            yield SSEDoor(client, response, revision)
+            yield SSEEntryPoint(client, response, revision)
 
 
 def renamed(value: Any) -> Any:
