@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.sampling import ToolUse as ToolUse
     from django_mcp.protocol.sampling import ToolUseResult as ToolUseResult
     from django_mcp.registry.problems import ArgumentErrors as ArgumentErrors
-    from django_mcp.server.asking.answers import Elicited as Elicited
+    from django_mcp.server.asking.rounds import Elicited as Elicited
     from django_mcp.server.exchange.call import AskFailed as AskFailed
     from django_mcp.server.exchange.call import CannotAsk as CannotAsk
     from django_mcp.server.handlers.context import NoSession as NoSession
@@ -86,7 +86,7 @@ _NAMES = {
         "ModelPreferences SamplingMessage SamplingResult SamplingTool ToolUse ToolUseResult"
     ),
     "django_mcp.registry.problems": "ArgumentErrors",
-    "django_mcp.server.asking.answers": "Elicited",
+    "django_mcp.server.asking.rounds": "Elicited",
     "django_mcp.server.exchange.call": "AskFailed CannotAsk",
     "django_mcp.server.handlers.context": "NoSession",
     "django_mcp.servers": (

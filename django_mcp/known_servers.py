@@ -22,17 +22,15 @@ def known_servers() -> list[BaseServer]:
     return list(_servers)
 
 
-def find_known(name: object) -> BaseServer | None:
-    """Return the server of a name, or None; the newest if tests have left several."""
-    return next((each for each in reversed(known_servers()) if each.name == name), None)
+def find_server(name: object, *, imports_urlconf: bool = False) -> BaseServer | None:
+    """Return the server of a name, or None; the newest if tests have left several.
 
-
-def find_in_site(name: object) -> BaseServer | None:
-    """Return the server of a name, or None; import the site's URLconf if it may create the server."""
-    found = find_known(name)
-    if found is None:
+    `imports_urlconf`: import the site's URLconf if there is no such server yet, since it may create it.
+    """
+    found = next((each for each in reversed(known_servers()) if each.name == name), None)
+    if found is None and imports_urlconf:
         _import_urlconf()
-        found = find_known(name)
+        return find_server(name)
     return found
 
 

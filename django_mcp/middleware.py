@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from django_mcp.process import reset_on
 from django_mcp.protocol.errors import invalid_request
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
 """One step in the processing of an exchange."""
@@ -132,7 +132,7 @@ class TenantMiddleware(_Middleware):
     async def __call__(self, exchange: Exchange) -> Reply:
         tenant = self.enter(exchange)
         if tenant is None:
-            return refuse(invalid_request("There is no such tenant"), 404)
+            return refusal_reply(invalid_request("There is no such tenant"), 404)
         exchange.is_of_tenant = True
         with tenant:
             return await self.get_reply(exchange)

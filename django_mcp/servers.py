@@ -24,7 +24,7 @@ from django_mcp.execution.states import SiteSealer, SiteStates
 from django_mcp.execution.threads import ThreadScope, answer_leasing, run_in_pool
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
 from django_mcp.inprocess.methods import InProcess
-from django_mcp.known_servers import find_known, known_servers, remember
+from django_mcp.known_servers import known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.process import reset_on
 from django_mcp.protocol.results import CacheHint
@@ -109,12 +109,12 @@ class SiteCore(Core):
         return DatabaseSessions(self)
 
     @cached_property
-    def answers(self) -> ports.AnswerBox:
+    def pending_responses(self) -> ports.PendingResponses:
         if settings.SESSION_STORE == "memory":
-            return super().answers
-        from django_mcp.sessions.messages import DatabaseAnswers
+            return super().pending_responses
+        from django_mcp.sessions.messages import DatabasePendingResponses
 
-        return DatabaseAnswers()
+        return DatabasePendingResponses()
 
     @cached_property
     def events(self) -> ports.EventLog:
@@ -278,11 +278,6 @@ def _forget_settings() -> None:
 
 
 reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))
-
-
-def find_server(name: object) -> MCPServer | None:
-    """Return the server of a name; see `find_known`."""
-    return cast("MCPServer | None", find_known(name))
 
 
 process_hub().on_tick.append(check_all)

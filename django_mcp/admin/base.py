@@ -21,9 +21,10 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.known_servers import find_server
 from django_mcp.models import CallRecord
 from django_mcp.pages.policy import protect_admin_page
-from django_mcp.servers import MCPServer, find_server
+from django_mcp.servers import MCPServer
 
 TABS = (
     ("live", _("Live"), ("session", "stream")),
@@ -189,10 +190,10 @@ KINDS = {
 """The kinds of entries that a method is for."""
 
 
-def get_server(name: object) -> MCPServer:
+def get_server_or_404(name: object) -> MCPServer:
     """Return the server of a name; raise Http404 if there is none."""
     server = find_server(name)
-    if server is None:
+    if not isinstance(server, MCPServer):
         raise Http404
     return server
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from django_mcp.admin.base import (
     Page,
-    get_server,
+    get_server_or_404,
     note_actions,
     require_permissions,
     without_transaction,
@@ -77,7 +77,7 @@ class CatalogueAdmin(Page):
         from django_mcp.inprocess.results import MCPError
 
         require_permissions(request, "view_disabledentry")
-        server = get_server(request.GET.get("server") or all_servers()[0].name)
+        server = get_server_or_404(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
         failure, groups = "", []
         term = request.GET.get("q", "")[:200]
@@ -181,7 +181,7 @@ class CatalogueAdmin(Page):
         from django_mcp.inprocess.results import MCPError
 
         require_permissions(request, "view_disabledentry")
-        server = get_server(request.GET.get("server") or all_servers()[0].name)
+        server = get_server_or_404(request.GET.get("server") or all_servers()[0].name)
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         entry = find_entry(server, kind, key)
         viewer = self._viewer(request)
@@ -244,7 +244,7 @@ class CatalogueAdmin(Page):
     def switch_view(self, request: HttpRequest) -> HttpResponse:
         """Disable or enable an entry, and return to the same view."""
         require_permissions(request, "change_disabledentry")
-        server = get_server(request.POST.get("server"))
+        server = get_server_or_404(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values or "\0" in key:
             raise Http404

@@ -17,10 +17,11 @@ from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
 from django_mcp.endpoints.mounts import find_mounts, find_path
 from django_mcp.inprocess.call import ALL_CAPABILITIES, write_request
+from django_mcp.known_servers import find_server
 from django_mcp.models import APIKey, CallRecord
 from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_pretty
-from django_mcp.servers import find_server
+from django_mcp.servers import MCPServer
 
 KEYS_SHOWN = 50
 
@@ -82,10 +83,10 @@ def kept_arguments(call: CallRecord) -> JSONObject | None:
 def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
     """Return titles and texts to copy."""
     arguments, server = kept_arguments(call), find_server(call.server)
-    if arguments is None or server is None:
+    if arguments is None or not isinstance(server, MCPServer):
         return []
     python = (
-        "from django_mcp.servers import find_server\n\n"
+        "from django_mcp.known_servers import find_server\n\n"
         f"server = find_server({call.server!r})\n"
         f"print(server.call_tool({call.name!r}, {arguments!r}))"
     )

@@ -17,8 +17,9 @@ from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import revoke
 from django_mcp.admin.texts import escape_invisible
+from django_mcp.known_servers import find_server
 from django_mcp.models import Session, Stream
-from django_mcp.servers import find_server
+from django_mcp.servers import MCPServer
 
 
 def end_sessions(sessions: Sequence[Session]) -> None:
@@ -28,7 +29,7 @@ def end_sessions(sessions: Sequence[Session]) -> None:
         keys[session.server].append(session.pk.hex)
     for name, theirs in keys.items():
         server = find_server(name)
-        ended = set() if server is None else set(server.close_sessions(theirs))
+        ended = set(server.close_sessions(theirs)) if isinstance(server, MCPServer) else set()
         # Rows of a server that has gone, or that keeps its sessions elsewhere by now.
         left = [each.pk for each in sessions if each.server == name and each.pk.hex not in ended]
         if left:
@@ -46,7 +47,7 @@ def close_stream(stream: Stream) -> bool:
     # The worker sees this even if it misses the message.
     Stream.objects.filter(pk=stream.pk).delete()
     server = find_server(stream.server)
-    if server is not None:
+    if isinstance(server, MCPServer):
         server.close_stream(stream.pk.hex)
     return True
 
@@ -161,7 +162,7 @@ def _find(request: HttpRequest, model: Any, pk: uuid.UUID) -> Any:
 def _send_to_client(request: HttpRequest, stream: Stream, name: str) -> str:
     """Ping the client of a session's stream or send it a message; return a message for the user."""
     server = find_server(stream.server)
-    if server is None or stream.session_id is None:
+    if not isinstance(server, MCPServer) or stream.session_id is None:
         raise _Refused(_t("A stream without a session can only be closed."))
     if name == "ping":
         taken_s = server.ping_client(stream.session_id.hex, PING_LIMIT_S)

@@ -21,7 +21,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.base import get_server, note_actions, require_permissions
+from django_mcp.admin.base import get_server_or_404, note_actions, require_permissions
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of, write_request
 from django_mcp.models import DisabledEntry
@@ -136,7 +136,7 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
         given = None
     if not isinstance(given, dict):
         return JsonResponse({"error": "not a call"}, status=400)
-    server = get_server(given.get("server"))
+    server = get_server_or_404(given.get("server"))
     revision = revision_tried(server, given.get("revision"))
     if "response" in given:
         return _respond(server, revision, given, request)

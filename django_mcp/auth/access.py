@@ -101,7 +101,7 @@ class DjangoAccess:
                     self._kept.set((name, tools), (visible, user.pk), MAX_AGE_S)
         return visible
 
-    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+    def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
         principal = exchange.principal
         if getattr(principal, "is_authenticated", False):
             auth = getattr(principal, "auth", None)

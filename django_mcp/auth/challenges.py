@@ -13,7 +13,7 @@ from django.core.exceptions import DisallowedHost
 from django_mcp.auth.scopes import NOT_OF_RESOURCES
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 
 _UNQUOTED = re.compile(r"[^ !#-\[\]-~]")
 """What RFC 6750 does not take in a parameter: all but printable ASCII, quotes and backslashes."""
@@ -41,7 +41,7 @@ def unauthorized(
             (b"www-authenticate", text.encode("latin-1", "replace"))
             for text in _challenges(exchange, error, reason if error else None)
         )
-    return refuse(Refusal(code=INVALID_REQUEST, message=reason, headers=headers), status)
+    return refusal_reply(Refusal(code=INVALID_REQUEST, message=reason, headers=headers), status)
 
 
 def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:

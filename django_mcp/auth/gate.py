@@ -30,7 +30,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.registry.problems import find_near
 from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.core import Core
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import find_wait_s, too_many
@@ -124,7 +124,7 @@ class Gate:
         # Other people do not need to know how the site is configured.
         remedy = self.remedy if site_settings.DEBUG else ""
         message = f"This server is not configured to accept requests. {remedy}".strip()
-        return refuse(invalid_request(message), 403)
+        return refusal_reply(invalid_request(message), 403)
 
     def _takes_bearer(self, exchange: Exchange) -> bool:
         challenges = (each.challenge(exchange) for each in self.authenticators)
@@ -147,7 +147,7 @@ class Gate:
             return None
         until_s = self._waiting.get(network_of(exchange.address))
         wait_s = 0.0 if until_s is None else until_s - self.server.clock()
-        return refuse(too_many(wait_s)) if wait_s > 0 else None
+        return refusal_reply(too_many(wait_s)) if wait_s > 0 else None
 
     async def _count_failure(self, exchange: Exchange) -> Reply | None:
         """Count one more failure; return the refusal if the limit in `THROTTLE` is reached."""
@@ -159,11 +159,11 @@ class Gate:
             wait_s = await find_wait_s(self.server, [(f"failures {network}", rate)])
         except StoreUnavailable as error:
             # Without a count, a client could continue guessing.
-            return refuse(error.to_refusal())
+            return refusal_reply(error.to_refusal())
         if wait_s is None:
             return None
         self._waiting.set(network, self.server.clock() + wait_s, wait_s)
-        return refuse(too_many(wait_s))
+        return refusal_reply(too_many(wait_s))
 
 
 _DEACTIVATED = Rejection(reason="The account was deactivated")

@@ -105,7 +105,7 @@ def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
     return () if server.core.gate is None else server.core.gate.authenticators
 
 
-def find_server(path_info: str) -> MCPServer | None:
+def server_at_path(path_info: str) -> MCPServer | None:
     """Return the server whose endpoint has a path, or None."""
     match = resolve(path_info)
     server = match.func.server if match and isinstance(match.func, MCPView) else None
@@ -132,7 +132,7 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
     path_info = f"/{resource_path}" if resource_path else find_root_path() or "/"
     if prefix != "/" and path_info.startswith(prefix):
         path_info = path_info.removeprefix(prefix.rstrip("/"))
-    server = find_server(path_info)
+    server = server_at_path(path_info)
     issuers = [] if server is None else find_issuers(server, request)
     if server is None or server.core.gate is None or not issuers:
         return refusal("not_found", "No protected resource is at this path", 404)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import queue
 import threading
 import time
@@ -25,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from django_mcp.log import logger
+from django_mcp.process import reset_on
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter
 from django_mcp.server.exchange.timers import call_in_loop
 
@@ -154,8 +154,7 @@ def _close_pools() -> None:
 # Functions of `atexit` are called after the interpreter has waited for the threads. CPython's own pools
 # use this function, and there is no public one.
 getattr(threading, "_register_atexit", atexit.register)(_close_pools)
-# The child of a fork has no threads of the pools, and their locks may be held.
-os.register_at_fork(after_in_child=_pools.clear)
+reset_on(_pools.clear, fork=True)
 
 
 class LoopPool(Executor):

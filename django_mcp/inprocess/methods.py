@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from functools import wraps
 from typing import Any, ParamSpec, TypeVar, Unpack
 
 from asgiref.sync import async_to_sync
@@ -18,6 +17,7 @@ from django_mcp.inprocess.results import (
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.signatures import named
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS
 
@@ -28,7 +28,6 @@ T = TypeVar("T")
 def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Return the synchronous form of a coroutine function, which runs in the calling thread."""
 
-    @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
 
@@ -46,7 +45,7 @@ def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
                         loop.call_soon_threadsafe(task.cancel)
                 raise
 
-    return call
+    return named(call, function.__name__.removeprefix("a"), like=function)
 
 
 class InProcess(BaseServer):

@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Unmigrated, is_unmigrated
 from django_mcp.inprocess.results import MCPError, MissingCapability, Unanswered
-from django_mcp.known_servers import find_in_site
+from django_mcp.known_servers import find_server
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.registry.entries import TEMPLATES, Kind, TemplateEntry
@@ -107,7 +107,7 @@ class ServerCommand(SiteCommand):
 
     def attempt(self, call: Callable[..., T], options: dict[str, Any], *args: Any) -> T:
         """Return the result of a method of the command's server, with its progress shown."""
-        server, user = find_server(options["server"]), find_user(options["user"])
+        server, user = get_server(options["server"]), find_user(options["user"])
         with ProgressBar(self.stderr._out) as bar:
             keywords: Any = {
                 "user": user,
@@ -185,9 +185,9 @@ def add_server(parser: CommandParser) -> None:
     )
 
 
-def find_server(name: str | None) -> MCPServer:
+def get_server(name: str | None) -> MCPServer:
     """Return the server called `name`, or the default one; raise CommandError if there is none."""
-    found = all_servers()[0] if name is None else find_in_site(name)
+    found = all_servers()[0] if name is None else find_server(name, imports_urlconf=True)
     if not isinstance(found, MCPServer):
         names = sorted({server.name for server in all_servers()})
         raise wrong_use(f"No MCP server is called {name!r}. Servers: {', '.join(names)}.")

@@ -6,7 +6,7 @@ The streams and sessions of other processes are read from the database, two seco
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -20,6 +20,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.signatures import named
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
 from django_mcp.server.exchange.connection import ConnectionState, Session
@@ -42,13 +43,12 @@ def _blocking(
 ) -> Callable[Concatenate[Any, P], T]:
     """Return the synchronous twin of a method."""
 
-    @wraps(method)
     def twin(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By its name, so that it may be overridden.
         found: Callable[P, Coroutine[Any, Any, T]] = getattr(server, method.__name__)
         return async_to_sync(found)(*args, **kwargs)
 
-    return twin
+    return named(twin, method.__name__.removeprefix("a"), like=method, owner="SiteClientMethods")
 
 
 class SiteClientMethods(BaseServer):

@@ -6,7 +6,7 @@ The decorators return the function unchanged, so it can still be called and test
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Permission, read_access
@@ -30,9 +30,7 @@ from django_mcp.registry.options import CommonOptions, ResourceOptions, Template
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
-from django_mcp.registry.signatures import Provider
-
-F = TypeVar("F", bound=Callable[..., Any])
+from django_mcp.registry.signatures import F, Provider
 
 
 class Registration:

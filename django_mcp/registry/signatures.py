@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, update_wrapper
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_origin
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,8 @@ from django_mcp.registry.problems import RegistrationError, describe_source, inn
 
 if TYPE_CHECKING:
     from docstring_parser import Docstring
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EMPTY: Any = inspect.Parameter.empty
 """No default, or no annotation."""
@@ -43,6 +45,15 @@ It raises `Unavailable` if the request cannot have one.
 
 Injectables: TypeAlias = Callable[[Any], Provider | None]
 """Takes an annotation and returns its provider; None for an argument of the client."""
+
+
+def named(made: F, name: str, *, like: Callable[..., Any] | None = None, owner: str = "") -> F:
+    """Return a method that a function made, with the name that its class has it by, and the rest of `like`."""
+    if like is not None:
+        update_wrapper(made, like)
+    made.__name__ = name
+    made.__qualname__ = f"{owner or made.__qualname__.rpartition('.')[0]}.{name}"
+    return made
 
 
 class Unavailable(ToolError):

@@ -15,7 +15,7 @@ from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
+from django_mcp.server.memory.state import MemoryEvents, MemoryPendingResponses, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.services import ports
 from django_mcp.server.services.services import ServerHub
@@ -28,7 +28,7 @@ class Core(ChangePolicy):
     """What the package's own code uses of a server, and the entry points for transports.
 
     Attributes such as `scope`, `access` and `states` implement `server.services.ports`. A subclass
-    sets them, and the hub. Sessions, answers, events and tasks are kept in memory by default.
+    sets them, and the hub. Sessions, responses, events and tasks are kept in memory by default.
     """
 
     context_class: ClassVar[type[Any]] = Context
@@ -49,9 +49,9 @@ class Core(ChangePolicy):
 
     async def _may_read(self, call: Any, uri: str) -> bool:
         # Imports what runs handlers, which a process that only registers entries does not need.
-        from django_mcp.server.methods.resources import refuse_reading
+        from django_mcp.server.methods.resources import authorize_read
 
-        return await refuse_reading(call, uri) is None
+        return await authorize_read(call, uri) is None
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Return the reply to the content of one POST, or of one line.
@@ -90,8 +90,8 @@ class Core(ChangePolicy):
         return MemorySessions(self.hub, lambda: self.options, closed=closed)
 
     @cached_property
-    def answers(self) -> ports.AnswerBox:
-        return MemoryAnswers(lambda: self.options.anonymous_share)
+    def pending_responses(self) -> ports.PendingResponses:
+        return MemoryPendingResponses(lambda: self.options.anonymous_share)
 
     @cached_property
     def events(self) -> ports.EventLog:

@@ -32,17 +32,17 @@ from django_mcp.protocol.messages import (
 )
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.back_channel import pass_on
-from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
+from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, ResumableSink
 from django_mcp.server.exchange.admission import (
     admit,
     assumed_revision,
+    check_batch,
+    check_version,
     may_have_session,
-    refuse_batch,
-    refuse_version,
 )
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.derived import Derived
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.strict import check_outcome, check_params, check_response
 from django_mcp.server.exchange.timers import TaskTimers
@@ -50,7 +50,7 @@ from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, load_session, refuse_rate
+from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, check_rate, load_session
 from django_mcp.server.services.services import ServedCall, Services
 from django_mcp.server.streams.process_messages import CallCancelled
 from django_mcp.server.streams.upkeep import take_pong
@@ -100,7 +100,7 @@ async def _dispatch_in_session(
     except StoreUnavailable as error:
         refusal = error.to_refusal()
     if refusal is not None:
-        return refuse(refusal, 400, message.id if isinstance(message, Request) else None)
+        return refusal_reply(refusal, 400, message.id if isinstance(message, Request) else None)
     session: ConnectionState | None = exchange.connection
     if not isinstance(session, Session):
         return await _dispatch(server, message, exchange)
@@ -111,7 +111,7 @@ async def _dispatch_in_session(
     if sink is None or not isinstance(message, Request | Batch):
         return await _dispatch(server, message, exchange)
     request_id = message.id if isinstance(message, Request) else None
-    stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
+    stream = exchange.sink = ResumableSink(server, session, exchange, sink, request_id)
     timers = exchange.timers or TaskTimers.of_current_task()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
     try:
@@ -148,19 +148,21 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         derived.offered[exchange.can_stream, exchange.is_buffered, kept is None],
     )
     if isinstance(connection, Refusal):
-        return refuse(connection, 200, request.id)
+        return refusal_reply(connection, 200, request.id)
     if (
         derived.options.require_initialized
         and connection is kept
         and not connection.is_initialized
         and request.method not in _BEFORE_INITIALIZED
     ):
-        return refuse(invalid_request("Send notifications/initialized first"), 400, request.id)
+        return refusal_reply(
+            invalid_request("Send notifications/initialized first"), 400, request.id
+        )
     call: ServedCall = server.make_call(exchange, request, connection)
     exchange.cancels_on_disconnect = call.rules.disconnect_cancels
     repeated = _register(call, kept)
     if repeated is not None:
-        return refuse(repeated, 400, request.id)
+        return refusal_reply(repeated, 400, request.id)
     outcome = await _run_observed(call, derived, kept)
     if isinstance(outcome, bytes):
         reply = Reply(200, encode_result(request.id, outcome))
@@ -172,7 +174,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         outcome = completed
     if outcome is None:
         return Reply(202)
-    refused = refuse(outcome, call.rules.status(outcome.code), request.id)
+    refused = refusal_reply(outcome, call.rules.status(outcome.code), request.id)
     # Source: 2025-11-25 basic/utilities/cancellation: no response, unless the transport needs one.
     refused.is_dispensable = call.cancelled_by == "client"
     return refused
@@ -253,7 +255,7 @@ async def _prepare_and_run(
     call: ServedCall, derived: Derived, method: Method, *, is_visible_known: bool
 ) -> bytes | Refusal:
     if derived.rates:
-        refusal = await refuse_rate(call, derived.rates)
+        refusal = await check_rate(call, derived.rates)
         if refusal is not None:
             return refusal
     if not is_visible_known:
@@ -262,11 +264,11 @@ async def _prepare_and_run(
 
 
 async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) -> Reply:
-    refusal = refuse_batch(
+    refusal = check_batch(
         batch, exchange.headers, exchange.connection, server.revisions, server.options.max_batch
     )
     if refusal is not None:
-        return refuse(refusal)
+        return refusal_reply(refusal)
     replies = await asyncio.gather(
         *(_dispatch_member(server, each, exchange) for each in batch.messages)
     )
@@ -286,8 +288,8 @@ async def _handle_inbound(
 ) -> Reply:
     """Handle a message that gets no response, and return 202 or the refusal."""
     if isinstance(message, Malformed):
-        return refuse(message.refusal, 400, message.id)
-    refusal = refuse_version(exchange.headers, server.revisions)
+        return refusal_reply(message.refusal, 400, message.id)
+    refusal = check_version(exchange.headers, server.revisions)
     if refusal is None:
         try:
             if isinstance(message, Response):
@@ -299,7 +301,7 @@ async def _handle_inbound(
         except QuotaReached as reached:
             text = "Too many answers wait to be read: send this one again later"
             refusal = try_later(text, code=INVALID_REQUEST, status=reached.scope.value)
-    return Reply(202) if refusal is None else refuse(refusal)
+    return Reply(202) if refusal is None else refusal_reply(refusal)
 
 
 def _find_revision(server: Services, exchange: Exchange) -> Revision | None:

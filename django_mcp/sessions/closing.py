@@ -19,7 +19,7 @@ from django.db.models.signals import post_delete
 from django.utils import timezone
 
 from django_mcp.execution.tables import AT_ONCE, delete_some, moment
-from django_mcp.known_servers import find_known
+from django_mcp.known_servers import find_server
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
@@ -38,7 +38,7 @@ _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", de
 
 def notify_closed(session: Session, reason: Closing) -> None:
     """Notify the session's server, if this process has one of its name, in the thread that deleted it."""
-    server = find_known(session.server_name)
+    server = find_server(session.server_name)
     if server is not None:
         server.core.connection_observer.session_closed(session, reason.value)
 

@@ -18,7 +18,7 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
-from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
+from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
 from django_mcp.sessions.rows import ask_database
 from django_mcp.sessions.writer import flush_sessions, session_writer
 
@@ -38,8 +38,44 @@ _usage = Usage(
 )
 
 
-class DatabaseAnswers:
-    """Store pending questions and their first answers in the site's database. See `AnswerBox`."""
+class DatabaseResponseRelay:
+    """Store the first response to each request to a client. See `ResponseRelay`."""
+
+    async def put(self, session: Session, ask_id: str, response: JSONObject) -> bool:
+        if len(ask_id) > MAX_ID or "\0" in ask_id:
+            return False
+        now = timezone.now()
+        waiting = PendingAnswer.objects.filter(
+            session_id=UUID(session.key),
+            ask_id=ask_id,
+            answered_at=None,
+            expires_at__gt=now,
+        )
+        size = len(encode(response))
+
+        def write() -> bool:
+            is_counted = size > SMALL_BYTES and waiting.exists()
+            scope = _usage.take(caller_of(session), size, count=0) if is_counted else None
+            if scope is not None:
+                raise QuotaReached(scope)
+            # One statement, so that of two responses the first one stays.
+            return bool(waiting.update(answer=response, answered_at=now, size=size))
+
+        return await ask_database(write)
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """See `ResponseRelay.take`; also returns None while the database is down, since it is retried."""
+        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+        with suppress(StoreUnavailable):
+            found = await ask_database(rows.first)
+            return found.answer if found is not None else None
+        return None
+
+
+class DatabasePendingResponses:
+    """Store requests to clients in the site's database until they are answered. See `PendingResponses`."""
+
+    relay = DatabaseResponseRelay()
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         now = timezone.now()
@@ -66,38 +102,8 @@ class DatabaseAnswers:
             raise StoreUnavailable from None
         return True
 
-    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        if len(ask_id) > MAX_ID or "\0" in ask_id:
-            return False
-        now = timezone.now()
-        waiting = PendingAnswer.objects.filter(
-            session_id=UUID(session.key),
-            ask_id=ask_id,
-            answered_at=None,
-            expires_at__gt=now,
-        )
-        size = len(encode(answer))
-
-        def write() -> bool:
-            is_counted = size > SMALL_BYTES and waiting.exists()
-            scope = _usage.take(caller_of(session), size, count=0) if is_counted else None
-            if scope is not None:
-                raise QuotaReached(scope)
-            # One statement, so that of two answers the first one stays.
-            return bool(waiting.update(answer=answer, answered_at=now, size=size))
-
-        return await ask_database(write)
-
-    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """See `AnswerBox.take`; also returns None while the database is down, since it is retried."""
-        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
-        with suppress(StoreUnavailable):
-            found = await ask_database(rows.first)
-            return found.answer if found is not None else None
-        return None
-
     async def forget(self, session: Session, ask_id: str) -> None:
-        """See `AnswerBox.forget`; while the database is down the row is left to expire."""
+        """See `PendingResponses.forget`; while the database is down the row is left to expire."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
 
         def delete() -> None:
@@ -168,14 +174,14 @@ class DatabaseEvents:
         if self._running.pop(stream_id, None) is not None:
             session_writer.get().end_stream(UUID(stream_id))
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         running = self._running.get(stream_id)
         if running is not None and running.session_key != session.key:
             return None
         stream, key = UUID(stream_id), UUID(session.key)
         rows = StreamEvent.objects.filter(stream_id=stream, session_id=key)
 
-        def read() -> Replay | None:
+        def read() -> Resumption | None:
             if session_writer.get().has_waiting:
                 flush_sessions()
             # First whether it runs: if it ends meanwhile, its last event is already recorded.
@@ -191,6 +197,6 @@ class DatabaseEvents:
             if not events and not is_running and not rows.exists():
                 return None
             is_over = bool(events) and events[-1].is_last
-            return Replay(events=events, is_running=is_running and not is_over)
+            return Resumption(events=events, is_running=is_running and not is_over)
 
         return await ask_database(read)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django_mcp.execution.threads import lease_for_task
-from django_mcp.known_servers import find_in_site
+from django_mcp.known_servers import find_server
 from django_mcp.process import reset_on
 from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.exchange.call import Spawned
@@ -93,7 +93,7 @@ def run_task(server_name: str, task_id: str) -> None:
         server_name: the name of the task's server.
         task_id: its id.
     """
-    server = find_in_site(server_name)
+    server = find_server(server_name, imports_urlconf=True)
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
     asyncio.run(_with_lease(_execute(server, task_id), None))

@@ -17,6 +17,7 @@ from django_mcp.inprocess.results import (
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.signatures import named
 from django_mcp.test.conversation import BaseClient
 from django_mcp.test.listening import LISTS, AsyncListening, Listening, in_sync, loop_continues
 from django_mcp.test.tasks import NO_LOOP, call_as_task, find_created
@@ -58,8 +59,8 @@ class AsyncMCPClient(_Requests):
     of an asynchronous test of a `TestCase`.
     """
 
-    send = _Requests._send
-    discover = _Requests._discover
+    send = named(_Requests._send, "send", owner="AsyncMCPClient")
+    discover = named(_Requests._discover, "discover", owner="AsyncMCPClient")
 
     async def call(
         self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from functools import wraps
 from queue import SimpleQueue
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +14,7 @@ from asgiref.sync import AsyncToSync, async_to_sync
 from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.signatures import named
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.test.conversation import BaseClient
@@ -230,7 +230,6 @@ def in_sync(
         RuntimeError: it was called in a coroutine.
     """
 
-    @wraps(function)
     def call(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if _portal is not None and _portal.owner is threading.current_thread():
             return _portal.run(function, client, *args, **kwargs)
@@ -241,7 +240,7 @@ def in_sync(
             )
         return async_to_sync(function)(client, *args, **kwargs)
 
-    return call
+    return named(call, function.__name__, like=function, owner="MCPClient")
 
 
 class Listening:
@@ -282,11 +281,7 @@ class Listening:
         return self._changes.heard
 
     def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
-        """Return the next notification in the protocol's form: `method`, and maybe `params`.
-
-        Raises:
-            TimeoutError: none came in time.
-        """
+        """Return the next notification, or raise `TimeoutError`; see `AsyncListening.next`."""
         return self._get_portal().run(self._changes.next, timeout_s)
 
     def __iter__(self) -> Iterator[JSONObject]:

@@ -32,7 +32,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import count_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, Session
-from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
+from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
@@ -197,13 +197,13 @@ async def keep_stream(
     with ExitStack() as counted:
         refusal = counted.enter_context(count_stream(server, exchange))
         if refusal is not None:
-            return refuse(refusal)
+            return refusal_reply(refusal)
         try:
             token: str | Refusal = await server.sessions.open(session, exchange)
         except StoreUnavailable as error:
             token = error.to_refusal()
         if isinstance(token, Refusal):
-            return refuse(token)
+            return refusal_reply(token)
         server.connection_observer.session_opened(session)
         exchange.connection = session
         server.hub.on(ForwardedMessage, partial(_receive_forwarded, server.hub))
@@ -243,18 +243,18 @@ async def take_message(server: Core, token: str, exchange: Exchange) -> Reply:
     try:
         session = await find_session(server, exchange, token, transport=SSE)
         if session is None:
-            return refuse(UNKNOWN_SESSION)
+            return refusal_reply(UNKNOWN_SESSION)
         if isinstance(message, Malformed):
-            return refuse(message.refusal, 400, message.id)
+            return refusal_reply(message.refusal, 400, message.id)
         connection = _connections.get(session.key)
         if connection is not None:
             refusal = connection.serve(message, exchange.body, exchange)
-            return Reply(202) if refusal is None else refuse(refusal)
+            return Reply(202) if refusal is None else refusal_reply(refusal)
         if not await server.sessions.has_stream(session):
             # The process that held the stream was killed.
-            return refuse(UNKNOWN_SESSION)
+            return refusal_reply(UNKNOWN_SESSION)
     except StoreUnavailable as error:
-        return refuse(error.to_refusal())
+        return refusal_reply(error.to_refusal())
     return await _forward(server, session, exchange.body, exchange.address)
 
 
@@ -262,7 +262,7 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
     """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
-        return refuse(_UNREACHABLE)
+        return refusal_reply(_UNREACHABLE)
     try:
         if len(body) <= MAX_PASSED_BYTES:
             message = ForwardedMessage(session=session.key, body=body.decode())
@@ -276,7 +276,7 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
         # The client gets an error, and what failed logs why.
         logger.info("Could not pass a message on to its stream: %r", error)
-        return refuse(_UNREACHABLE)
+        return refusal_reply(_UNREACHABLE)
     return Reply(202)
 
 

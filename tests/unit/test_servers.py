@@ -14,10 +14,11 @@ from django.urls import include, path, reverse
 
 import django_mcp
 from django_mcp.execution.states import SiteSealer
+from django_mcp.known_servers import find_server
 from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
-from django_mcp.servers import MCPServer, all_servers, default_server, find_server
+from django_mcp.servers import MCPServer, all_servers, default_server
 from tests.support.wire import R4, R5, headers_for, message
 
 

@@ -18,7 +18,7 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestErro
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.consent_form import ConsentForm, has_valid_seal, make_seal
-from django_mcp.contrib.oauth.documents import find_known
+from django_mcp.contrib.oauth.documents import find_client
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import describe_client
 from django_mcp.contrib.oauth.protected_resources import (
@@ -136,7 +136,7 @@ class ConsentView(AuthorizationView):
     def form_valid(self, form: Any) -> HttpResponse:
         """Accept the answer if it is about the request on the page and that is still allowed."""
         given = form.cleaned_data
-        application = find_known(given["client_id"])
+        application = find_client(given["client_id"])
         if (
             application is None
             or not has_valid_seal(given, self.request.user)
@@ -209,7 +209,7 @@ class ConsentView(AuthorizationView):
 def _may_skip_consent(client_id: str, resources: list[str]) -> bool:
     if not resources:
         return True
-    return are_among(resources, listed_resources(find_known(client_id)))
+    return are_among(resources, listed_resources(find_client(client_id)))
 
 
 def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:

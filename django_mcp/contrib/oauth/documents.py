@@ -29,7 +29,7 @@ class TooManyClients(FatalClientError):
     status_code = 429
 
 
-def find_known(client_id: str) -> Any:
+def find_client(client_id: str) -> Any:
     """Return the client of an id from the database, or None."""
     return get_application_model().objects.filter(client_id=client_id).first()
 
@@ -46,7 +46,7 @@ def read_document(client_id: str, request: Any) -> None:
     """
     if not oauth2_settings.CIMD_ENABLED:
         return
-    known = find_known(client_id)
+    known = find_client(client_id)
     if known is not None and not _is_stale(known):
         return
     address = request.headers.get("REMOTE_ADDR", "")

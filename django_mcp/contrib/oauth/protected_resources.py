@@ -13,7 +13,7 @@ from django.urls import get_script_prefix
 
 from django_mcp.auth.addresses import canonical_uri, origin_of
 from django_mcp.auth.permissions import visible_to
-from django_mcp.endpoints.well_known import find_issuers, find_root_path, find_server
+from django_mcp.endpoints.well_known import find_issuers, find_root_path, server_at_path
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -38,7 +38,7 @@ def find_server_of(resource: str, request: HttpRequest) -> BaseServer | None:
     start = origin_of(request) + get_script_prefix().rstrip("/")
     if canonical is None or not canonical.startswith(f"{start}/"):
         return None
-    return find_server(unquote(canonical.removeprefix(start)))
+    return server_at_path(unquote(canonical.removeprefix(start)))
 
 
 def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:

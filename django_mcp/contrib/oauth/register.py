@@ -37,7 +37,7 @@ class Registration(DynamicClientRegistrationView):
         tries, registrations = registration_tries_of(address), new_clients_of(address)
         if not tries.take():
             return _refuse_for_now("Too many registrations were tried from here", tries.wait_s)
-        refused = _refuse_metadata(request)
+        refused = _check_metadata(request)
         if refused is not None:
             return refused
         if not registrations.take():
@@ -65,7 +65,7 @@ def _refuse_for_now(description: str, wait_s: int) -> HttpResponse:
     return response
 
 
-def _refuse_metadata(request: HttpRequest) -> HttpResponse | None:
+def _check_metadata(request: HttpRequest) -> HttpResponse | None:
     if len(request.body) > MAX_BODY_BYTES:
         return refusal("invalid_client_metadata", "The metadata is too long", 413)
     try:
@@ -82,10 +82,10 @@ def _refuse_metadata(request: HttpRequest) -> HttpResponse | None:
         grant in GRANTS for grant in grants if _is_text(grant)
     ):
         return refusal("invalid_client_metadata", f"Grants are: {', '.join(sorted(GRANTS))}", 400)
-    return _refuse_redirects(data.get("redirect_uris"))
+    return _check_redirects(data.get("redirect_uris"))
 
 
-def _refuse_redirects(uris: object) -> HttpResponse | None:
+def _check_redirects(uris: object) -> HttpResponse | None:
     if not isinstance(uris, list) or not 0 < len(uris) <= MAX_REDIRECT_URIS:
         wanted = f"1 to {MAX_REDIRECT_URIS} redirect_uris are needed"
         return refusal("invalid_redirect_uri", wanted, 400)

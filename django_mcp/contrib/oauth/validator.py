@@ -23,7 +23,7 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidGrantError
 
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
-from django_mcp.contrib.oauth.documents import find_known, is_document_id, read_document
+from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 
 DOUBLE_REFRESH_S = 10
@@ -49,7 +49,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         # The toolkit's own method would fetch the document at any endpoint and for any caller.
         if not is_document_id(client_id):
             return super()._load_application(client_id, request)
-        known = find_known(client_id)
+        known = find_client(client_id)
         request.client = known if known is not None and known.is_usable(request) else None
         return request.client
 

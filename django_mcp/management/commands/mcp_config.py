@@ -17,7 +17,7 @@ from django_mcp.management.base import (
     add_pipe_user,
     add_server,
     find_pipe_user,
-    find_server,
+    get_server,
     wrong_use,
 )
 
@@ -38,7 +38,7 @@ class Command(SiteCommand):
     # English like all output of commands, whatever the language of the site.
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        server, client = find_server(options["server"]), CLIENTS[options["client"]]
+        server, client = get_server(options["server"]), CLIENTS[options["client"]]
         if options["http"] is not None:
             if options["user"] is not None or options["superuser"]:
                 raise wrong_use(

@@ -23,12 +23,12 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
-from django_mcp.endpoints.well_known import find_server as find_mounted
+from django_mcp.endpoints.well_known import server_at_path
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
     SiteCommand,
-    find_server,
     find_user,
+    get_server,
     take_token,
     wrong_use,
 )
@@ -68,7 +68,7 @@ class Command(SiteCommand):
         if url and not options["server"]:
             server = _server_at(url)
         else:
-            server = find_server(options["server"])
+            server = get_server(options["server"])
             if not url:
                 path = find_path(server)
                 if path is None:
@@ -140,7 +140,7 @@ def _server_at(url: str) -> MCPServer | None:
         path = unquote(urlsplit(url).path)
     except ValueError:
         return None
-    return find_mounted("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
+    return server_at_path("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
 
 
 def _oauth(

@@ -10,8 +10,8 @@ from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
-    find_server,
     find_user,
+    get_server,
     where_to_register,
     wrong_use,
 )
@@ -44,7 +44,7 @@ class Command(ServerCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        server = find_server(options["server"])
+        server = get_server(options["server"])
         viewed: Any = {"user": find_user(options["user"]), "revision": options["revision"]}
         try:
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.asgi import django_mcp_application
 from django_mcp.endpoints.urlconf import site_of
-from django_mcp.management.base import add_server, find_server
+from django_mcp.management.base import add_server, get_server
 from django_mcp.transports.http.replies import ASGIApp
 
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        server = find_server(options["server"])
+        server = get_server(options["server"])
         application = django_mcp_application(site_of(server))
         hosts, port = list(dict.fromkeys(options["hosts"] or ["127.0.0.1"])), options["port"]
         urls = ", ".join(f"http://{_in_url(host)}:{port}/mcp" for host in hosts)

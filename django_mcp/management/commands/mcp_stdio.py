@@ -27,7 +27,7 @@ from django_mcp.management.base import (
     add_pipe_user,
     add_server,
     find_pipe_user,
-    find_server,
+    get_server,
     take_token,
 )
 from django_mcp.process import Expiring, Sharing
@@ -69,7 +69,7 @@ class Command(SiteCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        server = find_server(options["server"])
+        server = get_server(options["server"])
         level = logging.getLevelName(str(options["log_level"]).upper())
         if not isinstance(level, int):
             raise CommandError(f"There is no log level {options['log_level']!r}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
 
-from django_mcp.management.base import SiteCommand, add_server, find_server, wrong_use
+from django_mcp.management.base import SiteCommand, add_server, get_server, wrong_use
 from django_mcp.protocol.json import (
     JSONDecodeError,
     JSONObject,
@@ -37,7 +37,7 @@ class Command(SiteCommand):
 
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        surface = surface_of(find_server(options["server"]))
+        surface = surface_of(get_server(options["server"]))
         if options["write"] is not None:
             file = Path(options["write"])
             try:

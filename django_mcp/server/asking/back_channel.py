@@ -13,11 +13,12 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
-from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Sink
 from django_mcp.server.exchange.quotas import QuotaReached
+from django_mcp.server.services.ports import ResponseRelay
 from django_mcp.server.services.services import ServedCall, ServerHub, Services
 from django_mcp.server.streams.process_messages import ResponseStored
 
@@ -152,17 +153,18 @@ async def expect_response(
 
     async def wait() -> JSONObject:
         async with asyncio.timeout(timeout_s):
-            if session is None:
+            relay = server.pending_responses.relay
+            if session is None or relay is None:
                 return await waiting
             while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
-                await _fetch(server, session, ask_id, waiting)
+                await _fetch(relay, session, ask_id, waiting)
             return waiting.result()
 
     try:
         if session is not None:
             server.join_hub()
             try:
-                is_expected = await server.answers.expect(session, ask_id, timeout_s)
+                is_expected = await server.pending_responses.expect(session, ask_id, timeout_s)
             except QuotaReached:
                 raise NoAnswer(_TOO_MANY) from None
             if not is_expected:
@@ -171,24 +173,25 @@ async def expect_response(
     finally:
         del connection.asked[ask_id]
         if session is not None and is_expected:
-            await server.answers.forget(session, ask_id)
+            await server.pending_responses.forget(session, ask_id)
 
 
 async def _fetch(
-    server: Services, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
+    relay: ResponseRelay, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
 ) -> None:
     """Take a response from the store, if it has arrived there."""
-    answer = await server.answers.take(session, ask_id)
-    if answer is not None and not waiting.done():
-        waiting.set_result(answer)
+    response = await relay.take(session, ask_id)
+    if response is not None and not waiting.done():
+        waiting.set_result(response)
 
 
 def take_response(hub: ServerHub, message: ResponseStored) -> None:
     """Fetch a response that arrived at another process, if this one waits for it."""
     server, session = hub.servers.get(message.server), hub.sessions.get(message.session)
     waiting = session.asked.get(message.id) if session is not None else None
-    if server is not None and session is not None and waiting is not None and not waiting.done():
-        hub.spawn(_fetch(server, session, message.id, waiting))
+    relay = server.pending_responses.relay if server is not None else None
+    if relay is not None and session is not None and waiting is not None and not waiting.done():
+        hub.spawn(_fetch(relay, session, message.id, waiting))
 
 
 _TOO_LATE = "The client was asked and did not answer in time"
@@ -216,9 +219,10 @@ async def withdraw(
     return False
 
 
-async def pass_on(server: Services, session: Session, ask_id: str, answer: JSONObject) -> bool:
+async def pass_on(server: Services, session: Session, ask_id: str, response: JSONObject) -> bool:
     """Store a response for another process; return whether one waits for it."""
-    is_expected = await server.answers.put(session, ask_id, answer)
+    relay = server.pending_responses.relay
+    is_expected = relay is not None and await relay.put(session, ask_id, response)
     if is_expected:
         message = ResponseStored(server=server.name, session=session.key, id=ask_id)
         server.hub.broadcast(message)
@@ -232,7 +236,7 @@ async def _send_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
 
 
 async def _send(sink: Sink, message: bytes) -> None:
-    if isinstance(sink, CallStream):
+    if isinstance(sink, ResumableSink):
         await sink.send(message, is_recorded=True)
     else:
         await sink.send(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from django_mcp.log import logger
@@ -26,7 +25,8 @@ from django_mcp.protocol.sampling import (
 )
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
-from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.registry.signatures import named
+from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
 from django_mcp.server.exchange.derived import covers
 from django_mcp.server.services.services import ServedCall
@@ -45,11 +45,10 @@ def _twin(
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Return the asynchronous twin of a method that does not block."""
 
-    @wraps(method)
     async def twin(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(ctx, *args, **kwargs)
 
-    return twin
+    return named(twin, f"a{method.__name__}", like=method)
 
 
 class AskMethods:

@@ -25,12 +25,12 @@ from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.admission import refuse_version
+from django_mcp.server.exchange.admission import check_version
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.derived import NONE_VISIBLE
-from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaScope
-from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
+from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
@@ -47,7 +47,7 @@ GRACE_S = 1.5
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
-class CallStream(Record):
+class ResumableSink(Record):
     """A `Sink` in front of an event stream, for one exchange of a session."""
 
     _server: Services
@@ -158,21 +158,21 @@ async def resume(
     found = _split_id(last_id, session)
     sink = exchange.event_stream
     if found is None or sink is None:
-        return refuse(_UNKNOWN_ID)
+        return refusal_reply(_UNKNOWN_ID)
     stream_id, number, request_id = found
-    replay = await server.events.read(stream_id, session, number)
-    if replay is None and request_id is None:
+    resumption = await server.events.read(stream_id, session, number)
+    if resumption is None and request_id is None:
         return None
     waited_s = 0.0
     with server.hub.followers.follow(stream_id) as follower:
         while True:
-            for event in replay.events if replay is not None else ():
+            for event in resumption.events if resumption is not None else ():
                 number = event.number
                 event_id = f"{stream_id}-{number}" + (f"-{request_id}" if request_id else "")
                 if event.is_last:
                     return Reply(200, event.message, event_id=event_id)
                 await sink.send(event.message, event_id)
-            is_running = replay is not None and replay.is_running
+            is_running = resumption is not None and resumption.is_running
             if is_running:
                 waited_s = 0.0
             elif waited_s >= GRACE_S:
@@ -182,10 +182,10 @@ async def resume(
             for message in await follower.wait(POLL_S if is_running else LOOK_S):
                 await sink.send(message)
             try:
-                replay = await server.events.read(stream_id, session, number)
+                resumption = await server.events.read(stream_id, session, number)
             except StoreUnavailable:
                 # Until the store is available again, nothing new is known.
-                replay = Replay(events=(), is_running=True)
+                resumption = Resumption(events=(), is_running=True)
 
 
 def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
@@ -201,11 +201,11 @@ async def _find_end(
     server: Services, session: Session, stream_id: str, number: int, request_id: str | None
 ) -> Reply:
     """Return the end of a stream without recorded events behind event `number`."""
-    replay = await server.events.read(stream_id, session, 0)
-    events = replay.events if replay is not None else ()
+    resumption = await server.events.read(stream_id, session, 0)
+    events = resumption.events if resumption is not None else ()
     if events and events[-1].is_last:
         # The client has the response, or names an event that does not exist.
-        return Reply(200) if number <= events[-1].number else refuse(_UNKNOWN_ID)
+        return Reply(200) if number <= events[-1].number else refusal_reply(_UNKNOWN_ID)
     try:
         found = decode(request_id or "")
     except JSONDecodeError:
@@ -237,13 +237,13 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
         if last_id:
             with count_stream(server, exchange) as refusal:
                 if refusal is not None:
-                    return refuse(refusal, 503)
+                    return refusal_reply(refusal, 503)
                 reply = await resume(server, exchange, session, last_id)
             if reply is not None:
                 return reply
         uris = await server.sessions.read_subscriptions(session)
     except StoreUnavailable as error:
-        return refuse(error.to_refusal())
+        return refusal_reply(error.to_refusal())
     sink, revision = exchange.event_stream, session.revision
     if sink is None or revision is None:
         return not_allowed(server, exchange)
@@ -260,7 +260,7 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
     await server.join_hub().wait_for_bus()
     with count_stream(server, exchange) as refusal:
         if refusal is not None:
-            return refuse(refusal, 503)
+            return refusal_reply(refusal, 503)
         # A client waits until the stream is open before it goes on.
         await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)
@@ -296,8 +296,8 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
         server.connection_observer.stream_closed(stream, reason.value)
 
 
-def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
-    """Return why no further stream can be opened; None if one can."""
+def check_stream_limits(server: Services, exchange: Exchange) -> Refusal | None:
+    """Return the refusal of one more stream, or None."""
     hub, options = server.hub, server.options
     limits = Limits(own_count=options.max_streams_per_principal, count=options.max_streams)
     scope = hub.quotas.find_reached(limits, exchange.quota_key, 0, share=options.anonymous_share)
@@ -316,7 +316,7 @@ def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
 def count_stream(server: Services, exchange: Exchange) -> Iterator[Refusal | None]:
     """Count a request as an open stream while the block runs, unless a limit is reached; yield the refusal then."""
     meter, key = server.join_hub().quotas, exchange.quota_key
-    refusal = refuse_stream(server, exchange)
+    refusal = check_stream_limits(server, exchange)
     count = 1 if refusal is None else 0
     meter.add(key, 0, count=count)
     try:
@@ -336,7 +336,7 @@ async def end_session(server: Services, exchange: Exchange) -> Reply:
             return session
         was_open = await server.sessions.end([session.key], Closing.CLIENT)
     except StoreUnavailable as error:
-        return refuse(error.to_refusal())
+        return refusal_reply(error.to_refusal())
     if was_open:
         hub = server.hub if exchange.is_buffered else server.join_hub()
         hub.end_session(session.key)
@@ -353,15 +353,15 @@ async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> 
     revision = find_revision(headers.get(PROTOCOL_VERSION))
     if revision is not None and revision.is_stateless:
         return not_allowed(server, exchange)
-    refusal = refuse_version(headers, server.revisions)
+    refusal = check_version(headers, server.revisions)
     token = headers.get(SESSION_ID)
     if refusal is None and token is None:
         refusal = NO_SESSION_ID
     if refusal is not None:
-        return refuse(refusal)
+        return refusal_reply(refusal)
     session = await find_session(server, exchange, token or "")
     if session is None:
-        return refuse(UNKNOWN_SESSION)
+        return refusal_reply(UNKNOWN_SESSION)
     exchange.connection = session
     return session
 
@@ -370,4 +370,4 @@ def not_allowed(server: Services, exchange: Exchange) -> Reply:
     """Return the response to an HTTP method that is not supported here or in that revision."""
     allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
     message, headers = "Method not allowed: use POST", ((b"allow", allowed),)
-    return refuse(Refusal(code=INVALID_REQUEST, message=message, headers=headers), 405)
+    return refusal_reply(Refusal(code=INVALID_REQUEST, message=message, headers=headers), 405)

@@ -6,7 +6,6 @@ import asyncio
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.log import logger
@@ -16,6 +15,7 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
+from django_mcp.registry.signatures import named
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.derived import Requirements
 from django_mcp.server.exchange.exchange import Exchange
@@ -41,20 +41,21 @@ Made: TypeAlias = tuple[Change, str | None]
 """A notification, and the database whose transaction it waits for."""
 
 
-def _methods(
+def _pair(
     make: Callable[Concatenate[Any, P], Made],
 ) -> tuple[
     Callable[Concatenate[Any, P], int | None],
     Callable[Concatenate[Any, P], Coroutine[Any, Any, int | None]],
 ]:
     """Return the method that publishes what `make` returns, and its asynchronous twin."""
+    name = make.__name__.removeprefix("_")
+    # Callers see them in the signature and in errors.
+    make.__annotations__["return"] = "int | None"
+    named(make, name)
 
-    @wraps(make)
-    def notify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
-        reached: int | None = server._publish(*make(server, *args, **kwargs))
-        return reached
+    def notify(server: NotifyMethods, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        return server._publish(*make(server, *args, **kwargs))
 
-    @wraps(make)
     async def anotify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
         change, _using = make(server, *args, **kwargs)
         hub: ServerHub = server.core.hub
@@ -63,7 +64,7 @@ def _methods(
         await hub.send(change)
         return None if hub.bus.is_shared else 0
 
-    return notify, anotify
+    return named(notify, name, like=make), named(anotify, f"a{name}", like=make)
 
 
 class ChangePolicy(Services):
@@ -174,9 +175,8 @@ class NotifyMethods:
     Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
     process will be sent the notification, or None if that is not known: it is sent later, or from
     another event loop. Streams of other processes are not counted, nor are those whose right to read
-    the resource is checked first. `using` names the database
-    whose transaction a synchronous method waits for, on sites with databases. The asynchronous
-    twins ignore `using`: they never wait for a transaction.
+    the resource is checked first. `using` names the database whose transaction a synchronous method
+    waits for, on sites with databases. The asynchronous twins never wait for one, and ignore it.
     """
 
     core: Services
@@ -187,27 +187,25 @@ class NotifyMethods:
         """The name of this server, for clients and other processes."""
         return self.core.name
 
-    def _listed(self, kind: ListKind, *, using: str | None = None) -> Made:
+    def _notify_list_changed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
 
         Args:
             kind: `tools`, `prompts` or `resources`.
-            using: see the class.
         """
         if kind not in LISTS:
             raise ValueError(f"There is no list of {kind!r}: use one of {', '.join(LISTS)}.")
         return Change(server=self.name, list=kind), using
 
-    def _resource(self, uri: str, *, using: str | None = None) -> Made:
+    def _notify_resource_updated(self, uri: str, *, using: str | None = None) -> Made:
         """Notify subscribers of a resource who may read it to read it again.
 
         Args:
             uri: exactly as clients subscribe to it.
-            using: see the class.
         """
         return Change(server=self.name, uri=uri), using
 
-    def _any(
+    def _notify(
         self,
         method: str,
         params: JSONObject | None = None,
@@ -221,14 +219,13 @@ class NotifyMethods:
             method: `notifications/` and a name, as a rule.
             params: a JSON object.
             session: the public key of the only session that receives it; None: all sessions.
-            using: see the class.
 
         Raises:
             ValueError: the params are larger than `MAX_PARAMS_BYTES`, or have no form in JSON.
         """
         return self._custom(method, params, session), using
 
-    def _elicitation_complete(
+    def _notify_elicitation_complete(
         self, session: Any, elicitation_id: str, *, using: str | None = None
     ) -> Made:
         """Notify a client that the user has done what they were asked to do on a page.
@@ -238,7 +235,6 @@ class NotifyMethods:
         Args:
             session: the public key of its session, or a context of a request in it.
             elicitation_id: the id of the question.
-            using: see the class.
 
         Raises:
             ValueError: the id is empty, or the context is of no session.
@@ -256,7 +252,7 @@ class NotifyMethods:
         params = {"elicitationId": elicitation_id}
         return self._custom(ELICITATION_COMPLETE, params, key), using
 
-    def _log(
+    def _notify_log(
         self,
         level: str,
         data: Any,
@@ -279,11 +275,11 @@ class NotifyMethods:
             params["logger"] = logger
         return self._custom("notifications/message", params, session, level), using
 
-    notify_list_changed, anotify_list_changed = _methods(_listed)
-    notify_resource_updated, anotify_resource_updated = _methods(_resource)
-    notify, anotify = _methods(_any)
-    notify_elicitation_complete, anotify_elicitation_complete = _methods(_elicitation_complete)
-    notify_log, anotify_log = _methods(_log)
+    notify_list_changed, anotify_list_changed = _pair(_notify_list_changed)
+    notify_resource_updated, anotify_resource_updated = _pair(_notify_resource_updated)
+    notify, anotify = _pair(_notify)
+    notify_elicitation_complete, anotify_elicitation_complete = _pair(_notify_elicitation_complete)
+    notify_log, anotify_log = _pair(_notify_log)
 
     def _publish(self, change: Change, using: str | None = None) -> int | None:
         return announce(self.core.hub, change)

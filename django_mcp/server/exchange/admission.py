@@ -130,7 +130,7 @@ def _admit_stateless(
         return _refuse(HEADER_MISMATCH, message)
     if revision is None:
         return _unsupported(version, revisions)
-    refusal = _refuse_method(request, headers, revision, offered)
+    refusal = _check_method(request, headers, revision, offered)
     if refusal is not None:
         return refusal
     level, client_info = meta.get(keys.LOG_LEVEL), meta.get(keys.CLIENT_INFO)
@@ -146,7 +146,7 @@ def _admit_stateless(
     )
 
 
-def _refuse_method(
+def _check_method(
     request: Request, headers: Headers | None, revision: Revision, offered: Container[str]
 ) -> Refusal | None:
     rule = revision.methods.get(request.method)
@@ -222,7 +222,7 @@ def _admit_handshaken(
         return _missing_meta(keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES)
     if isinstance(revision, Refusal):
         return revision
-    refusal = _refuse_method(request, headers, revision, offered)
+    refusal = _check_method(request, headers, revision, offered)
     if refusal is not None:
         return refusal
     if connection is not None and connection.revision is revision:
@@ -248,7 +248,7 @@ def assumed_revision(headers: Headers | None, revisions: RevisionSet) -> Revisio
     return revisions.handshake[-1]
 
 
-def refuse_version(headers: Headers | None, revisions: RevisionSet) -> Refusal | None:
+def check_version(headers: Headers | None, revisions: RevisionSet) -> Refusal | None:
     """Return the refusal of a notification or response with an unknown version, or None.
 
     Source: 2025-06-18 basic/transports "Protocol Version Header".
@@ -259,7 +259,7 @@ def refuse_version(headers: Headers | None, revisions: RevisionSet) -> Refusal |
     return _unsupported(header, revisions)
 
 
-def refuse_batch(
+def check_batch(
     batch: Batch,
     headers: Headers | None,
     connection: ConnectionState | None,

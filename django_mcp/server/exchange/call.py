@@ -50,7 +50,7 @@ class OnceDue(BaseException):
 class Waiting(BaseException):
     """Leave a handler until an event other than an answer of the client.
 
-    The handler runs again when `wait` returns, and finds the key in `Answers.waited`.
+    The handler runs again when `wait` returns, and finds the key in `RetryAnswers.waited`.
     """
 
     key: str
@@ -85,7 +85,7 @@ class AskFailed(ToolError):
         self.code = code
 
 
-class Answers(Record):
+class RetryAnswers(Record):
     """The answers and results of a call's earlier rounds.
 
     Attributes:
@@ -168,7 +168,7 @@ class Run(Protocol):
     def note(self, message: str) -> None:
         """Set the task's status message."""
 
-    async def keep(self, answers: Answers) -> None:
+    async def keep(self, answers: RetryAnswers) -> None:
         """Store the results of `once`, so that they outlast this process."""
 
 
@@ -190,7 +190,7 @@ class Call(Record):
     """The asyncio task that runs it, if it can be cancelled."""
     deadline: Interrupt | None = None
     """That of the round of its handler that runs now, if one does."""
-    _answers: Answers | None = None
+    _answers: RetryAnswers | None = None
     is_abandoned: bool = False
     """Whether it was cancelled or timed out; `is_cancelled` counts a client that has left as well."""
     cancelled_by: Literal["client", "server"] | None = None
@@ -268,14 +268,14 @@ class Call(Record):
         return None if threading.get_ident() == self._loop_thread else self._loop
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> RetryAnswers:
         """The answers and results of this call's earlier rounds."""
         if self._answers is None:
-            self._answers = Answers()
+            self._answers = RetryAnswers()
         return self._answers
 
     @answers.setter
-    def answers(self, answers: Answers) -> None:
+    def answers(self, answers: RetryAnswers) -> None:
         self._answers = answers
 
     @property

@@ -148,7 +148,9 @@ class Reply(Record):
     note: str = ""
 
 
-def refuse(refusal: Refusal, status: int = 400, request_id: RequestId | None = None) -> Reply:
+def refusal_reply(
+    refusal: Refusal, status: int = 400, request_id: RequestId | None = None
+) -> Reply:
     """Return the reply for a refusal; the refusal's own status, if any, takes precedence."""
     body = encode_error(request_id, refusal)
     return Reply(refusal.status or status, body, refusal.headers, refusal=refusal)

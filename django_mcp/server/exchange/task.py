@@ -14,7 +14,7 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.call import Answers, AskFailed
+from django_mcp.server.exchange.call import AskFailed, RetryAnswers
 
 LEASE_S = 15.0
 """How long a run counts as alive after it last renewed its lease. Our own limit."""
@@ -148,7 +148,7 @@ class Task:
             return renewed
         return replace(renewed, updated_s=now_s, **_note(message))
 
-    def keep(self, run: str, answers: Answers) -> Task | None:
+    def keep(self, run: str, answers: RetryAnswers) -> Task | None:
         """Store the results of `once`."""
         if not self._is_run_by(run):
             return None
@@ -159,7 +159,7 @@ class Task:
         run: str,
         asks: Mapping[str, Ask],
         state: Any,
-        answers: Answers,
+        answers: RetryAnswers,
         now_s: float,
         message: str | None = None,
     ) -> Task | None:
@@ -256,11 +256,11 @@ class Task:
     def _is_run_by(self, run: str) -> bool:
         return self.status == WORKING and self.run == run
 
-    def read_answers(self) -> Answers:
+    def read_answers(self) -> RetryAnswers:
         """Return the answers for the handler's next round."""
         rounds = self.rounds
         failed = rounds.get("failed", {}).items()
-        return Answers(
+        return RetryAnswers(
             known=dict(rounds.get("known", {})),
             failed={key: AskFailed(message, code) for key, (message, code) in failed},
             kept=dict(rounds.get("kept", {})),

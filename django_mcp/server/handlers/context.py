@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
-from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec
 
 from typing_extensions import TypeVar
@@ -17,9 +17,10 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import RequestId, encode_notification, is_request_id
+from django_mcp.registry.signatures import named
 from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
-from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.connection import SendRate, Session
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace
@@ -39,8 +40,11 @@ def _at(
     def shortcut(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(ctx, level, *args, **kwargs)
 
+    shown = signature(method)
+    rest = [each for each in shown.parameters.values() if each.name != "level"]
+    vars(shortcut)["__signature__"] = shown.replace(parameters=rest)
     shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
-    return shortcut
+    return named(shortcut, method.__name__.replace("log", level), owner="Context")
 
 
 def blocking(
@@ -48,12 +52,10 @@ def blocking(
 ) -> Callable[Concatenate[Any, P], T]:
     """Return the twin of a method for synchronous handlers, which run in a thread."""
 
-    @wraps(method)
-    def twin(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        found: T = ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
-        return found
+    def twin(ctx: Context[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
 
-    return twin
+    return named(twin, method.__name__.removeprefix("a"), like=method)
 
 
 class NoSession(Exception):
@@ -226,7 +228,7 @@ class Context(AskMethods, Generic[PrincipalT]):
         Args:
             retry_ms: when the client should connect again, in milliseconds.
         """
-        if isinstance(self._call.exchange.sink, CallStream):
+        if isinstance(self._call.exchange.sink, ResumableSink):
             await self._call.exchange.sink.hang_up(retry_ms)
 
     close_stream = blocking(aclose_stream)

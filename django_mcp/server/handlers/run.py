@@ -25,16 +25,16 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.signatures import Unavailable
-from django_mcp.server.asking.answers import open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
+from django_mcp.server.asking.rounds import open_answers, seal_state
 from django_mcp.server.exchange.call import (
-    Answers,
     Asked,
     CannotAsk,
     Failure,
     FailureKind,
     OnceDue,
+    RetryAnswers,
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
@@ -90,7 +90,6 @@ async def _run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
 _Due: TypeAlias = InputRequired | Waiting | Asked
 """What a handler needs from outside before it can go on: the end of one of its rounds."""
 
-
 _LOST_QUESTION = (
     "%s %s: the handler caught the exception by which a question leaves it, so the question was not "
     "asked. Catch Exception, not BaseException, around it"
@@ -106,7 +105,7 @@ async def run_handler(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     *,
     what: str,
     timeout_s: float | None = None,
@@ -119,14 +118,14 @@ async def run_handler(
 
     Args:
         arguments: checked against the schema, if there is one; not yet converted.
-        finish: encodes the value.
+        finish: encodes the value. None: the handler is not run, only its check.
         what: names the handler in the log, such as `"tool find_orders"`.
         timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
     """
     params, meta = call.message.params, call.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):
-        opened = await open_answers(call) if call.rules.interim_fields else Answers()
+        opened = await open_answers(call) if call.rules.interim_fields else RetryAnswers()
         if isinstance(opened, Refusal):
             return opened
         call.answers = opened
@@ -188,7 +187,7 @@ async def _run(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     timeout_s: float | None,
     what: str,
 ) -> bytes | Refusal | _Due:
@@ -221,7 +220,7 @@ async def _run_once(
     call: ServedCall,
     handler: Handler,
     arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
+    finish: Callable[[Any], bytes | Refusal] | None,
     what: str,
 ) -> bytes | Refusal | InputRequired:
     server = call.server
@@ -231,9 +230,11 @@ async def _run_once(
         kwargs = handler.read(arguments)
     if handler.injections:
         handler.inject(kwargs, call.context)
-    if handler.is_async:
+    if handler.is_async or finish is None:
         if handler.check is not None:
             await _demand(call, handler.check, kwargs)
+        if finish is None:
+            return b""
         limit_s = server.max_step_s
         value = await (
             handler.function(**kwargs)

@@ -34,7 +34,7 @@ from django_mcp.server.exchange.quotas import (
     is_anonymous_quota,
 )
 from django_mcp.server.options import Options
-from django_mcp.server.services.ports import Event, Replay
+from django_mcp.server.services.ports import Event, ResponseRelay, Resumption
 from django_mcp.server.services.request_checks import SESSIONS_FULL
 from django_mcp.server.services.services import ServerHub
 
@@ -224,8 +224,10 @@ class _Kept(Record):
     data: dict[str, bytes] = field(default_factory=dict)
 
 
-class MemoryAnswers:
-    """Count requests to clients; their responses reach the waiting call directly. See `AnswerBox`."""
+class MemoryPendingResponses:
+    """Count the responses that clients still have to send. See `PendingResponses`."""
+
+    relay: ResponseRelay | None = None
 
     def __init__(self, anonymous_share: Callable[[], float] = lambda: 1.0) -> None:
         self._anonymous_share = anonymous_share
@@ -239,12 +241,6 @@ class MemoryAnswers:
             raise QuotaReached(scope)
         self._quota_keys[session.key, ask_id] = session.quota_key
         return True
-
-    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        return False
-
-    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        return None
 
     async def forget(self, session: Session, ask_id: str) -> None:
         quota_key = self._quota_keys.pop((session.key, ask_id), None)
@@ -318,12 +314,12 @@ class MemoryEvents:
         if recorded is not None:
             recorded.is_running = False
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         recorded = self._streams.get(stream_id)
         if recorded is None or recorded.session_key != session.key:
             return None
         events = [event for event in recorded.events if event.number > after]
-        return Replay(events=events, is_running=recorded.is_running)
+        return Resumption(events=events, is_running=recorded.is_running)
 
 
 class _Recorded(Record):

@@ -11,7 +11,7 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short, within_limit
-from django_mcp.server.services.request_checks import refuse_scopes
+from django_mcp.server.services.request_checks import check_scopes
 from django_mcp.server.services.services import ServedCall
 
 
@@ -27,7 +27,7 @@ async def get(call: ServedCall) -> bytes | Refusal:
     if entry is None or not call.exchange.visible.includes(entry):
         return invalid_params(f"Unknown prompt: {short(name)}")
     call.entry = entry
-    refusal = refuse_scopes(call, entry)
+    refusal = check_scopes(call, entry)
     if refusal is not None:
         return refusal
 
@@ -64,7 +64,7 @@ async def complete(call: ServedCall) -> bytes | Refusal:
     handler = call.server.registry.completer(entry, name)
     if handler is None or not call.exchange.visible.includes(handler):
         return _encode_completion(call, Completion(values=[]))
-    refusal = refuse_scopes(call, entry, handler)
+    refusal = check_scopes(call, entry, handler)
     if refusal is not None:
         return refusal
     given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
-
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.parts import ByteRange, find_range
@@ -16,7 +14,7 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short, within_limit
-from django_mcp.server.services.request_checks import refuse_scopes
+from django_mcp.server.services.request_checks import check_scopes
 from django_mcp.server.services.services import ServedCall
 
 
@@ -52,23 +50,15 @@ async def read(call: ServedCall) -> bytes | Refusal:
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
-async def refuse_reading(call: ServedCall, uri: str) -> Refusal | None:
+async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
     found = _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
 
-    async def do_nothing(**_arguments: Any) -> None:
-        pass
-
-    outcome = await run_handler(
-        call,
-        structs.replace(entry.handler, function=do_nothing, is_async=True),
-        dict(variables),
-        lambda _value: b"",
-        what=f"resource {entry.name}",
-    )
+    what = f"resource {entry.name}"
+    outcome = await run_handler(call, entry.handler, dict(variables), None, what=what)
     if isinstance(outcome, Failure):
         return _to_refusal(call, uri, outcome)
     return outcome if isinstance(outcome, Refusal) else None
@@ -95,7 +85,7 @@ def _find_readable(call: ServedCall, uri: str) -> tuple[Readable, Mapping[str, A
     for entry, variables in find_matches(call.server.registry, uri):
         if call.exchange.visible.includes(entry):
             call.entry = entry
-            return refuse_scopes(call, entry) or (entry, variables)
+            return check_scopes(call, entry) or (entry, variables)
     return missing(call, uri)
 
 

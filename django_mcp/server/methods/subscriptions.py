@@ -8,21 +8,16 @@ from django_mcp.log import logger
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
+from django_mcp.server.delivery.client_streams import check_stream_limits, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.methods.resources import refuse_reading
+from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services.services import ServedCall
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.start import find_own_all
-from django_mcp.server.tasks.transitions import (
-    POLL_S,
-    refuse_undeclared,
-    stream_of,
-    to_detailed,
-)
+from django_mcp.server.tasks.transitions import POLL_S, check_tasks_declared, stream_of, to_detailed
 
 
 async def subscribe(call: ServedCall) -> bytes | Refusal:
@@ -33,7 +28,7 @@ async def subscribe(call: ServedCall) -> bytes | Refusal:
     uri = call.params.get("uri")
     if type(uri) is not str:
         return invalid_params("uri must be a string")
-    refusal = check_uris([uri]) or await refuse_reading(call, uri)
+    refusal = check_uris([uri]) or await authorize_read(call, uri)
     if refusal is not None:
         return refusal
     connection = call.connection
@@ -133,7 +128,7 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Task]] | Refu
         honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
     await server.join_hub().wait_for_bus()
     # No await between this and the opening of the stream, so that no limit is exceeded.
-    refusal = refuse_stream(server, exchange) or _take_uris(call, set(uris))
+    refusal = check_stream_limits(server, exchange) or _take_uris(call, set(uris))
     if refusal is not None:
         return refusal
     stream = PushStream(
@@ -161,7 +156,7 @@ MAX_TASKS = 100
 async def _choose_tasks(call: ServedCall, wanted: JSONObject) -> list[Task] | Refusal:
     if "taskIds" not in wanted:
         return []
-    refusal = refuse_undeclared(call)
+    refusal = check_tasks_declared(call)
     if refusal is not None:
         return refusal
     task_ids = wanted["taskIds"]

@@ -16,8 +16,8 @@ from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refu
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.tasks import CANCELLED
-from django_mcp.server.asking.answers import refuse_malformed
 from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.asking.rounds import check_responses
 from django_mcp.server.delivery.client_streams import count_stream
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
@@ -30,7 +30,7 @@ from django_mcp.server.tasks.transitions import (
     POLL_S,
     UNKNOWN_TASK,
     advance,
-    refuse_undeclared,
+    check_tasks_declared,
     rules_of,
     stream_of,
     to_detailed,
@@ -46,7 +46,7 @@ MAX_PAGE = 100
 
 async def get(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/get`."""
-    task = refuse_undeclared(call) or await find_own(call)
+    task = check_tasks_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
@@ -79,7 +79,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
 
 async def cancel(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
-    task = refuse_undeclared(call) or await find_own(call)
+    task = check_tasks_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
@@ -94,14 +94,14 @@ async def cancel(call: ServedCall) -> bytes | Refusal:
 
 async def update(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
-    task = refuse_undeclared(call) or await find_own(call)
+    task = check_tasks_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     responses = call.params.get("inputResponses")
     if type(responses) is not dict:
         return invalid_params("inputResponses must be an object")
     asked = {key: value for key, value in responses.items() if key in task.due}
-    malformed = refuse_malformed(asked)
+    malformed = check_responses(asked)
     if malformed is not None:
         return malformed
     try:

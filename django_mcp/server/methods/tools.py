@@ -21,14 +21,9 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
-from django_mcp.server.handlers.run import (
-    LARGE_BYTES,
-    check_in_turn,
-    describe_problems,
-    short,
-)
+from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.services.request_checks import refuse_scopes, refuse_tool_rate
+from django_mcp.server.services.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services.services import ServedCall
 from django_mcp.server.tasks.start import call_with_tasks
 
@@ -46,9 +41,9 @@ async def call(call: ServedCall) -> bytes | Refusal:
     if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
         return invalid_params(f"Unknown tool: {short(name)}")
     call.entry = entry
-    refusal = None if visible is ALL_VISIBLE else refuse_scopes(call, entry)
+    refusal = None if visible is ALL_VISIBLE else check_scopes(call, entry)
     if refusal is None and entry.throttle is not None:
-        refusal = await refuse_tool_rate(call, entry, entry.throttle)
+        refusal = await check_tool_rate(call, entry, entry.throttle)
     if refusal is None and entry.header_params:
         refusal = _check_headers(call, entry, arguments)
     if refusal is not None:

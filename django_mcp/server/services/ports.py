@@ -46,8 +46,8 @@ class AccessPolicy(Protocol):
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         """Load what the exchange's principal can see."""
 
-    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        """Return the challenge if the principal's token lacks one of the scopes."""
+    def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+        """Return the refusal of a token that lacks one of the scopes, or None."""
 
     def describe(self, principal: Any) -> JSONObject | None:
         """Return what `revive` needs to run a task for a principal in another process."""
@@ -187,20 +187,28 @@ class SessionStore(Protocol):
         """Return `ctx.session`: the user's own data of this session, like a dict."""
 
 
-class AnswerBox(Protocol):
-    """Passes answers from the process that receives them to the one that asked."""
+class PendingResponses(Protocol):
+    """Counts the responses that clients still have to send to requests of the server."""
+
+    @property
+    def relay(self) -> ResponseRelay | None:
+        """None: a response always reaches the process that waits for it."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Expect an answer, unless one with this id is expected already. May raise `QuotaReached`."""
-
-    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Store the first answer to a question that is expected. May raise `QuotaReached`."""
-
-    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """Return the answer if it has arrived."""
+        """Expect a response, unless one with this id is expected already. May raise `QuotaReached`."""
 
     async def forget(self, session: Session, ask_id: str) -> None:
-        """Stop expecting an answer; a later one is ignored."""
+        """Stop expecting a response; a later one is ignored."""
+
+
+class ResponseRelay(Protocol):
+    """Passes responses from the process that receives them to the one that waits for them."""
+
+    async def put(self, session: Session, ask_id: str, response: JSONObject) -> bool:
+        """Store the first response to a request if it is expected. May raise `QuotaReached`."""
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """Return the response if it has arrived."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +221,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Replay:
+class Resumption:
     """The recorded events of a stream after some number, and whether its call still runs."""
 
     events: Sequence[Event]
@@ -235,7 +243,7 @@ class EventLog(Protocol):
     def close(self, stream_id: str, session: Session) -> None:
         """Record that a stream's call has ended without an answer."""
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         """Return what was recorded after event `after`; None: no such stream of this session."""
 
 

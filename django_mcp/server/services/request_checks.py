@@ -85,17 +85,17 @@ _ALREADY_OPEN = invalid_request(
 )
 
 
-def refuse_scopes(call: ServedCall, *guarded: Entry | Handler) -> Refusal | None:
-    """Return the challenge for the scopes of entries that a token lacks, or None."""
+def check_scopes(call: ServedCall, *guarded: Entry | Handler) -> Refusal | None:
+    """Return the refusal of a token that lacks scopes of the entries, or None."""
     visible = call.exchange.visible
     scopes: tuple[str, ...] = ()
     for each in guarded:
         scopes += visible.scopes_of(each)
-    return call.server.access.refuse_scopes(call.exchange, scopes) if scopes else None
+    return call.server.access.check_scopes(call.exchange, scopes) if scopes else None
 
 
-async def refuse_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
-    """Count a request of a principal and an address; return the refusal over a limit, or None."""
+async def check_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
+    """Count a request of a principal and an address; return the refusal of one too many, or None."""
     exchange = call.exchange
     counted = []
     key = key_of(exchange.principal)
@@ -103,16 +103,16 @@ async def refuse_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | Non
         counted.append((f"principal {key}", rates["principal"]))
     if "address" in rates and exchange.address:
         counted.append((f"address {network_of(exchange.address)}", rates["address"]))
-    return await _refuse(call.server, counted) if counted else None
+    return await _check_rates(call.server, counted) if counted else None
 
 
-async def refuse_tool_rate(call: ServedCall, entry: ToolEntry, rate: Rate) -> Refusal | None:
-    """Count a call of a tool by one principal, or by the address of an anonymous caller."""
+async def check_tool_rate(call: ServedCall, entry: ToolEntry, rate: Rate) -> Refusal | None:
+    """Count a call of a tool by one principal or address; return the refusal of one too many, or None."""
     counted = [(f"tool {entry.name} {call.exchange.quota_key}", rate)]
-    return await _refuse(call.server, counted)
+    return await _check_rates(call.server, counted)
 
 
-async def _refuse(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
+async def _check_rates(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
     wait_s = await find_wait_s(server, counted)
     return None if wait_s is None else too_many(wait_s)
 

@@ -79,7 +79,7 @@ class Services(ABC):
 
     @cached_property
     @abstractmethod
-    def answers(self) -> ports.AnswerBox: ...
+    def pending_responses(self) -> ports.PendingResponses: ...
 
     @cached_property
     @abstractmethod

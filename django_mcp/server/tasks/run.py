@@ -19,7 +19,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.call import Answers, FailureKind, Spawned
+from django_mcp.server.exchange.call import FailureKind, RetryAnswers, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
@@ -90,7 +90,7 @@ class TaskRun(Record):
     def park(self, asks: Mapping[str, Ask], state: Any) -> None:
         self.asks, self.state = asks, state
 
-    async def keep(self, answers: Answers) -> None:
+    async def keep(self, answers: RetryAnswers) -> None:
         await advance(self.server, self.task.id, lambda each, _now_s: each.keep(self.id, answers))
 
     def stop(self) -> None:

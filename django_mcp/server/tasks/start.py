@@ -33,7 +33,7 @@ from django_mcp.server.tasks.transitions import (
     STOPPED,
     UNKNOWN_TASK,
     advance,
-    refuse_undeclared,
+    check_tasks_declared,
     rules_of,
     to_wire,
 )
@@ -225,7 +225,7 @@ async def call_with_tasks(
     rules = call.rules.tasks
     ttl_ms: int | None = None
     is_by_client = rules is not None and rules.by_client
-    undeclared = refuse_undeclared(call)
+    undeclared = check_tasks_declared(call)
     if is_by_client:
         is_task = "task" in call.params and "tasks" in call.server.features(call.exchange)
     else:

@@ -110,8 +110,8 @@ def to_detailed(task: Task) -> JSONObject:
     return wire
 
 
-def refuse_undeclared(call: Call) -> Refusal | None:
-    """Return the refusal for a client that did not declare the tasks extension; None when it did."""
+def check_tasks_declared(call: Call) -> Refusal | None:
+    """Return the refusal of a client that did not declare the tasks extension, or None."""
     rules = call.rules.tasks
     extension = rules.extension if rules is not None else None
     if extension is None or extension in call.client_extensions:

@@ -16,7 +16,7 @@ from django_mcp.protocol.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     Refusal,
 )
-from django_mcp.server.exchange.exchange import Reply, refuse
+from django_mcp.server.exchange.exchange import Reply, refusal_reply
 from django_mcp.server.exchange.quotas import network_of
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
@@ -51,7 +51,7 @@ MAX_REVISION_CHARS = 10
 
 def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:
     """Return an error reply to a request whose message was not read: no id, code -32600."""
-    return refuse(Refusal(code=INVALID_REQUEST, message=message, headers=headers), status)
+    return refusal_reply(Refusal(code=INVALID_REQUEST, message=message, headers=headers), status)
 
 
 def too_large(limit_bytes: int) -> Reply:
@@ -61,7 +61,7 @@ def too_large(limit_bytes: int) -> Reply:
 
 def internal_error() -> Reply:
     """Return the reply to an internal error: status 500, code -32603, no detail."""
-    return refuse(FAULT, 500)
+    return refusal_reply(FAULT, 500)
 
 
 def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, bytes]]:

@@ -153,7 +153,7 @@ EVENT_IDS = {
 
 
 @pytest.mark.parametrize("last_id", EVENT_IDS.values(), ids=EVENT_IDS)
-async def test_a_made_up_event_id_replays_nothing(cluster: Cluster, last_id: str) -> None:
+async def test_a_made_up_event_id_resumes_nothing(cluster: Cluster, last_id: str) -> None:
     async with connected(cluster, user="ann") as client:
         async with client.listen(at=1, last_event_id=last_id) as stream:
             status = stream.response.status_code
@@ -199,7 +199,7 @@ async def test_an_event_id_of_a_megabyte_is_rejected(cluster: Cluster) -> None:
     assert alive["result"] == {}
 
 
-async def test_only_its_session_can_replay_a_stream(
+async def test_only_its_session_can_resume_a_stream(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     """Neither another user nor another session of the same user receives them."""
@@ -226,7 +226,7 @@ async def test_only_its_session_can_replay_a_stream(
 async def test_a_future_event_id_duplicates_no_event(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """A stream that ended before that id says so, and replays nothing."""
+    """A stream that ended before that id says so, and resends nothing."""
     name = request.node.name.replace("[", "-").replace("]", "")
     async with connected(cluster, user="ann") as client:
         async with client.begin("hold", name=name) as stream:

@@ -61,7 +61,7 @@ class OpenAccess:
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         return ALL_VISIBLE
 
-    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+    def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
         return None
 
     def describe(self, principal: Any) -> JSONObject | None:

@@ -13,7 +13,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.messages import Batch, Request, decode_message
 from django_mcp.protocol.revisions import REVISIONS, RevisionSet
-from django_mcp.server.exchange.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.exchange.admission import admit, check_batch, check_version
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
@@ -124,9 +124,9 @@ def test_admission_decides_about_every_batch(
 ):
     message = decode_message(encode(batch), 100)
     if isinstance(message, Batch):
-        found = refuse_batch(message, given_headers, connection, revisions, 5)
+        found = check_batch(message, given_headers, connection, revisions, 5)
         assert found is None or isinstance(found, Refusal)
-    assert isinstance(refuse_version(given_headers, revisions), Refusal | None)
+    assert isinstance(check_version(given_headers, revisions), Refusal | None)
 
 
 @pytest.fixture(scope="module")

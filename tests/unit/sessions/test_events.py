@@ -22,7 +22,7 @@ from django_mcp.execution.workers import gone_workers, process_lease, worker_id
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import MemoryEvents
-from django_mcp.server.services.ports import Event, EventLog, Replay
+from django_mcp.server.services.ports import Event, EventLog, Resumption
 from django_mcp.sessions.closing import expired_events
 from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
@@ -53,15 +53,15 @@ def event(number: int, text: str = "", *, is_last: bool = False) -> Event:
     return Event(number=number, message=(text or f"m{number}").encode(), is_last=is_last)
 
 
-def numbers(replay: Replay | None) -> list[int]:
-    assert replay is not None
-    return [each.number for each in replay.events]
+def numbers(resumption: Resumption | None) -> list[int]:
+    assert resumption is not None
+    return [each.number for each in resumption.events]
 
 
 # -- every event log
 
 
-async def test_events_after_an_id_are_replayed_in_order(log: EventLog, here: Site):
+async def test_a_resumed_stream_gets_the_events_after_an_id_in_order(log: EventLog, here: Site):
     _, session = await here.open()
     stream = new_id()
     log.open(stream, session)
@@ -70,13 +70,13 @@ async def test_events_after_an_id_are_replayed_in_order(log: EventLog, here: Sit
 
     assert numbers(await log.read(stream, session, 0)) == [1, 2, 3, 4, 5]
     assert numbers(await log.read(stream, session, 3)) == [4, 5]
-    replay = await log.read(stream, session, 99)
-    assert replay is not None
-    assert (list(replay.events), replay.is_running) == ([], True)
+    resumption = await log.read(stream, session, 99)
+    assert resumption is not None
+    assert (list(resumption.events), resumption.is_running) == ([], True)
 
     log.append(stream, session, event(6, "{}", is_last=True))
-    replay = await log.read(stream, session, 5)
-    assert replay == Replay(events=[event(6, "{}", is_last=True)], is_running=False)
+    resumption = await log.read(stream, session, 5)
+    assert resumption == Resumption(events=[event(6, "{}", is_last=True)], is_running=False)
 
 
 async def test_only_its_session_can_find_a_stream(log: EventLog, here: Site):
@@ -101,9 +101,9 @@ async def test_a_closed_call_without_a_response_is_not_running(log: EventLog, he
 
     log.close(stream, session)
 
-    replay = await log.read(stream, session, 0)
-    assert replay is not None
-    assert (numbers(replay), replay.is_running) == ([1], False)
+    resumption = await log.read(stream, session, 0)
+    assert resumption is not None
+    assert (numbers(resumption), resumption.is_running) == ([1], False)
 
 
 # -- the database event log
@@ -115,15 +115,15 @@ async def test_another_process_sees_running_calls_until_they_end(here: Site):
     _, session = await here.open()
     stream = new_id()
     log.open(stream, session)
-    replay = await elsewhere.read(stream, session, 0)
-    assert replay == Replay(events=[], is_running=True)
+    resumption = await elsewhere.read(stream, session, 0)
+    assert resumption == Resumption(events=[], is_running=True)
 
     log.append(stream, session, event(1))
     log.append(stream, session, event(2, is_last=True))
 
-    replay = await elsewhere.read(stream, session, 0)
-    assert replay is not None
-    assert (numbers(replay), replay.is_running) == ([1, 2], False)
+    resumption = await elsewhere.read(stream, session, 0)
+    assert resumption is not None
+    assert (numbers(resumption), resumption.is_running) == ([1, 2], False)
     assert await run_in_pool(Stream.objects.count) == 0
 
 
@@ -173,9 +173,9 @@ async def test_a_stream_of_a_dead_process_is_not_running(here: Site):
 
     await run_in_pool(move)
 
-    replay = await elsewhere.read(stream, session, 0)
-    assert replay is not None
-    assert (numbers(replay), replay.is_running) == ([1], False)
+    resumption = await elsewhere.read(stream, session, 0)
+    assert resumption is not None
+    assert (numbers(resumption), resumption.is_running) == ([1], False)
     assert await run_in_pool(lambda: delete_some(gone_workers())) == 1
     assert await run_in_pool(Stream.objects.count) == 0
     assert numbers(await elsewhere.read(stream, session, 0)) == [1]
@@ -198,9 +198,9 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
     _, session = await here.open()
     stream = new_id()
     log.open(stream, session)
-    replay = await DatabaseEvents().read(stream, session, 0)
-    assert replay is not None
-    assert replay.is_running
+    resumption = await DatabaseEvents().read(stream, session, 0)
+    assert resumption is not None
+    assert resumption.is_running
     [again] = await run_in_pool(lease)
     assert again.pk == worker_id()
     # The process did not restart.
@@ -315,8 +315,8 @@ async def test_recorded_events_outlive_their_process(here: Site):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
     )
 
-    replay = await DatabaseEvents().read(stream, session, 0)
+    resumption = await DatabaseEvents().read(stream, session, 0)
 
-    assert replay is not None
-    assert (numbers(replay), replay.is_running) == (list(range(1, 51)), False)
+    assert resumption is not None
+    assert (numbers(resumption), resumption.is_running) == (list(range(1, 51)), False)
     assert await run_in_pool(Worker.objects.count) == 0

@@ -12,10 +12,10 @@ from django.test import override_settings
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
-from django_mcp.server.memory.state import EVENT_LIMITS, MemoryAnswers, MemoryEvents
-from django_mcp.server.services.ports import AnswerBox, Event, EventLog
+from django_mcp.server.memory.state import EVENT_LIMITS, MemoryEvents, MemoryPendingResponses
+from django_mcp.server.services.ports import Event, EventLog, PendingResponses
 from django_mcp.sessions import data, messages, rows, writer
-from django_mcp.sessions.messages import DatabaseAnswers, DatabaseEvents
+from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Principal, Site, Time, ToFirst, site
 
@@ -61,13 +61,13 @@ def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
 
 
 @pytest.fixture
-def box(kind: str) -> AnswerBox:
-    return MemoryAnswers() if kind == "memory" else DatabaseAnswers()
+def pending(kind: str) -> PendingResponses:
+    return MemoryPendingResponses() if kind == "memory" else DatabasePendingResponses()
 
 
-async def expect(box: AnswerBox, session: Session, ask_id: str) -> QuotaScope | None:
+async def expect(pending: PendingResponses, session: Session, ask_id: str) -> QuotaScope | None:
     try:
-        assert await box.expect(session, ask_id, 60)
+        assert await pending.expect(session, ask_id, 60)
     except QuotaReached as reached:
         return reached.scope
     return None
@@ -78,48 +78,50 @@ async def test_the_number_of_client_requests_is_limited_per_caller(
 ):
     set_limits(monkeypatch, own_count=2, count=3)
     here = site(kind, Time())
-    box: AnswerBox = MemoryAnswers() if kind == "memory" else DatabaseAnswers()
+    pending: PendingResponses = (
+        MemoryPendingResponses() if kind == "memory" else DatabasePendingResponses()
+    )
     one, two = await open_session(here, ANN), await open_session(here, ANN)
     bob, eve = await open_session(here, BOB), await open_session(here, Principal("user:eve"))
 
-    assert await expect(box, one, "1") is None
-    assert await expect(box, two, "2") is None
-    assert await expect(box, two, "3") is QuotaScope.OWN
-    assert await expect(box, bob, "4") is None
-    assert await expect(box, eve, "5") is QuotaScope.ALL
-    await box.forget(one, "1")
-    assert await expect(box, two, "3") is None
+    assert await expect(pending, one, "1") is None
+    assert await expect(pending, two, "2") is None
+    assert await expect(pending, two, "3") is QuotaScope.OWN
+    assert await expect(pending, bob, "4") is None
+    assert await expect(pending, eve, "5") is QuotaScope.ALL
+    await pending.forget(one, "1")
+    assert await expect(pending, two, "3") is None
 
 
 async def test_the_bytes_of_answers_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_bytes=10 * KIB)
-    here, box = site("database", Time()), DatabaseAnswers()
+    here, pending = site("database", Time()), DatabasePendingResponses()
     session, bob = await open_session(here, ANN), await open_session(here, BOB)
     for each, name in ((session, "1"), (session, "2"), (session, "3"), (bob, "4")):
-        await box.expect(each, name, 60)
+        await pending.expect(each, name, 60)
     large = {"result": "x" * 6 * KIB}
 
-    assert await box.put(session, "1", large)
+    assert await pending.relay.put(session, "1", large)
     with pytest.raises(QuotaReached):
-        await box.put(session, "2", large)
-    assert await box.put(session, "2", {"result": {}})
-    assert await box.put(bob, "4", large)
+        await pending.relay.put(session, "2", large)
+    assert await pending.relay.put(session, "2", {"result": {}})
+    assert await pending.relay.put(bob, "4", large)
     # No request waits for it, so that it is not stored.
-    assert not await box.put(session, "unknown", large)
-    await box.forget(session, "1")
-    assert await box.put(session, "3", large)
+    assert not await pending.relay.put(session, "unknown", large)
+    await pending.forget(session, "1")
+    assert await pending.relay.put(session, "3", large)
 
 
 async def test_client_requests_of_all_processes_are_counted(monkeypatch: pytest.MonkeyPatch):
     set_limits(monkeypatch, own_count=2)
-    here, box = site("database", Time()), DatabaseAnswers()
+    here, pending = site("database", Time()), DatabasePendingResponses()
     session = await open_session(here, ANN)
     for number in range(2):
-        await box.expect(session, f"elsewhere {number}", 60)
+        await pending.expect(session, f"elsewhere {number}", 60)
     # As a new process, which has counted nothing yet.
     messages._usage._counts.clear()
 
-    assert await expect(box, session, "here") is QuotaScope.OWN
+    assert await expect(pending, session, "here") is QuotaScope.OWN
 
 
 # -- the log of events

@@ -24,10 +24,9 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.quotas import MAX_URIS
-from django_mcp.server.services.ports import AnswerBox
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.sessions.closing import close_sessions, find_prunes
-from django_mcp.sessions.messages import DatabaseAnswers
+from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import R4, Principal, Time, ToFirst, site
@@ -325,7 +324,7 @@ async def test_more_than_one_batch_of_expired_rows_is_removed(
     here = site("database", clock, session_idle_s=1000)
     sessions = [(await here.open())[1] for _ in range(5)]
     for number in range(5):
-        await DatabaseAnswers().expect(sessions[0], f"ask-{number}", -100)
+        await DatabasePendingResponses().expect(sessions[0], f"ask-{number}", -100)
     old = datetime.now(UTC) - timedelta(hours=1)
     stream, session_id = uuid4(), sessions[0].key
     events = [
@@ -399,29 +398,29 @@ async def test_the_first_answer_from_any_process_wins(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
     _, stranger = await here.open()
-    asks: AnswerBox = DatabaseAnswers()
-    other: AnswerBox = DatabaseAnswers()
+    asks, relay = DatabasePendingResponses(), DatabaseResponseRelay()
+    other = DatabaseResponseRelay()
     await asks.expect(session, "ask-1", 60)
     first, second = {"result": {"a": "\0"}}, {"error": {"code": 1, "message": "no"}}
 
-    assert await asks.take(session, "ask-1") is None
+    assert await relay.take(session, "ask-1") is None
     assert not await other.put(stranger, "ask-1", second)
     assert not await other.put(session, "ask-2", second)
     assert not await other.put(session, "x" * 5000 + "\0", second)
     assert await other.put(session, "ask-1", first)
     assert not await other.put(session, "ask-1", second)
 
-    assert await asks.take(stranger, "ask-1") is None
-    assert await asks.take(session, "ask-1") == first
+    assert await relay.take(stranger, "ask-1") is None
+    assert await relay.take(session, "ask-1") == first
     await asks.forget(session, "ask-1")
     assert not await other.put(session, "ask-1", second)
-    assert await asks.take(session, "ask-1") is None
+    assert await relay.take(session, "ask-1") is None
 
 
 async def test_a_late_answer_is_ignored(clock: Time):
     here = site("database", clock)
     _, session = await here.open()
-    asks = DatabaseAnswers()
+    asks, relay = DatabasePendingResponses(), DatabaseResponseRelay()
     await asks.expect(session, "ask-1", 0)
 
-    assert not await asks.put(session, "ask-1", {"result": {}})
+    assert not await relay.put(session, "ask-1", {"result": {}})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_mcp.management.base import find_server
+from django_mcp.management.base import get_server
 from django_mcp.management.commands import mcp_serve
 from django_mcp.servers import MCPServer, default_server
 
@@ -28,8 +28,8 @@ def test_an_address_in_use_is_reported():
 
 
 def test_the_default_server_needs_no_name():
-    assert find_server(None) is default_server
-    assert find_server(default_server.name) is default_server
+    assert get_server(None) is default_server
+    assert get_server(default_server.name) is default_server
 
 
 def test_an_unknown_name_lists_the_known_ones():

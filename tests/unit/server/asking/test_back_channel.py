@@ -16,7 +16,7 @@ from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryAnswers
+from django_mcp.server.memory.state import MemoryPendingResponses
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R1, R2, R3, R4
@@ -305,7 +305,7 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
 ) -> None:
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
     monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
-    server.core.answers = MemoryAnswers()
+    server.core.pending_responses = MemoryPendingResponses()
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("where")
     asked = await call.sink.message()
@@ -320,16 +320,20 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
     assert "isError" not in (await again.answer())["result"]
 
 
-class FullAnswers(MemoryAnswers):
-    """Has no room for an answer that another process waits for."""
+class FullRelay:
+    """Has no room for a response that another process waits for."""
 
-    async def put(self, session: Session, ask_id: str, answer: Any) -> bool:
+    async def put(self, session: Session, ask_id: str, response: Any) -> bool:
         raise QuotaReached(QuotaScope.OWN)
+
+    async def take(self, session: Session, ask_id: str) -> None:
+        return None
 
 
 @pytest.mark.http_only("a pipe has no other processes")
 async def test_an_answer_that_cannot_be_stored_is_rejected(server: MCPServer) -> None:
-    server.core.answers = FullAnswers()
+    pending = server.core.pending_responses = MemoryPendingResponses()
+    pending.relay = FullRelay()
     client = await connect(server, R4)
     headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
     body = {"jsonrpc": "2.0", "id": "elsewhere", "result": {}}

@@ -19,7 +19,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import REVISIONS, RevisionSet
-from django_mcp.server.exchange.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.exchange.admission import admit, check_batch, check_version
 from django_mcp.server.exchange.connection import ConnectionState
 from tests.unit.protocol.test_json import json_values
 
@@ -243,9 +243,9 @@ def test_an_unknown_version_header_is_rejected() -> None:
         outcome = climb(Request(1, "tools/list", params), sent(mcp_protocol_version="9999-01-01"))
         assert refused(outcome) == (400, -32022)
 
-    assert refuse_version(sent(mcp_protocol_version="9999-01-01"), ALL) is not None
-    assert refuse_version(sent(mcp_protocol_version=R3.name), ALL) is None
-    assert refuse_version(sent(), ALL) is None
+    assert check_version(sent(mcp_protocol_version="9999-01-01"), ALL) is not None
+    assert check_version(sent(mcp_protocol_version=R3.name), ALL) is None
+    assert check_version(sent(), ALL) is None
 
 
 @pytest.mark.parametrize(("accept", "status"), [("application/json", 406), ("*/*", 404)])
@@ -307,7 +307,7 @@ def test_batches_are_accepted_only_in_their_revision() -> None:
     one = Batch([Request(1, "ping", {})])
 
     def batch(headers: Headers | None, connection: Any = None, members: Any = one) -> Any:
-        return refuse_batch(members, headers, connection, ALL, 3)
+        return check_batch(members, headers, connection, ALL, 3)
 
     assert batch(sent()) is None
     assert batch(sent(mcp_protocol_version=R2.name)) is None

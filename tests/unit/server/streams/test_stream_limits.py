@@ -13,7 +13,7 @@ from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.memory.state import MemoryEvents
-from django_mcp.server.services.ports import Replay
+from django_mcp.server.services.ports import Resumption
 from django_mcp.server.streams.process_messages import CloseStream
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, Open, StreamClient
@@ -172,7 +172,7 @@ class SlowEvents(MemoryEvents):
         super().__init__()
         self.is_read = asyncio.Event()
 
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+    async def read(self, stream_id: str, session: Session, after: int) -> Resumption | None:
         self.is_read.set()
         await asyncio.Event().wait()
         return await super().read(stream_id, session, after)

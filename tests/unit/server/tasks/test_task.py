@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol.asks import ask_roots
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.tasks import COMPLETED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.call import Answers
+from django_mcp.server.exchange.call import RetryAnswers
 from django_mcp.server.exchange.task import LEASE_S, Task
 
 RUNS = ("a", "b")
@@ -36,7 +36,7 @@ steps = st.one_of(
 def take(task: Task, name: str, run: Any, now_s: float) -> Task | None:
     match name:
         case "park":
-            return task.park(run, {"it": ask_roots()}, None, Answers(), now_s)
+            return task.park(run, {"it": ask_roots()}, None, RetryAnswers(), now_s)
         case "answer":
             return task.answer(dict.fromkeys(task.due, 1), {}, now_s, run)
         case "complete":

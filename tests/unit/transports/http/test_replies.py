@@ -15,7 +15,7 @@ from django_mcp.auth.authenticators import BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.replies import MAX_LINES, MAX_OWN_LINES, PERIOD_S, RefusalLog
 from tests.support.http.harness import GONE, http_scope, part, talk
@@ -155,7 +155,7 @@ class Clock:
         return self.now_s
 
 
-REFUSED = refuse(Refusal(code=-32600, message="No"))
+REFUSED = refusal_reply(Refusal(code=-32600, message="No"))
 
 
 def write(log: RefusalLog, reply: Reply, address: str | None = None) -> None:
@@ -208,8 +208,8 @@ def test_filtered_log_lines_do_not_count(caplog: pytest.LogCaptureFixture):
 
     with caplog.at_level(logging.WARNING):
         for _ in range(MAX_LINES):
-            write(log, refuse(Refusal(code=-32600, message="No", status=405)))
-        write(log, refuse(Refusal(code=-32600, message="Yes")))
+            write(log, refusal_reply(Refusal(code=-32600, message="No", status=405)))
+        write(log, refusal_reply(Refusal(code=-32600, message="Yes")))
 
     [line] = caplog.records
     assert "Yes" in line.getMessage()
@@ -219,10 +219,12 @@ def test_filtered_log_lines_do_not_count(caplog: pytest.LogCaptureFixture):
     ("reply", "told"),
     [
         (
-            refuse(Refusal(code=INVALID_PARAMS, message="/pin: must be 4 digits; not canary")),
+            refusal_reply(
+                Refusal(code=INVALID_PARAMS, message="/pin: must be 4 digits; not canary")
+            ),
             "/pin",
         ),
-        (refuse(Refusal(code=-32600, message="x" * 5000)), "x" * 300 + "…"),
+        (refusal_reply(Refusal(code=-32600, message="x" * 5000)), "x" * 300 + "…"),
         (Reply(404, b"<h1>"), "no reason was given"),
     ],
 )
@@ -239,7 +241,7 @@ def test_rejections_with_a_logged_cause_are_below_warning(caplog: pytest.LogCapt
     with caplog.at_level(logging.INFO):
         write(
             RefusalLog(Clock()),
-            refuse(Refusal(code=-32603, message="The store is down", status=503)),
+            refusal_reply(Refusal(code=-32603, message="The store is down", status=503)),
         )
 
     [line] = caplog.records

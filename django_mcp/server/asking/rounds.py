@@ -16,7 +16,7 @@ from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.sampling import read_sampling_result
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.exchange.call import Answers
+from django_mcp.server.exchange.call import RetryAnswers
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TaskStateTooLarge
 from django_mcp.server.services.ports import StateStoreFull
@@ -89,7 +89,7 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         return Unfit(error.problems)
 
 
-def refuse_malformed(responses: Mapping[str, Any]) -> Refusal | None:
+def check_responses(responses: Mapping[str, Any]) -> Refusal | None:
     """Return the refusal of answers by key that are not objects, or None."""
     for key, answer in responses.items():
         if type(answer) is not dict:
@@ -139,13 +139,13 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
     return server.sealer.seal(encode(sealed))
 
 
-async def open_answers(call: ServedCall) -> Answers | Refusal:
+async def open_answers(call: ServedCall) -> RetryAnswers | Refusal:
     """Return the answers of a call's earlier rounds, or the refusal of its state.
 
     Every invalid state gets the same refusal; the reason is logged.
     Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
     """
-    answers = Answers()
+    answers = RetryAnswers()
     responses = call.params.get("inputResponses", {})
     if type(responses) is not dict:
         return invalid_params("inputResponses must be an object")
@@ -165,7 +165,7 @@ async def open_answers(call: ServedCall) -> Answers | Refusal:
     answers.known, answers.kept = opened["known"], opened["kept"]
     answers.state = opened["state"]
     responses = {key: value for key, value in responses.items() if key in opened["asked"]}
-    malformed = refuse_malformed(responses)
+    malformed = check_responses(responses)
     if malformed is not None:
         return malformed
     answers.known.update(responses)
