@@ -14,20 +14,32 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_de
 from django_mcp.auth.access import permissions_changed
 from django_mcp.auth.authenticator import forget_verdicts
 from django_mcp.auth.principal import KEY_START
-from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all, offer_lists
 from django_mcp.server.services.services import ServerHub
+from django_mcp.server.streams.process_messages import ProcessMessage
 from django_mcp.server.streams.stream import PushStream
 
 MAX_NAMED = 500
 """Users or keys named in one message. If more have changed, it says that any may have."""
 
-Names: TypeAlias = Collection[str] | None
+Names: TypeAlias = list[str] | None
 """The users or keys that have changed; None: any may have."""
 
 _PERMISSION_FIELDS = frozenset({"is_active", "is_superuser", "is_staff"})
 _CHANGES = frozenset({"post_add", "post_remove", "post_clear"})
+
+
+class PermissionsChanged(ProcessMessage, tag="permissions"):
+    """The permissions of users have changed."""
+
+    names: Names
+
+
+class KeysChanged(ProcessMessage, tag="keys"):
+    """API keys have changed."""
+
+    names: Names
 
 
 class Changed:
@@ -38,7 +50,7 @@ class Changed:
 
     def __init__(
         self,
-        kind: str,
+        kind: type[PermissionsChanged | KeysChanged],
         forget: Callable[[Names], None],
         recheck: Callable[[ServerHub, Names], Coroutine[Any, Any, object]],
     ) -> None:
@@ -65,16 +77,16 @@ class Changed:
         if hub.is_running and hub.loop is not None:
             hub.loop.call_soon_threadsafe(self._announce, hub, names)
         else:
-            hub.bus.send_now({"kind": self.kind, "names": names})
+            hub.bus.send_now(self.kind(names=names).to_wire())
 
     def _announce(self, hub: ServerHub, names: Names) -> None:
-        hub.broadcast(self.kind, names=names)
+        hub.broadcast(self.kind(names=names))
         hub.spawn(self._recheck(hub, names))
 
-    def take(self, hub: ServerHub, message: JSONObject) -> None:
+    def take(self, hub: ServerHub, message: PermissionsChanged | KeysChanged) -> None:
         """Receive changes from another process."""
-        self._forget(message["names"])
-        hub.spawn(self._recheck(hub, message["names"]))
+        self._forget(message.names)
+        hub.spawn(self._recheck(hub, message.names))
 
 
 async def _recheck_permissions(hub: ServerHub, users: Names) -> None:
@@ -92,10 +104,10 @@ def _is_of(stream: PushStream, users: Names) -> bool:
     return users is None or str(getattr(user, "pk", None)) in users
 
 
-changed_permissions = Changed("access", permissions_changed, _recheck_permissions)
+changed_permissions = Changed(PermissionsChanged, permissions_changed, _recheck_permissions)
 """Named by the primary keys of users."""
 
-changed_keys = Changed("keys", forget_verdicts, lambda hub, _names: check_all(hub))
+changed_keys = Changed(KeysChanged, forget_verdicts, lambda hub, _names: check_all(hub))
 """Named by the client ids of API keys."""
 
 

@@ -19,6 +19,7 @@ from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
 from django_mcp.server.streams.messenger import OutageLog
+from django_mcp.server.streams.process_messages import Missed
 
 LATE_S = 2.0
 """How long after a message with a higher number one may come. Our own limit."""
@@ -143,7 +144,7 @@ class LayerBus:
             self._outage.worked()
             if self._gaps.find_lost() or self._is_deaf:
                 self._is_deaf = False
-                receive({"kind": "missed"})
+                receive(Missed().to_wire())
 
 
 @dataclass(slots=True)

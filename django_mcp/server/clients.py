@@ -17,6 +17,7 @@ from django_mcp.server.asking.back_channel import NoAnswer, expect_response, wit
 from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.streams.process_messages import CloseStream, PingClient, SessionEnded
 from django_mcp.server.streams.stream import PushStream
 
 PINGS_AT_ONCE = 32
@@ -153,11 +154,12 @@ class ClientMethods(NotifyMethods):
         await self.core.hub.run(self._close_stream, stream_id)
 
     async def _close_stream(self, stream_id: str) -> None:
-        if self.core.hub.is_running:
-            self.core.hub.hand_over("close", stream=stream_id)
+        hub, message = self.core.hub, CloseStream(stream=stream_id)
+        if hub.is_running:
+            hub.hand_over(message)
         else:
             # This process may end as soon as this returns.
-            await self.core.hub.send({"kind": "close", "stream": stream_id})
+            await hub.send(message)
 
     async def aclose_session(self, key: str) -> bool:
         """End a session with its calls and streams; return whether there was one."""
@@ -175,9 +177,7 @@ class ClientMethods(NotifyMethods):
             for key in ended:
                 self.core.hub.end_session(key)
         elif ended:
-            await self.core.hub.send(
-                *({"kind": "session", "key": key, "event": "ended"} for key in ended)
-            )
+            await self.core.hub.send(*(SessionEnded(session=key) for key in ended))
         return ended
 
     async def aping_client(
@@ -232,7 +232,7 @@ class ClientMethods(NotifyMethods):
         begun_s = loop.time()
         try:
             async with expect_response(self.core, session, ask_id, timeout_s) as wait:
-                hub.hand_over("request", session=session_key, id=ask_id, method="ping")
+                hub.hand_over(PingClient(session=session_key, id=ask_id))
                 await wait()
         except (NoAnswer, TimeoutError):
             return None

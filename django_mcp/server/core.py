@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.registry import Registry
-from django_mcp.server.asking.back_channel import take_answered
+from django_mcp.server.asking.back_channel import take_response
 from django_mcp.server.delivery.client_streams import end_session, open_stream
 from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.connection import Closing, Session
@@ -19,6 +19,7 @@ from django_mcp.server.memory.state import MemoryEvents, MemoryPendingResponses,
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.services import ports
 from django_mcp.server.services.services import ServerHub
+from django_mcp.server.streams.process_messages import ResponseStored, TaskEnded
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import make_sweep
 
@@ -43,8 +44,8 @@ class Core(ChangePolicy):
         """See `Services.joined`: the hub finds tasks whose worker has ended."""
         if self._sweep_tasks not in hub.on_tick:
             hub.on_tick.append(self._sweep_tasks)
-        hub.on("answered", partial(take_answered, hub))
-        hub.on("task", lambda message: stop_run(hub, message["id"]))
+        hub.on(ResponseStored, partial(take_response, hub))
+        hub.on(TaskEnded, lambda message: stop_run(hub, message.id))
 
     async def _may_read(self, call: Any, uri: str) -> bool:
         # Imports what runs handlers, which a process that only registers entries does not need.

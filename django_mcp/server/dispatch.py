@@ -52,6 +52,7 @@ from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, check_rate, load_session
 from django_mcp.server.services.services import ServedCall, Services
+from django_mcp.server.streams.process_messages import CallCancelled
 from django_mcp.server.streams.upkeep import take_pong
 
 MAX_ANSWER_BYTES = 1024 * 1024
@@ -383,4 +384,4 @@ def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -
         logger.info("Request cancelled by the client: %.200r", params.get("reason"))
         running.cancel("client")
     elif isinstance(connection, Session):
-        server.hub.broadcast("session", key=connection.key, event="cancel", id=request_id)
+        server.hub.broadcast(CallCancelled(session=connection.key, id=request_id))

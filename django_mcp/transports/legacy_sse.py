@@ -20,7 +20,6 @@ from msgspec import field
 from django_mcp.log import logger
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
-from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import (
     Batch,
     Malformed,
@@ -38,6 +37,7 @@ from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, qu
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import ServerHub
+from django_mcp.server.streams.process_messages import ProcessMessage
 from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import EntryPoint, MCPConsumer
 from django_mcp.transports.http.replies import error_reply
@@ -83,6 +83,14 @@ _UNREACHABLE = try_later(
 
 MAX_QUERY_FIELDS = 100
 """Fields of a query that are read. Our own limit."""
+
+
+class ForwardedMessage(ProcessMessage, tag="forwarded"):
+    """A client's message for the stream of its session, or a reference to where it is stored."""
+
+    session: str
+    body: str = ""
+    reference: str | None = None
 
 
 class _Connection(Record):
@@ -198,7 +206,7 @@ async def keep_stream(
             return refusal_reply(token)
         server.connection_observer.session_opened(session)
         exchange.connection = session
-        server.hub.on("legacy", partial(_receive_forwarded, server.hub))
+        server.hub.on(ForwardedMessage, partial(_receive_forwarded, server.hub))
         try:
             stream = PushStream(
                 kind=StreamKind.LEGACY,
@@ -255,16 +263,16 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
     bus = server.join_hub().bus
     if not bus.is_shared:
         return refusal_reply(_UNREACHABLE)
-    message: JSONObject = {"kind": "legacy", "session": session.key}
     try:
         if len(body) <= MAX_PASSED_BYTES:
-            message["body"] = body.decode()
+            message = ForwardedMessage(session=session.key, body=body.decode())
         else:
             until_s = server.clock() + KEPT_S
-            message["kept"] = await server.states.keep(
+            reference = await server.states.keep(
                 session.key, body, until_s, quota_key_of(session.principal_key, address)
             )
-        await bus.send(message)
+            message = ForwardedMessage(session=session.key, reference=reference)
+        await bus.send(message.to_wire())
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
         # The client gets an error, and what failed logs why.
         logger.info("Could not pass a message on to its stream: %r", error)
@@ -272,14 +280,14 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
     return Reply(202)
 
 
-def _receive_forwarded(hub: ServerHub, message: JSONObject) -> None:
-    connection = _connections.get(message["session"])
+def _receive_forwarded(hub: ServerHub, message: ForwardedMessage) -> None:
+    connection = _connections.get(message.session)
     if connection is None:
         return
-    if "kept" in message:
-        hub.spawn(connection.serve_stored(message["kept"]))
+    if message.reference is not None:
+        hub.spawn(connection.serve_stored(message.reference))
     else:
-        connection.serve_forwarded(message["body"].encode())
+        connection.serve_forwarded(message.body.encode())
 
 
 class _LegacyConsumer(MCPConsumer):

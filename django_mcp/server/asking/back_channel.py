@@ -20,6 +20,7 @@ from django_mcp.server.exchange.exchange import Sink
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.services.ports import ResponseRelay
 from django_mcp.server.services.services import ServedCall, ServerHub, Services
+from django_mcp.server.streams.process_messages import ResponseStored
 
 POLL_S = 2.0
 """How often the store is asked for a response, since the message about it may have been lost."""
@@ -184,13 +185,13 @@ async def _fetch(
         waiting.set_result(response)
 
 
-def take_answered(hub: ServerHub, message: JSONObject) -> None:
+def take_response(hub: ServerHub, message: ResponseStored) -> None:
     """Fetch a response that arrived at another process, if this one waits for it."""
-    server, session = hub.servers.get(message["server"]), hub.sessions.get(message["session"])
-    waiting = session.asked.get(message["id"]) if session is not None else None
+    server, session = hub.servers.get(message.server), hub.sessions.get(message.session)
+    waiting = session.asked.get(message.id) if session is not None else None
     relay = server.pending_responses.relay if server is not None else None
     if relay is not None and session is not None and waiting is not None and not waiting.done():
-        hub.spawn(_fetch(relay, session, message["id"], waiting))
+        hub.spawn(_fetch(relay, session, message.id, waiting))
 
 
 _TOO_LATE = "The client was asked and did not answer in time"
@@ -223,7 +224,8 @@ async def pass_on(server: Services, session: Session, ask_id: str, response: JSO
     relay = server.pending_responses.relay
     is_expected = relay is not None and await relay.put(session, ask_id, response)
     if is_expected:
-        server.hub.broadcast("answered", server=server.name, session=session.key, id=ask_id)
+        message = ResponseStored(server=server.name, session=session.key, id=ask_id)
+        server.hub.broadcast(message)
     return is_expected
 
 

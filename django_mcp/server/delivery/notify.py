@@ -61,7 +61,7 @@ def _pair(
         hub: ServerHub = server.core.hub
         if hub.is_running:
             return await hub.run(_announce, hub, change)
-        await hub.send({"kind": "change", "change": change.to_wire()})
+        await hub.send(change)
         return None if hub.bus.is_shared else 0
 
     return named(notify, name, like=make), named(anotify, f"a{name}", like=make)
@@ -297,7 +297,7 @@ def announce(hub: ServerHub, change: Change) -> int | None:
     """Publish a change from any thread; return how many streams it reaches here, None if unknown."""
     loop = hub.loop
     if loop is None or not loop.is_running():
-        hub.bus.send_now({"kind": "change", "change": change.to_wire()})
+        hub.bus.send_now(change.to_wire())
         return None if hub.bus.is_shared else 0
     running = find_running_loop()
     if running is loop:

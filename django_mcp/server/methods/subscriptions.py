@@ -14,6 +14,7 @@ from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_u
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services.services import ServedCall
+from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.start import find_own_all
 from django_mcp.server.tasks.transitions import POLL_S, check_tasks_declared, stream_of, to_detailed
@@ -61,14 +62,9 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
 
 
 def _tell(call: ServedCall, session: Session) -> None:
-    uris = sorted(session.subscriptions or ())
-    call.server.hub.broadcast(
-        "session",
-        key=session.key,
-        event="subscriptions",
-        uris=uris,
-        as_of=session.subscribed_as_of_s,
-    )
+    uris, as_of_s = sorted(session.subscriptions or ()), session.subscribed_as_of_s
+    message = SubscriptionsChanged(session=session.key, uris=uris, as_of_s=as_of_s)
+    call.server.hub.broadcast(message)
 
 
 async def listen(call: ServedCall) -> bytes | Refusal:

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from django_mcp.protocol.json import JSONObject
 from django_mcp.server.streams.messenger import Messenger
+from django_mcp.server.streams.process_messages import LiveMessage, MoreRecorded, StreamFollowed
 
 MAX_LIVE = 256
 MAX_LIVE_BYTES = 256 * 1024
@@ -53,10 +53,10 @@ class Followers:
         self._messenger = messenger
         self._here: dict[str, set[Follower]] = {}
         self._elsewhere: OrderedDict[str, None] = OrderedDict()
-        messenger.on("follow", self._take_follow)
-        messenger.on("more", lambda message: self.wake(message["stream"], everywhere=False))
+        messenger.on(StreamFollowed, self._take_followed)
+        messenger.on(MoreRecorded, lambda message: self.wake(message.stream, everywhere=False))
         messenger.on(
-            "live", lambda message: self._show(message["stream"], message["message"].encode())
+            LiveMessage, lambda message: self._show(message.stream, message.message.encode())
         )
 
     @property
@@ -70,7 +70,7 @@ class Followers:
         follower = Follower()
         for stream_id in stream_ids:
             self._here.setdefault(stream_id, set()).add(follower)
-            self._messenger.broadcast("follow", stream=stream_id)
+            self._messenger.broadcast(StreamFollowed(stream=stream_id))
         try:
             yield follower
         finally:
@@ -89,19 +89,19 @@ class Followers:
         for follower in self._here.get(stream_id, ()):
             follower.wake()
         if everywhere:
-            self._messenger.broadcast("more", stream=stream_id)
+            self._messenger.broadcast(MoreRecorded(stream=stream_id))
 
     def show(self, stream_id: str, message: bytes) -> None:
         """Hand a message that is not recorded to the followers of a stream."""
         self._show(stream_id, message)
         if stream_id in self._elsewhere:
-            self._messenger.broadcast("live", stream=stream_id, message=message.decode())
+            self._messenger.broadcast(LiveMessage(stream=stream_id, message=message.decode()))
 
     def _show(self, stream_id: str, message: bytes) -> None:
         for follower in self._here.get(stream_id, ()):
             follower.show(message)
 
-    def _take_follow(self, message: JSONObject) -> None:
-        self._elsewhere[message["stream"]] = None
+    def _take_followed(self, message: StreamFollowed) -> None:
+        self._elsewhere[message.stream] = None
         if len(self._elsewhere) > MAX_ELSEWHERE:
             self._elsewhere.popitem(last=False)

@@ -13,12 +13,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from django_mcp.log import logger
-from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId, encode_notification_head, encode_request
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import QuotaMeter
 from django_mcp.server.options import Options
+from django_mcp.server.streams import process_messages as messages
 from django_mcp.server.streams.followers import Followers
 from django_mcp.server.streams.messenger import Bus, Messenger, Outbox
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamIndex, topics_of
@@ -105,11 +105,15 @@ class Hub(Messenger, Generic[ServerT]):
         self.on_tick: list[Callable[[Hub[Any]], Any]] = []
         self.stores: WeakSet[Any] = WeakSet()
         self.on_stop: list[Callable[[Hub[Any]], Awaitable[None]]] = []
-        self.on("change", lambda message: self.publish(Change(**message["change"])))
-        self.on("session", self._take_session)
-        self.on("close", self._close)
-        self.on("request", self._request)
-        self.on("pong", self._take_pong)
+        self.on(Change, self.publish)
+        self.on(messages.CloseStream, self._close)
+        self.on(messages.PingClient, self._ping)
+        self.on(messages.Pong, self._take_pong)
+        self.on(messages.SessionEnded, lambda message: self.forget_session(message.session))
+        self.on(messages.StreamOpened, self._take_claim)
+        self.on(messages.StreamGone, self._take_gone)
+        self.on(messages.SubscriptionsChanged, self._take_subscriptions)
+        self.on(messages.CallCancelled, self._take_cancelled)
         self.followers = Followers(self)
         self._by_session: dict[str, list[PushStream]] = {}
         self._ticker: asyncio.Task[None] | None = None
@@ -231,11 +235,11 @@ class Hub(Messenger, Generic[ServerT]):
             return
         del self._by_session[key]
         if stream.session is not None:
-            self.broadcast("session", key=key, event="stream-gone")
+            self.broadcast(messages.StreamGone(session=key))
 
     def _claim(self, session_key: str, stream: PushStream) -> None:
         """Have the newest stream of a session receive its messages, in whichever process that is."""
-        self.broadcast("session", key=session_key, event="stream", at=stream.opened_at)
+        self.broadcast(messages.StreamOpened(session=session_key, at=stream.opened_at))
 
     def streams_of(self, session_key: str) -> list[PushStream]:
         """Return the open streams of a session (or pipe) in this process, oldest first."""
@@ -304,9 +308,9 @@ class Hub(Messenger, Generic[ServerT]):
     def announce(self, change: Change) -> int:
         """Publish a change here and in every other process; return how many streams it reaches here."""
         if change.method is not None or self.loop is not asyncio.get_running_loop():
-            self.broadcast("change", change=change.to_wire())
+            self.broadcast(change)
         elif self.bus.is_shared:
-            self._outbox.put_notice(change.server, change.list, change.uri)
+            self._outbox.put_notice(change)
         return self.publish(change)
 
     def claim_sessions(self) -> None:
@@ -331,24 +335,22 @@ class Hub(Messenger, Generic[ServerT]):
             for server_name, (list_name, uri) in topics_of(stream):
                 self.publish(Change(server=server_name, list=list_name, uri=uri), to=stream)
 
-    def _close(self, message: JSONObject) -> bool:
-        stream = self.streams.get(message["stream"])
+    def _close(self, message: messages.CloseStream) -> bool:
+        stream = self.streams.get(message.stream)
         if stream is not None:
             stream.end(Ending.CLOSED)
         return stream is not None
 
-    def _request(self, message: JSONObject) -> bool:
-        stream = self.find_active(message["session"])
-        request = encode_request(message["id"], message["method"])
-        return stream is not None and stream.offer(request)
+    def _ping(self, message: messages.PingClient) -> bool:
+        stream = self.find_active(message.session)
+        return stream is not None and stream.offer(encode_request(message.id, "ping"))
 
-    def _take_pong(self, message: JSONObject) -> bool:
-        streams = self.streams_of(message["session"])
-        return any(stream.take_pong(message["id"]) for stream in streams)
+    def _take_pong(self, message: messages.Pong) -> bool:
+        return any(stream.take_pong(message.id) for stream in self.streams_of(message.session))
 
     def end_session(self, key: str) -> None:
         """Cancel the calls and end the streams of a session, in every process."""
-        self.broadcast("session", key=key, event="ended")
+        self.broadcast(messages.SessionEnded(session=key))
         self.forget_session(key)
 
     def forget_session(self, key: str) -> None:
@@ -361,29 +363,27 @@ class Hub(Messenger, Generic[ServerT]):
         for stream in self.streams_of(key):
             stream.end(Ending.SESSION)
 
-    def _take_claim(self, key: str, opened_at: float) -> None:
+    def _take_claim(self, message: messages.StreamOpened) -> None:
         """Leave a session's messages to a newer stream of another process."""
-        for stream in self._by_session.get(key, ()):
-            if stream.opened_at < opened_at:
+        for stream in self._by_session.get(message.session, ()):
+            if stream.opened_at < message.at:
                 stream.claimed_s = asyncio.get_running_loop().time()
                 self.index.discard(stream)
-            elif stream.is_active and stream.opened_at > opened_at:
-                self._claim(key, stream)
+            elif stream.is_active and stream.opened_at > message.at:
+                self._claim(message.session, stream)
 
-    def _take_session(self, message: JSONObject) -> None:
-        key, event = message["key"], message["event"]
-        session = self.sessions.get(key)
-        if event == "ended":
-            self.forget_session(key)
-        elif event == "stream":
-            self._take_claim(key, message["at"])
-        elif event == "stream-gone":
-            for stream in self._by_session.get(key, ())[-1:]:
-                self.index.add(stream)
-                self._claim(key, stream)
-        elif event == "subscriptions" and session is not None:
-            self.set_subscriptions(session, message["uris"], as_of_s=message["as_of"])
-        elif event == "cancel" and session is not None:
-            call = self.calls.find(session, message["id"])
-            if call is not None:
-                call.cancel("client")
+    def _take_gone(self, message: messages.StreamGone) -> None:
+        for stream in self._by_session.get(message.session, ())[-1:]:
+            self.index.add(stream)
+            self._claim(message.session, stream)
+
+    def _take_subscriptions(self, message: messages.SubscriptionsChanged) -> None:
+        session = self.sessions.get(message.session)
+        if session is not None:
+            self.set_subscriptions(session, message.uris, as_of_s=message.as_of_s)
+
+    def _take_cancelled(self, message: messages.CallCancelled) -> None:
+        session = self.sessions.get(message.session)
+        call = None if session is None else self.calls.find(session, message.id)
+        if call is not None:
+            call.cancel("client")

@@ -15,10 +15,15 @@ from contextlib import suppress
 from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
+from msgspec import convert
+
 from django_mcp.log import logger
-from django_mcp.protocol.json import JSONObject, present
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.streams.process_messages import Missed, ProcessMessage
+from django_mcp.server.streams.stream import Change
 
 T = TypeVar("T")
+MessageT = TypeVar("MessageT", bound=ProcessMessage)
 
 
 class Bus(Protocol):
@@ -131,26 +136,25 @@ class Outbox:
         self._numbers = count()
         self._dropped = 0
 
-    def put_notice(self, server: str, list_name: str | None, uri: str | None) -> None:
+    def put_notice(self, change: Change) -> None:
         """Send the notice of a changed list or resource, unless an equal one waits.
 
         When too many resources wait, one message replaces them: any resource may have changed.
         """
         waiting = self._notices.waiting
-        key, any_resource = (server, list_name, uri), (server, None, None)
-        if key in waiting or (uri is not None and any_resource in waiting):
+        key, any_resource = (change.server, change.list, change.uri), (change.server, None, None)
+        if key in waiting or (change.uri is not None and any_resource in waiting):
             return
-        if len(waiting) < MAX_NOTICES or uri is None:
-            change = present(server=server, list=list_name, uri=uri)
-            self._notices.put(key, {"kind": "change", "change": change})
+        if len(waiting) < MAX_NOTICES or change.uri is None:
+            self._notices.put(key, change)
             return
         logger.warning("Too many change notices wait for other processes to name each resource")
         for each in [each for each in waiting if each[2] is not None]:
             del waiting[each]
-            waiting[each[0], None, None] = {"kind": "missed", "server": each[0]}
-        self._notices.put(any_resource, {"kind": "missed", "server": server})
+            waiting[each[0], None, None] = Missed(server=each[0])
+        self._notices.put(any_resource, Missed(server=change.server))
 
-    def put(self, message: JSONObject) -> None:
+    def put(self, message: ProcessMessage) -> None:
         """Send a message after those that were put before it."""
         if len(self._others.waiting) < MAX_OTHERS:
             self._others.put(next(self._numbers), message)
@@ -179,9 +183,9 @@ class _Lane:
         self._next: asyncio.Handle | None = None
         self._pumped_s = 0.0
         self.tasks: set[asyncio.Task[None]] = set()
-        self.waiting: dict[Any, JSONObject] = {}
+        self.waiting: dict[Any, ProcessMessage] = {}
 
-    def put(self, key: Any, message: JSONObject) -> None:
+    def put(self, key: Any, message: ProcessMessage) -> None:
         self.waiting[key] = message
         # What is put in the same step of the event loop goes together.
         self._pump_in(0.0)
@@ -202,7 +206,7 @@ class _Lane:
             task.add_done_callback(self._sent)
             self._pumped_s = loop.time()
 
-    async def _send_batch(self, batch: dict[Any, JSONObject]) -> None:
+    async def _send_batch(self, batch: dict[Any, ProcessMessage]) -> None:
         if not await self._send(*batch.values()) and self._is_retried:
             self.waiting = {**batch, **self.waiting}
             self._pump_in(RETRY_S)
@@ -219,7 +223,7 @@ class Messenger:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self.loop: asyncio.AbstractEventLoop | None = None
-        self._handlers: dict[str, Callable[[JSONObject], object]] = {}
+        self._handlers: dict[object, tuple[type[Any], Callable[[Any], object]]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._outbox = Outbox(self.send)
         self._bad_messages = OutageLog("Could not handle a message of another process")
@@ -245,33 +249,34 @@ class Messenger:
             return await function(*args)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(*args), loop))
 
-    def on(self, kind: str, handler: Callable[[JSONObject], object]) -> None:
-        """Call `handler` with each message of a kind from another process."""
-        self._handlers[kind] = handler
+    def on(self, kind: type[MessageT], handler: Callable[[MessageT], object]) -> None:
+        """Call `handler` with each message of a class from another process."""
+        self._handlers[kind.__struct_config__.tag] = kind, handler
 
-    def receive(self, message: JSONObject) -> None:
+    def receive(self, wire: JSONObject) -> None:
         """Pass a message of another process to its handler."""
-        kind = message.get("kind")
-        handler = self._handlers.get(kind) if type(kind) is str else None
-        if handler is None:
+        tag = wire.get("kind")
+        if type(tag) is not str or tag not in self._handlers:
             return
+        kind, handler = self._handlers[tag]
         try:
-            handler(message)
+            handler(convert(wire, kind))
         except Exception as error:  # noqa: BLE001 - the next messages are handled all the same
             self._bad_messages.failed(error)
 
-    def broadcast(self, kind: str, **message: Any) -> None:
+    def broadcast(self, message: ProcessMessage) -> None:
         """Send a message to the other processes, without waiting for it."""
         if self.loop is not asyncio.get_running_loop():
             # Under WSGI an event loop, and its tasks, end with the request.
-            self.bus.send_now({"kind": kind, **message})
+            self.bus.send_now(message.to_wire())
         elif self.bus.is_shared:
-            self._outbox.put({"kind": kind, **message})
+            self._outbox.put(message)
 
-    def hand_over(self, kind: str, **message: Any) -> None:
+    def hand_over(self, message: ProcessMessage) -> None:
         """Pass a message to its handler here, or to the other processes if that returns False."""
-        if not self._handlers[kind](message):
-            self.broadcast(kind, **message)
+        _kind, handler = self._handlers[message.__struct_config__.tag]
+        if not handler(message):
+            self.broadcast(message)
 
     async def flush(self) -> None:
         """Wait until the messages of this event loop are sent, for a second at most."""
@@ -280,10 +285,10 @@ class Messenger:
                 async with asyncio.timeout(FLUSH_S):
                     await self._outbox.flush()
 
-    async def send(self, *messages: JSONObject) -> bool:
+    async def send(self, *messages: ProcessMessage) -> bool:
         """Send messages to the other processes; return whether they were sent. The bus logs errors."""
         try:
-            await self.bus.send(*messages)
+            await self.bus.send(*(each.to_wire() for each in messages))
         except Exception as error:  # noqa: BLE001 - any error of the library behind the bus
             # A process that misses a message finds the change in the store within seconds.
             logger.debug("Could not reach the other processes: %r", error)

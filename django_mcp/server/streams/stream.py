@@ -7,14 +7,13 @@ import contextvars
 import time
 import uuid
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
 from msgspec import field
 
 from django_mcp.log import logger
-from django_mcp.protocol.json import JSONObject, encode, present
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId, encode_notification, encode_notification_head
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
@@ -22,6 +21,7 @@ from django_mcp.protocol.revisions import Revision, find_revision
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.derived import VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange, Sink
+from django_mcp.server.streams.process_messages import ProcessMessage
 
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
@@ -37,8 +37,7 @@ Topic: TypeAlias = tuple[str | None, str | None]
 """The name of a list, or the URI of a resource."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(ProcessMessage, tag="change"):
     """A change, or another notification, for open streams.
 
     Attributes:
@@ -63,10 +62,6 @@ class Change:
             )
         if self.params is not None and not isinstance(self.params, dict):
             raise TypeError(f"The params of a notification are a dict, not {self.params!r:.60}")
-
-    def to_wire(self) -> JSONObject:
-        """Return the change as a message between processes has it."""
-        return present(**{name: getattr(self, name) for name in self.__slots__})
 
     @property
     def topic(self) -> Topic | None:

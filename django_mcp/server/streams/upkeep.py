@@ -9,9 +9,9 @@ from collections.abc import Container
 from typing import Any
 
 from django_mcp.log import logger
-from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_request
 from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.process_messages import Missed, Pong
 from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
 
 PING_PREFIX = "ping-"
@@ -31,13 +31,12 @@ def maintain_streams(hub: Hub[Any]) -> None:
     """Close old streams of a hub, and announce again what it may have missed from other processes."""
     hub.on_tick.append(close_old_streams)
 
-    def missed(message: JSONObject) -> None:
-        server_name = message.get("server")
-        if server_name is None or server_name in hub.servers:
-            hub.spawn(_announce_all(hub, server_name))
+    def missed(message: Missed) -> None:
+        if message.server is None or message.server in hub.servers:
+            hub.spawn(_announce_all(hub, message.server))
         hub.claim_sessions()
 
-    hub.on("missed", missed)
+    hub.on(Missed, missed)
 
 
 async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
@@ -106,5 +105,5 @@ def take_pong(hub: Hub[Any], session_key: str, ping_id: str) -> bool:
     """Handle a client's response to a ping, wherever its stream is; return whether it is one."""
     if not ping_id.startswith(PING_PREFIX) or len(ping_id) != len(PING_PREFIX) + 32:
         return False
-    hub.hand_over("pong", session=session_key, id=ping_id)
+    hub.hand_over(Pong(session=session_key, id=ping_id))
     return True

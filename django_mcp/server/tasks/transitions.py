@@ -22,6 +22,7 @@ from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.streams.process_messages import TaskEnded
 from django_mcp.server.streams.stream import Change
 
 POLL_S = 2.0
@@ -57,7 +58,7 @@ def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
     server.hub.followers.wake(stream_of(task.id), everywhere=True)
     rules = rules_of(task)
     if has_moved and task.is_final:
-        server.hub.broadcast("task", id=task.id)
+        server.hub.broadcast(TaskEnded(id=task.id))
     if has_moved and rules.by_client and task.session is not None:
         notice = Change(
             server=task.server,

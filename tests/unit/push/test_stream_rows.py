@@ -20,6 +20,7 @@ from django_mcp.push.stream_rows import is_any_listening
 from django_mcp.push.upkeep import check_all
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.streams.process_messages import StreamOpened
 from django_mcp.server.streams.stream import Change, PushStream, StreamKind
 from django_mcp.test import AsyncMCPClient
 from tests.support.server.streams import LiveSink
@@ -55,8 +56,7 @@ class Other:
         self._worker = Worker(host="web-2", pid=7)
 
     def claim(self) -> None:
-        claim = {"key": self.key, "event": "stream", "at": self.opened_at}
-        process_hub().receive({"kind": "session", **claim})
+        process_hub().receive(StreamOpened(session=self.key, at=self.opened_at).to_wire())
 
     @sync_to_async
     def write(self, lease_s: float) -> None:

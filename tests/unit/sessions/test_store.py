@@ -24,6 +24,7 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.quotas import MAX_URIS
+from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.sessions.closing import close_sessions, find_prunes
 from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
@@ -140,16 +141,15 @@ async def test_a_late_message_does_not_bring_a_subscription_back(clock: Time):
     found = await there.store.find(token)
     assert found is not None
     await there.store.subscribe(found, "stock://1")
-    late = {
-        "key": session.key,
-        "event": "subscriptions",
-        "uris": sorted(found.subscriptions or ()),
-        "as_of": found.subscribed_as_of_s,
-    }
+    late = SubscriptionsChanged(
+        session=session.key,
+        uris=sorted(found.subscriptions or ()),
+        as_of_s=found.subscribed_as_of_s,
+    )
     clock.now_s += 1
     await here.store.unsubscribe(session, "stock://1")
 
-    here.hub._take_session(late)
+    here.hub.receive(late.to_wire())
 
     assert session.subscriptions == set()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -16,18 +15,20 @@ from django_mcp.server.streams.messenger import (
     NOTICE_BATCHES,
     Outbox,
 )
+from django_mcp.server.streams.process_messages import Missed, ProcessMessage, TaskEnded
+from django_mcp.server.streams.stream import Change
 
 
 class Wire:
     """Accepts batches; blocks until it is released, and fails a given number of times."""
 
     def __init__(self) -> None:
-        self.batches: list[list[dict[str, Any]]] = []
+        self.batches: list[list[ProcessMessage]] = []
         self.at_once = self.most_at_once = self.failures = 0
         self.is_open, self.has_more = asyncio.Event(), asyncio.Event()
         self.is_open.set()
 
-    async def send(self, *messages: dict[str, Any]) -> bool:
+    async def send(self, *messages: ProcessMessage) -> bool:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self.is_open.wait()
@@ -41,7 +42,7 @@ class Wire:
         return True
 
     @property
-    def sent(self) -> list[dict[str, Any]]:
+    def sent(self) -> list[ProcessMessage]:
         return [message for batch in self.batches for message in batch]
 
     async def until(self, count: int) -> None:
@@ -57,8 +58,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.001)
 
 
-def changed(number: int) -> dict[str, Any]:
-    return {"kind": "change", "change": {"server": "s", "uri": f"x://{number}"}}
+def changed(number: int) -> Change:
+    return Change(server="s", uri=f"x://{number}")
 
 
 async def test_changes_go_out_in_batches_several_at_a_time_each_once():
@@ -66,8 +67,8 @@ async def test_changes_go_out_in_batches_several_at_a_time_each_once():
     outbox = Outbox(wire.send)
     wire.is_open.clear()
     for number in range(4000):
-        outbox.put_notice("s", None, f"x://{number % 3000}")
-    outbox.put_notice("s", "tools", None)
+        outbox.put_notice(changed(number % 3000))
+    outbox.put_notice(Change(server="s", list="tools"))
     await asyncio.sleep(0.05)
     wire.is_open.set()
     await wire.until(3001)
@@ -81,7 +82,7 @@ async def test_a_change_after_its_notification_is_sent_again():
     wire = Wire()
     outbox = Outbox(wire.send)
     for count in (1, 2):
-        outbox.put_notice("s", None, "x://1")
+        outbox.put_notice(changed(1))
         await wire.until(count)
 
     assert wire.sent == [changed(1)] * 2
@@ -91,10 +92,10 @@ async def test_other_messages_keep_their_order():
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(1500):
-        outbox.put({"kind": "x", "number": number})
+        outbox.put(TaskEnded(id=str(number)))
     await outbox.flush()
 
-    assert [each["number"] for each in wire.sent] == list(range(1500))
+    assert wire.sent == [TaskEnded(id=str(number)) for number in range(1500)]
     assert wire.most_at_once == 1
 
 
@@ -102,10 +103,10 @@ async def test_changes_are_sent_after_a_bus_outage_and_other_messages_dropped():
     wire = Wire()
     wire.failures = 5
     outbox = Outbox(wire.send)
-    outbox.put({"kind": "x"})
+    outbox.put(TaskEnded(id="1"))
     await outbox.flush()
     for number in range(10):
-        outbox.put_notice("s", None, f"x://{number}")
+        outbox.put_notice(changed(number))
     await wire.until(10)
 
     assert sorted(map(repr, wire.sent)) == sorted(repr(changed(number)) for number in range(10))
@@ -115,16 +116,16 @@ async def test_too_many_queued_changes_become_one_change_of_everything():
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(2 * MAX_NOTICES):
-        outbox.put_notice("s", None, f"x://{number}")
-        outbox.put_notice("other", "tools", None)
+        outbox.put_notice(changed(number))
+        outbox.put_notice(Change(server="other", list="tools"))
         if number == 5:
-            outbox.put_notice("other", None, "x://1")
+            outbox.put_notice(Change(server="other", uri="x://1"))
     await wire.until(3)
 
     assert {repr(each) for each in wire.sent} == {
-        repr({"kind": "missed", "server": "s"}),
-        repr({"kind": "missed", "server": "other"}),
-        repr({"kind": "change", "change": {"server": "other", "list": "tools"}}),
+        repr(Missed(server="s")),
+        repr(Missed(server="other")),
+        repr(Change(server="other", list="tools")),
     }
 
 
@@ -134,7 +135,7 @@ async def test_other_messages_are_bounded_and_drops_are_logged(
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(MAX_OTHERS + 1000):
-        outbox.put({"kind": "x", "number": number})
+        outbox.put(TaskEnded(id=str(number)))
     await outbox.flush()
 
     assert len(wire.sent) == MAX_OTHERS

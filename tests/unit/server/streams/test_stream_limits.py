@@ -14,6 +14,7 @@ from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.services.ports import Resumption
+from django_mcp.server.streams.process_messages import CloseStream
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, Open, StreamClient
 from tests.support.server.tasks import Legacy, Person
@@ -92,7 +93,7 @@ async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: 
     assert [await listeners.status(client) for _ in range(2)] == [200, 429]
 
     (stream,) = server.core.hub.streams.values()
-    server.core.hub.hand_over("close", stream=stream.id)
+    server.core.hub.hand_over(CloseStream(stream=stream.id))
     await listeners.opened.pop().reply()
 
     assert await listeners.status(client) == 200

@@ -13,6 +13,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.server.delivery import client_streams
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import LocalBus, MemoryEvents
+from django_mcp.server.streams.process_messages import PingClient, ProcessMessage, StreamOpened
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
@@ -21,18 +22,8 @@ from tests.support.wire import R2, R3, R4, R5
 NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
 RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
 
-KINDS = (
-    "change",
-    "missed",
-    "session",
-    "close",
-    "request",
-    "pong",
-    "follow",
-    "more",
-    "live",
-    "task",
-)
+MESSAGES = tuple(ProcessMessage.__subclasses__())
+KINDS = tuple(str(each.__struct_config__.tag) for each in MESSAGES)
 
 
 class RecordingBus(LocalBus):
@@ -281,13 +272,12 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
     async with client.standalone() as stream:
         (key,) = server.core.hub.sessions
         (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
-        claim = {"kind": "session", "key": key, "event": "stream"}
-        server.core.hub.receive({**claim, "at": opened_at + 10})
+        server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
         assert server.core.hub.announce(tools_changed(server)) == 0
         server.core.hub.receive({"kind": "missed"})
         assert server.core.hub.announce(tools_changed(server)) == 1
         # An older one elsewhere, announced late, changes nothing.
-        server.core.hub.receive({**claim, "at": opened_at - 10})
+        server.core.hub.receive(StreamOpened(session=key, at=opened_at - 10).to_wire())
         assert server.core.hub.announce(tools_changed(server)) == 1
         await stream.sink.message()
 
@@ -301,8 +291,7 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
         (key,) = server.core.hub.sessions
         async with client.standalone():
             opened_at = max(each.opened_at for each in server.core.hub.streams.values())
-            claim = {"kind": "session", "key": key, "event": "stream"}
-            server.core.hub.receive({**claim, "at": opened_at + 10})
+            server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
             assert server.core.hub.announce(tools_changed(server)) == 0
         assert len(server.core.hub.streams) == 1
         assert server.core.hub.announce(tools_changed(server)) == 0
@@ -315,12 +304,12 @@ async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServ
     async with client.standalone():
         (key,) = server.core.hub.sessions
         server.core.hub.bus = bus = RecordingBus()
-        server.core.hub.hand_over("request", session=key, id="ask-1", method="ping")
+        server.core.hub.hand_over(PingClient(session=key, id="ask-1"))
         server.core.hub.end_streams(Ending.CLOSED)
-        server.core.hub.hand_over("request", session=key, id="ask-2", method="ping")
+        server.core.hub.hand_over(PingClient(session=key, id="ask-2"))
         await server.core.hub.flush()
 
-    assert [each["id"] for each in bus.sent if each["kind"] == "request"] == ["ask-2"]
+    assert [each["id"] for each in bus.sent if each["kind"] == "ping"] == ["ask-2"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
@@ -330,14 +319,14 @@ async def test_forged_messages_between_processes_are_harmless(
     """Anybody with access to Redis can send them; no stream ends, and the log is not flooded."""
     client = await connect(server, R4)
     odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
-    names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
+    names = sorted({name for each in MESSAGES for name in each.__struct_fields__})
     async with client.standalone() as stream:
         for value in odd:
             server.core.hub.receive({"kind": kind})
             for name in names:
                 server.core.hub.receive({"kind": kind, name: value})
             server.core.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
-            server.core.hub.receive({"kind": kind, "change": {"server": server.name, "uri": value}})
+            server.core.hub.receive({"kind": kind, "server": server.name, "uri": value})
         own = Change(server=server.name, method="notifications/own")
         assert server.core.hub.announce(own) == 1
         while (await stream.sink.message())["method"] != "notifications/own":
