@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 from django.utils.translation import gettext_lazy as _
@@ -62,6 +64,11 @@ class DjangoMCPConfig(AppConfig):
         watch()
         if is_http:
             announce()
+        if settings.DEBUG and warnings.showwarning.__module__.startswith("twisted."):
+            # Daphne has warnings discarded, and with them that of a forgotten await.
+            warnings.showwarning = lambda *it: print(
+                warnings.formatwarning(*it[:4]), file=sys.stderr
+            )
         make_conversions()
 
 
