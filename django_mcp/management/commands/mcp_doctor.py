@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from django.apps import apps
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 from django.db import Error
-from django.urls import get_script_prefix
 from django.utils import timezone
 
 from django_mcp.auth.authenticators import (
@@ -23,12 +21,12 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
-from django_mcp.endpoints.well_known import find_server as find_mounted
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
     SiteCommand,
     find_server,
     find_user,
+    server_at,
     take_token,
     wrong_use,
 )
@@ -46,27 +44,19 @@ class Command(SiteCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--server",
-            metavar="NAME",
-            help="name of the server; by default the one at --url, or the default server",
+            "--server", metavar="NAME", help="else the one at --url, or the default"
         )
-        parser.add_argument(
-            "--url", help="URL of the endpoint; by default its path at 127.0.0.1:8000"
-        )
-        parser.add_argument(
-            "--token", help=f"credentials, if the server requires some; better in {TOKEN_VARIABLE}"
-        )
+        parser.add_argument("--url", help="URL of the endpoint; else its path at 127.0.0.1:8000")
+        parser.add_argument("--token", help=f"credentials, if needed; better in {TOKEN_VARIABLE}")
         parser.add_argument("--oauth", action="store_true", help="test the OAuth flow as well")
-        parser.add_argument(
-            "--user", metavar="USERNAME", help="with --oauth: user who gives the consent"
-        )
+        parser.add_argument("--user", metavar="USERNAME", help="with --oauth: who consents")
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
         options["token"] = take_token(options["token"]) or ""
         url = options["url"]
         if url and not options["server"]:
-            server = _server_at(url)
+            server = server_at(url)
         else:
             server = find_server(options["server"])
             if not url:
@@ -86,9 +76,7 @@ class Command(SiteCommand):
         except Unreachable as error:
             fix = "Start the site, or name its endpoint with --url."
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                fix = (
-                    "Name the file of its certificate authority in the environment: SSL_CERT_FILE."
-                )
+                fix = "Name the file of its certificate authority in the variable SSL_CERT_FILE."
             raise CommandError(f"{error}. {fix}") from None
         if options["json"]:
             self.print_json({"url": url, "findings": findings})
@@ -119,11 +107,6 @@ class Command(SiteCommand):
             yield from _oauth(url, options["user"], None if is_examined else look)
         if not is_examined:
             yield from look("")
-        if server is None:
-            yield good(
-                "Changes in another process were not tried, since the URLconf has no server at this "
-                "path: name it with --server"
-            )
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -134,27 +117,14 @@ class Command(SiteCommand):
             self.stdout.write(f"      {printable(finding.fix)}")
 
 
-def _server_at(url: str) -> MCPServer | None:
-    """Return the server that this site has at the path of a URL; None if there is no single one."""
-    try:
-        path = unquote(urlsplit(url).path)
-    except ValueError:
-        return None
-    return find_mounted("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
-
-
 def _oauth(
     url: str, username: str | None, look: Callable[[str], Iterator[Finding]] | None
 ) -> Iterable[Finding]:
     configs = apps.get_app_configs()
     examiner = next((each for each in configs if isinstance(each, OAuthExaminer)), None)
     if examiner is None:
-        return [
-            bad(
-                "OAuth is not set up",
-                "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
-            )
-        ]
+        fix = "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md"
+        return [bad("OAuth is not set up", fix)]
     return examiner.examine_oauth(url, find_user(username), look)
 
 
