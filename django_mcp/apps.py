@@ -13,6 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.log import logger
+
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
@@ -66,9 +68,7 @@ class DjangoMCPConfig(AppConfig):
             announce()
         if settings.DEBUG and warnings.showwarning.__module__.startswith("twisted."):
             # Daphne has warnings discarded, and with them that of a forgotten await.
-            warnings.showwarning = lambda *it: print(
-                warnings.formatwarning(*it[:4]), file=sys.stderr
-            )
+            warnings.showwarning = lambda *it: logger.warning(warnings.formatwarning(*it[:4]))
         make_conversions()
 
 

@@ -63,7 +63,7 @@ async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.Log
 
 
 async def test_a_coroutine_that_daphne_lets_vanish_is_reported(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: Any
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, settings: Any
 ):
     settings.DEBUG = True
     # As Daphne has it at its start.
@@ -80,9 +80,8 @@ async def test_a_coroutine_that_daphne_lets_vanish_is_reported(
         warnings.simplefilter("always")
         assert (await WireClient(server, R5).call("work"))["content"][0]["text"] == "done"
 
-    err = capfd.readouterr().err
-    assert f"{__file__}:" in err
-    assert "coroutine 'Context.aprogress' was never awaited" in err
+    assert f"{__file__}:" in caplog.text
+    assert "coroutine 'Context.aprogress' was never awaited" in caplog.text
 
 
 async def test_the_log_names_the_remedy_for_a_locked_database(caplog: pytest.LogCaptureFixture):
