@@ -30,7 +30,7 @@ from django_mcp.management.base import (
     take_token,
     wrong_use,
 )
-from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, good
+from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, judge
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
@@ -149,15 +149,14 @@ def find_busy_threads() -> Iterator[Finding]:
         )
         if held:
             held = f". The longest are {held}"
-        if waiting:
-            yield bad(
-                f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
-                f"{waiting} calls wait{held}",
-                "Give what holds the threads a timeout of its own towards what it waits for, or raise "
-                'DJANGO_MCP["SYNC_THREADS"].',
-            )
-        else:
-            yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
+        yield judge(
+            not waiting,
+            f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}",
+            f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
+            f"{waiting} calls wait{held}",
+            "Give what holds the threads a timeout of its own towards what it waits for, or raise "
+            'DJANGO_MCP["SYNC_THREADS"].',
+        )
 
 
 _PLACE = f"the environment variable {TOKEN_VARIABLE}"
