@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 from django.utils.translation import gettext_lazy as _
+
+from django_mcp.log import logger
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
@@ -62,6 +66,9 @@ class DjangoMCPConfig(AppConfig):
         watch()
         if is_http:
             announce()
+        if settings.DEBUG and warnings.showwarning.__module__.startswith("twisted."):
+            # Daphne has warnings discarded, and with them that of a forgotten await.
+            warnings.showwarning = lambda *it: logger.warning(warnings.formatwarning(*it[:4]))
         make_conversions()
 
 

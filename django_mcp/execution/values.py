@@ -138,6 +138,10 @@ class DjangoExceptions:
                 "This handler is asynchronous: use the asynchronous methods of the ORM (aget(), acount(), "
                 "async for), or write it with def."
             )
+        if isinstance(error, AttributeError | TypeError) and "'coroutine'" in str(error):
+            error.add_note(
+                "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
+            )
         is_operational = isinstance(error, find_class("django.db.utils", "OperationalError"))
         if is_operational and "is locked" in str(error):
             error.add_note(

@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
+from django.urls import get_script_prefix
 
 from django_mcp.conf import settings
+from django_mcp.endpoints.well_known import server_at_path
 from django_mcp.execution.outages import Unmigrated, is_unmigrated
 from django_mcp.inprocess.results import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_server
@@ -74,22 +77,16 @@ class ServerCommand(SiteCommand):
     """The kinds of entries that the command uses."""
 
     def add_options(self, parser: CommandParser) -> None:
+        # Options may stand between the arguments.
+        vars(parser)["parse_args"] = parser.parse_intermixed_args
         add_server(parser)
-        parser.add_argument(
-            "--user", metavar="USERNAME", help="user of the call; without it the call is anonymous"
-        )
+        parser.add_argument("--user", metavar="USERNAME", help="user of the call; else anonymous")
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def add_options_of_call(self, parser: CommandParser) -> None:
         self.add_options(parser)
-        parser.add_argument(
-            "--answers", metavar="JSON", help="answers by the key of their question, or a list"
-        )
-        parser.add_argument(
-            "--no-input",
-            action="store_true",
-            help="ask no questions; calls that need an answer fail",
-        )
+        parser.add_argument("--answers", metavar="JSON", help="answers by key, or in a list")
+        parser.add_argument("--no-input", action="store_true", help="fail instead of asking")
 
     def _answers(self, options: dict[str, Any]) -> Any:
         if options["answers"] is not None:
@@ -180,9 +177,7 @@ class ServerCommand(SiteCommand):
 
 def add_server(parser: CommandParser) -> None:
     """Add the option that names the server."""
-    parser.add_argument(
-        "--server", metavar="NAME", help="name of the server; by default the default server"
-    )
+    parser.add_argument("--server", metavar="NAME", help="name of the server; else the default")
 
 
 def get_server(name: str | None) -> MCPServer:
@@ -192,6 +187,15 @@ def get_server(name: str | None) -> MCPServer:
         names = sorted({server.name for server in all_servers()})
         raise wrong_use(f"No MCP server is called {name!r}. Servers: {', '.join(names)}.")
     return found
+
+
+def server_at(url: str) -> MCPServer | None:
+    """Return the server that this site has at the path of a URL; None if there is no single one."""
+    try:
+        path = unquote(urlsplit(url).path)
+    except ValueError:
+        return None
+    return server_at_path("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
 
 
 def find_user(username: str | None) -> Any:

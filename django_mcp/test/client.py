@@ -26,6 +26,12 @@ from django_mcp.test.visibility import assert_conforming, assert_hidden, assert_
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+def _join(mapping: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"Pass {mapping!r} by the name of its argument, or all in one mapping.")
+    return {**mapping, **arguments}
+
+
 class _Requests(BaseClient):
     async def _send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
         """Send any request and return its result."""
@@ -77,7 +83,7 @@ class AsyncMCPClient(_Requests):
             Unanswered: it asks something that has no `answer`.
             MCPError: any other error.
         """
-        params = {"name": tool, "arguments": {**mapping, **arguments}}
+        params = {"name": tool, "arguments": _join(mapping, arguments)}
         return CallResult(raw=await self._send("tools/call", params))
 
     async def call_as_task(
@@ -96,7 +102,7 @@ class AsyncMCPClient(_Requests):
             TimeoutError: the task has not ended within `task_limit_s` seconds.
         """
         with in_calling_thread():
-            return CallResult(raw=await call_as_task(self, tool, {**mapping, **arguments}))
+            return CallResult(raw=await call_as_task(self, tool, _join(mapping, arguments)))
 
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.
@@ -118,7 +124,7 @@ class AsyncMCPClient(_Requests):
             UnknownPrompt: there is none of that name for the user.
             MCPError: any other error.
         """
-        params = {"name": name, "arguments": to_texts({**mapping, **arguments})}
+        params = {"name": name, "arguments": to_texts(_join(mapping, arguments))}
         return FilledPrompt(raw=await self._send("prompts/get", params))
 
     async def complete(

@@ -17,11 +17,12 @@ from django_mcp.inprocess.call import (
     revision_called,
     write_request,
 )
-from django_mcp.inprocess.results import MCPError, Unanswered, to_error
+from django_mcp.inprocess.results import MCPError, Unanswered, UnknownTool, to_error
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.registry.problems import suggest
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.test.exchanges import ClientSide, LoggedIn, Response, find_endpoint
 from django_mcp.transports.http.consumer import MCPConsumer
@@ -205,6 +206,9 @@ class BaseClient:
             error = MCPError(
                 f"{method} got no answer, HTTP {response.status}", status=response.status
             )
+        name, tools = params.get("name"), self.server.core.registry.tools
+        if isinstance(error, UnknownTool) and tools and name not in tools:
+            error.add_note(suggest(name, tools))
         if response.status == 401 and self._principal is None:
             error.add_note(
                 "Log in with force_login(user), or send credentials: "

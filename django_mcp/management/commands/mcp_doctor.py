@@ -6,13 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from django.apps import apps
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 from django.db import Error
-from django.urls import get_script_prefix
 from django.utils import timezone
 
 from django_mcp.auth.authenticators import (
@@ -23,16 +21,16 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
-from django_mcp.endpoints.well_known import server_at_path
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
     SiteCommand,
     find_user,
     get_server,
+    server_at,
     take_token,
     wrong_use,
 )
-from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, good
+from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, judge
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
@@ -46,27 +44,19 @@ class Command(SiteCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--server",
-            metavar="NAME",
-            help="name of the server; by default the one at --url, or the default server",
+            "--server", metavar="NAME", help="else the one at --url, or the default"
         )
-        parser.add_argument(
-            "--url", help="URL of the endpoint; by default its path at 127.0.0.1:8000"
-        )
-        parser.add_argument(
-            "--token", help=f"credentials, if the server requires some; better in {TOKEN_VARIABLE}"
-        )
+        parser.add_argument("--url", help="URL of the endpoint; else its path at 127.0.0.1:8000")
+        parser.add_argument("--token", help=f"credentials, if needed; better in {TOKEN_VARIABLE}")
         parser.add_argument("--oauth", action="store_true", help="test the OAuth flow as well")
-        parser.add_argument(
-            "--user", metavar="USERNAME", help="with --oauth: user who gives the consent"
-        )
+        parser.add_argument("--user", metavar="USERNAME", help="with --oauth: who consents")
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
         options["token"] = take_token(options["token"]) or ""
         url = options["url"]
         if url and not options["server"]:
-            server = _server_at(url)
+            server = server_at(url)
         else:
             server = get_server(options["server"])
             if not url:
@@ -86,9 +76,7 @@ class Command(SiteCommand):
         except Unreachable as error:
             fix = "Start the site, or name its endpoint with --url."
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                fix = (
-                    "Name the file of its certificate authority in the environment: SSL_CERT_FILE."
-                )
+                fix = "Name the file of its certificate authority in the variable SSL_CERT_FILE."
             raise CommandError(f"{error}. {fix}") from None
         if options["json"]:
             self.print_json({"url": url, "findings": findings})
@@ -119,11 +107,6 @@ class Command(SiteCommand):
             yield from _oauth(url, options["user"], None if is_examined else look)
         if not is_examined:
             yield from look("")
-        if server is None:
-            yield good(
-                "Changes in another process were not tried, since the URLconf has no server at this "
-                "path: name it with --server"
-            )
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -132,15 +115,6 @@ class Command(SiteCommand):
         else:
             self.stdout.write(self.style.ERROR("fault ") + text)
             self.stdout.write(f"      {printable(finding.fix)}")
-
-
-def _server_at(url: str) -> MCPServer | None:
-    """Return the server that this site has at the path of a URL; None if there is no single one."""
-    try:
-        path = unquote(urlsplit(url).path)
-    except ValueError:
-        return None
-    return server_at_path("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
 
 
 def _oauth(
@@ -174,15 +148,14 @@ def find_busy_threads() -> Iterator[Finding]:
         )
         if held:
             held = f". The longest are {held}"
-        if waiting:
-            yield bad(
-                f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
-                f"{waiting} calls wait{held}",
-                "Give what holds the threads a timeout of its own towards what it waits for, or raise "
-                'DJANGO_MCP["SYNC_THREADS"].',
-            )
-        else:
-            yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
+        yield judge(
+            not waiting,
+            f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}",
+            f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
+            f"{waiting} calls wait{held}",
+            "Give what holds the threads a timeout of its own towards what it waits for, or raise "
+            'DJANGO_MCP["SYNC_THREADS"].',
+        )
 
 
 _PLACE = f"the environment variable {TOKEN_VARIABLE}"

@@ -37,11 +37,7 @@ class Command(ServerCommand):
             choices=[revision.name for revision in REVISIONS],
             help="in the form of this protocol revision; else the newest",
         )
-        parser.add_argument(
-            "--tokens",
-            action="store_true",
-            help=f"estimate what a model reads: characters of JSON / {CHARS_PER_TOKEN}",
-        )
+        parser.add_argument("--tokens", action="store_true", help="estimate how much a model reads")
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = get_server(options["server"])

@@ -33,9 +33,7 @@ class Command(BaseCommand):
             metavar="HOST",
             help="address to listen on, may be repeated (127.0.0.1)",
         )
-        parser.add_argument(
-            "--port", default=8000, type=int, help="port to listen on (%(default)s)"
-        )
+        parser.add_argument("--port", default=8000, type=int, help="the port (%(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = get_server(options["server"])

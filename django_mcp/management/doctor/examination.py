@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
+from django.urls import get_script_prefix
+
+from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.execution.outages import Unmigrated
+from django_mcp.management.base import server_at
 from django_mcp.management.doctor.http import Answer, Unreachable, ask, next_message, open_response
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import HEADER_MISMATCH
@@ -94,7 +98,7 @@ def examine(
     if discovered.status == 401:
         yield from _check_rejection(discovered, credentials, has_token=bool(token))
         return
-    yield from _check_endpoint(discovered)
+    yield from _check_endpoint(url, discovered)
     if discovered.status != 200:
         return
     parts = urlsplit(url)
@@ -160,7 +164,13 @@ def _check_rejection(answer: Answer, credentials: str, *, has_token: bool) -> It
         )
 
 
-def _check_endpoint(answer: Answer) -> Iterator[Finding]:
+def _find_elsewhere(url: str) -> list[str]:
+    """Return the URLs of the site's endpoints, if none of them is at this one."""
+    found = [] if server_at(url) else [mount.path.rstrip("/") for mount in find_mounts()]
+    return [urljoin(url, get_script_prefix() + path[1:]) for path in dict.fromkeys(found)]
+
+
+def _check_endpoint(url: str, answer: Answer) -> Iterator[Finding]:
     if answer.status == 200 and "result" in answer.json():
         yield good("The endpoint answers")
     elif answer.status in (301, 302, 307, 308):
@@ -169,6 +179,9 @@ def _check_endpoint(answer: Answer) -> Iterator[Finding]:
             "Name the URL without a redirect: clients do not follow one with a POST. "
             "A redirect to https or to a login page comes from the site's middleware.",
         )
+    elif answer.status == 404 and not _is_json(answer) and (urls := _find_elsewhere(url)):
+        fix = f"Name an endpoint of the site with --url: {', '.join(urls)}."
+        yield bad("The URLconf has no endpoint at this path, and the site answers 404", fix)
     elif not _is_json(answer):
         yield bad(
             f"The endpoint answers {answer.status} with a page, not with JSON",
@@ -244,6 +257,10 @@ def _stream(
                 return
             yield good("Events arrive as they are sent")
             if publish is None:
+                yield good(
+                    "Changes in another process were not tried, since the URLconf has no server at "
+                    "this path: name it with --server"
+                )
                 return
             publish()
             yield judge(

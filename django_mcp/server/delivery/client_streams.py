@@ -369,5 +369,5 @@ async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> 
 def not_allowed(server: Services, exchange: Exchange) -> Reply:
     """Return the response to an HTTP method that is not supported here or in that revision."""
     allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
-    message, headers = "Method not allowed: use POST", ((b"allow", allowed),)
+    message, headers = "Use POST: this MCP endpoint is for AI clients", ((b"allow", allowed),)
     return refusal_reply(Refusal(code=INVALID_REQUEST, message=message, headers=headers), 405)

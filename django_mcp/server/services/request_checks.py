@@ -74,7 +74,7 @@ async def find_session(
 
 NO_SESSION_ID = invalid_request(
     "The header Mcp-Session-Id is missing: send initialize first, or name a revision without sessions in "
-    "MCP-Protocol-Version",
+    "MCP-Protocol-Version. This MCP endpoint is for AI clients",
     400,
 )
 UNKNOWN_SESSION = invalid_request("There is no such session: send initialize again", 404)

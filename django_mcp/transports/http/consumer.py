@@ -172,7 +172,9 @@ class MCPConsumer(AsyncHttpConsumer):
         reply = clearance.reply
         if reply is None:
             if method == "GET" and self.server.keeps_sessions and not clearance.may_stream:
-                return error_reply(406, "Accept must admit text/event-stream")
+                return error_reply(
+                    406, "Accept must admit text/event-stream: MCP is for AI clients"
+                )
             return None
         is_about_verbs = reply.status == 405 or any(name == b"allow" for name, _ in reply.headers)
         if is_about_verbs:

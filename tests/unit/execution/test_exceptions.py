@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 from django.core.exceptions import (
     MultipleObjectsReturned,
@@ -15,6 +18,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import translation
 from django.utils.translation import gettext_lazy
+from twisted.logger import globalLogBeginner
 
 from django_mcp.context import Context
 from django_mcp.execution.values import DjangoExceptions
@@ -36,6 +40,48 @@ async def test_the_log_names_the_remedy_for_synchronous_queries(caplog: pytest.L
 
     assert (await WireClient(server, R5).call("count"))["isError"] is True
     assert "use the asynchronous methods of the ORM" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.LogCaptureFixture):
+    server = MCPServer("forgetful")
+
+    @server.tool
+    async def ask(ctx: Context) -> bool:
+        """Ask, and use what is no answer yet."""
+        return ctx.aelicit("Go on?", {"type": "object"}).is_accepted  # type: ignore[attr-defined]
+
+    @server.tool
+    def count(ctx: Context) -> int:
+        """Call the asynchronous method from a synchronous handler."""
+        return len(ctx.alist_roots())  # type: ignore[arg-type]
+
+    client = WireClient(server, R5)
+    assert (await client.call("ask"))["isError"] is True
+    assert (await client.call("count"))["isError"] is True
+    assert caplog.text.count("An await was forgotten") == 2
+
+
+async def test_a_coroutine_that_daphne_lets_vanish_is_reported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, settings: Any
+):
+    settings.DEBUG = True
+    # As Daphne has it at its start.
+    monkeypatch.setattr(warnings, "showwarning", globalLogBeginner.showwarning)
+    server = MCPServer("silent")
+
+    @server.tool
+    async def work(ctx: Context) -> str:
+        """Forget an await."""
+        ctx.aprogress(1, 2)  # type: ignore[unused-coroutine]
+        return "done"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert (await WireClient(server, R5).call("work"))["content"][0]["text"] == "done"
+
+    assert f"{__file__}:" in caplog.text
+    assert "coroutine 'Context.aprogress' was never awaited" in caplog.text
 
 
 async def test_the_log_names_the_remedy_for_a_locked_database(caplog: pytest.LogCaptureFixture):

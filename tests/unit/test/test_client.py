@@ -122,6 +122,19 @@ def test_an_unknown_name_raises_lookup_error(client: MCPClient):
     assert raised.value.code == -32602
 
 
+def test_an_unknown_tool_is_reported_with_the_nearest_one(client: MCPClient):
+    with pytest.raises(UnknownTool) as raised:
+        client.call("cuont")
+
+    assert raised.value.__notes__ == ["Did you mean 'count'?"]
+
+
+def test_an_argument_without_its_name_is_reported(client: MCPClient):
+    for call in (client.call, client.call_as_task, client.prompt):
+        with pytest.raises(TypeError, match="Pass 5 by the name of its argument, or all in one"):
+            call("add", 5)  # type: ignore[arg-type]
+
+
 def test_any_method_can_be_sent(newest: MCPClient):
     assert "tools" in newest.send("server/discover")["capabilities"]
     with pytest.raises(MCPError) as raised:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from tests.support.answering import answering
 from tests.support.commands import Shell
@@ -97,11 +100,26 @@ def test_a_proxy_in_front(
     assert told in done.stdout
 
 
-def test_a_server_that_cannot_be_identified_by_its_url(shell: Shell) -> None:
+@pytest.mark.django_db
+def test_a_server_that_cannot_be_identified_by_its_url(
+    site: Running, server_in_urlconf: str
+) -> None:
+    # The command has another URLconf than the site.
+    out = StringIO()
+    with suppress(CommandError):
+        call_command("mcp_doctor", "--url", site.url, stdout=out, stderr=out)
+
+    is_streamed = "Events arrive as they are sent" in out.getvalue()
+    assert is_streamed is ("uvicorn" in str(site.process.args))
+    assert ("Changes in another process were not tried" in out.getvalue()) is is_streamed
+
+
+def test_an_address_that_redirects_gets_no_word_about_other_processes(shell: Shell) -> None:
     with answering(302, {"Location": "/login/"}, b"") as front:
         done = shell("mcp_doctor", "--url", f"{front.url}/elsewhere")
 
-    assert "Changes in another process were not tried" in done.stdout
+    assert "redirects to /login/" in done.stdout
+    assert "another process" not in done.stdout
 
 
 def test_a_server_without_a_url(shell: Shell, tmp_path: Path) -> None:

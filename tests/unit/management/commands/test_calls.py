@@ -188,6 +188,21 @@ def test_a_tool_is_called_on_a_users_behalf(run: Run):
 
 
 @pytest.mark.usefixtures("shop")
+def test_options_may_stand_between_the_arguments(run: Run):
+    get_user_model().objects.create_user("bob")
+
+    who = run("mcp_call", "find_products", "--user", "bob", '{"query": "mug"}', "--verbosity", "1")
+    assert json.loads(who[0])[0]["sku"] == "mug"
+    piped = run("mcp_call", "--json", "find_products", "--no-color", "-", stdin='{"query": "mug"}')
+    assert json.loads(piped[0])["structuredContent"][0]["sku"] == "mug"
+    prompt = run("mcp_prompt", "restock_review", "--user", "bob", "category=office")[0]
+    assert prompt.startswith("user: Our stock in office:")
+    apart = run("mcp_prompt", "--user", "bob", "restock_review", "category=office", "--json")[0]
+    assert "office" in json.loads(apart)["messages"][0]["content"]["text"]
+    assert "unrecognized" in error_of(run, "mcp_call", "find_products", "{}", "{}")[0]
+
+
+@pytest.mark.usefixtures("shop")
 def test_non_text_content_is_described(run: Run):
     assert "[image, image/png, " in run("mcp_call", "product_photo", '{"sku": "kettle"}')[0]
 

@@ -151,3 +151,29 @@ def test_a_refusal_of_http_names_the_remedy():
             call_command("mcp_doctor", "--url", front.url, stdout=out, stderr=out)
 
     assert "Give --url the https address." in out.getvalue()
+
+
+# -- a wrong path
+
+
+@pytest.mark.parametrize("options", [(), ("--server", "shop-staff")])
+def test_a_path_without_an_endpoint_is_answered_with_those_that_exist(options: tuple[str, ...]):
+    with answering(404, {"Content-Type": "text/html"}, b"<h1>Not Found</h1>") as front:
+        out = StringIO()
+        url = front.url.replace("/mcp", "/mpc")
+        with pytest.raises(CommandError, match="are problems"):
+            call_command("mcp_doctor", "--url", url, *options, stdout=out, stderr=out)
+
+    assert "The URLconf has no endpoint at this path, and the site answers 404" in out.getvalue()
+    assert f"--url: {front.url}, " in out.getvalue()
+    assert "/mcp/, " not in out.getvalue()
+    assert "ok  " not in out.getvalue()
+
+
+def test_a_page_at_the_path_of_an_endpoint_comes_from_something_in_front_of_it():
+    with answering(404, {"Content-Type": "text/html"}, b"<h1>Not Found</h1>") as front:
+        out = StringIO()
+        with pytest.raises(CommandError):
+            call_command("mcp_doctor", "--url", front.url, stdout=out, stderr=out)
+
+    assert "Something stands in front of it" in out.getvalue()

@@ -102,13 +102,20 @@ async def test_each_rejection_is_logged_as_one_line_with_its_reason(
     assert "canary" not in caplog.text
 
 
+@pytest.mark.parametrize("accept", ["text/html", "text/html,*/*;q=0.8"])
+async def test_a_browser_is_told_what_the_address_is_for(accept: str):
+    talked = await talk(consumer(OPEN), http_scope("GET", {"accept": accept}), GONE)
+
+    assert b"for AI clients" in talked.body
+
+
 async def test_routine_client_probes_are_logged_below_warning(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         await talk(consumer(OPEN), http_scope("GET", modern("")), GONE)
 
     [line] = caplog.records
     assert line.levelno == logging.INFO
-    assert "with 405: Method not allowed: use POST" in line.getMessage()
+    assert "with 405: Use POST: this MCP endpoint is for AI clients" in line.getMessage()
 
 
 async def test_successful_requests_are_not_logged(caplog: pytest.LogCaptureFixture):
