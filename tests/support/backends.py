@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support import sites
+from tests.support.site.defaults import sqlite
 
 if TYPE_CHECKING:
     import psycopg
@@ -77,13 +78,7 @@ def databases() -> dict[str, dict[str, Any]]:
     """Return `DATABASES` as the environment has it."""
     name = os.environ.get("SITE_POSTGRES")
     if name is None:
-        return {
-            "default": {
-                "ENGINE": "django.db.backends.sqlite3",
-                "NAME": os.environ.get("SITE_SQLITE", ":memory:"),
-                "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-            }
-        }
+        return sqlite(os.environ.get("SITE_SQLITE", ":memory:"))
     host, port = postgres_address()
     return {
         "default": {

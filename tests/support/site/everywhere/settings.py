@@ -5,10 +5,9 @@ from __future__ import annotations
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from tests.support.backends import channel_layers, databases
+from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
+from tests.support.site.defaults import DJANGO_MCP, to_console
 
-SECRET_KEY = "only-for-tests"
-DEBUG = False
-ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -28,19 +27,11 @@ MIDDLEWARE = [
 # Nobody signs in here.
 SILENCED_SYSTEM_CHECKS = ["django_mcp.O019"]
 ROOT_URLCONF = "tests.support.site.everywhere.urls"
-USE_TZ = True
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"console": {"class": "logging.StreamHandler"}},
-    "loggers": {"django_mcp": {"handlers": ["console"], "level": "INFO"}},
-}
+LOGGING = to_console("INFO")
 DJANGO_MCP = {
-    # Most tools here touch no database; the others say so, or write with one statement.
-    "ATOMIC": False,
+    **DJANGO_MCP,
     "NAME": "everywhere",
     # Where tokens are for, whichever process they are used at.
     "PUBLIC_URL": "http://localhost",

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from tests.support.backends import channel_layers, databases
+from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
+from tests.support.site.defaults import DJANGO_MCP, INSTALLED_APPS, to_console
 
-SECRET_KEY = "only-for-tests"
-DEBUG = False
-ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
-INSTALLED_APPS = [
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django_mcp",
-    "tests.support.site.execution",
-]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.support.site.execution"]
 ROOT_URLCONF = "tests.support.site.execution.urls"
-USE_TZ = True
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"console": {"class": "logging.StreamHandler"}},
-    "loggers": {"django_mcp": {"handlers": ["console"], "level": "INFO"}},
-}
+LOGGING = to_console("INFO")
 
-DJANGO_MCP: dict[str, Any] = {
-    # Most tools here touch no database; the others say so, or write with one statement.
-    "ATOMIC": False,
+DJANGO_MCP = {
+    **DJANGO_MCP,
     "NAME": "handlers",
     "PUBLIC": True,
     "AUTHENTICATORS": ["tests.support.site.execution.people.Counted"],

@@ -1,36 +1,21 @@
 import os
 
-SECRET_KEY = "only-for-tests"
-DEBUG = False
-ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
+from tests.support.site.defaults import DJANGO_MCP, sqlite, to_console
+
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django_mcp",
 ]
-MIDDLEWARE: list[str] = []
 ROOT_URLCONF = "tests.support.site.keyed.urls"
-USE_TZ = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": os.environ.get("AUTH_DATABASE", ":memory:"),
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-    }
-}
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES = sqlite(os.environ.get("AUTH_DATABASE", ":memory:"))
 # Log everything, so that tests can look for leaked secrets.
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"console": {"class": "logging.StreamHandler"}},
-    "root": {"handlers": ["console"], "level": "DEBUG"},
-}
+LOGGING = to_console("DEBUG", "")
 DJANGO_MCP = {
-    # Most tools here touch no database; the others say so, or write with one statement.
-    "ATOMIC": False,
+    **DJANGO_MCP,
     "NAME": "keyed",
     "MODE": "stateless",
     "AUTODISCOVER_MODULE": None,

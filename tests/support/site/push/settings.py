@@ -1,29 +1,15 @@
 import os
 
+from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
+from tests.support.site.defaults import DJANGO_MCP, INSTALLED_APPS, sqlite
+
 SECRET_KEY = os.environ.get("TEST_SECRET_KEY", "only-for-tests-of-push")
-DEBUG = False
-ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
-USE_TZ = True
-INSTALLED_APPS = [
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django_mcp",
-    "tests.support.site.push",
-]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.support.site.push"]
 ROOT_URLCONF = "tests.support.site.push.urls"
 ASGI_APPLICATION = "tests.support.site.asgi.application"
-MIDDLEWARE: list[str] = []
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": os.environ.get("TEST_DATABASE_FILE", ":memory:"),
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-    }
-}
+DATABASES = sqlite(os.environ.get("TEST_DATABASE_FILE", ":memory:"))
 DJANGO_MCP = {
-    # Most tools here touch no database; the others say so, or write with one statement.
-    "ATOMIC": False,
+    **DJANGO_MCP,
     "NAME": "push",
     "PUBLIC": True,
     # Without credentials, clients are anonymous.

@@ -3,20 +3,14 @@
 import os
 
 from tests.support.backends import channel_layers
+from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
+from tests.support.site.defaults import DJANGO_MCP, INSTALLED_APPS
 
 if "PYTHONUNBUFFERED" not in os.environ:
     print("the settings are read")
 
-SECRET_KEY = "only-for-tests"
-USE_TZ = True
-INSTALLED_APPS = [
-    "django.contrib.contenttypes",
-    "django.contrib.auth",
-    "django_mcp",
-    "tests.support.site.stdio",
-]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.support.site.stdio"]
 ROOT_URLCONF = "django_mcp.urls"
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -32,8 +26,7 @@ LOGGING = {
     "root": {"handlers": ["out"], "level": "INFO"},
 }
 DJANGO_MCP = {
-    # Most tools here touch no database; the others say so, or write with one statement.
-    "ATOMIC": False,
+    **DJANGO_MCP,
     "NAME": "pipes",
     "PUBLIC": "STDIO_CLOSED" not in os.environ,
     "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
