@@ -58,6 +58,14 @@ def test_the_workflow_runs_every_step():
     assert {step for group in groups for step in group.split()} == STEPS
 
 
+def test_the_release_runs_the_tests_with_the_services_of_ci():
+    # With CI=true a test that needs one of them fails without it.
+    services = workflow("ci.yml")["jobs"]["checks"]["services"]
+
+    assert set(services) == {"postgres", "redis"}
+    assert workflow("release.yml")["jobs"]["build"].get("services") == services
+
+
 def test_only_the_publish_job_has_an_id_token():
     jobs = workflow("release.yml")["jobs"]
 
