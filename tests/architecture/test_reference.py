@@ -11,9 +11,10 @@ import pytest
 
 from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
+from tests.support import checks_page
+from tests.support.checks_page import CHECK_ID
 
 REFERENCE = ROOT / "docs" / "reference"
-CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
 DOTTED = re.compile(r"(?<![\w./\"-])django_mcp(?:\.\w+){2,}\b(?<![A-Z]\d{3})")
 """Something in a module; not the id of a check, a template or a file."""
 
@@ -29,7 +30,8 @@ def test_the_reference_lists_exactly_the_checks():
     strings = [text for path in source_files() for _, text in code_strings(tree_of(path))]
     raised = {found for text in strings for found in CHECK_ID.findall(text)}
 
-    assert set(CHECK_ID.findall(page("checks"))) == raised
+    assert set(CHECK_ID.findall(checks_page.explanations())) == raised
+    assert set(CHECK_ID.findall(checks_page.block())) == raised
 
 
 def test_every_public_module_of_contrib_has_a_page_in_the_python_reference():
