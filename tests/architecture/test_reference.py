@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 
 from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
+from tests.support import checks_page
+from tests.support.checks_page import CHECK_ID
 
 REFERENCE = ROOT / "docs" / "reference"
-CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
 DOTTED = re.compile(r"(?<![\w./\"-])django_mcp(?:\.\w+){2,}\b(?<![A-Z]\d{3})")
 """Something in a module; not the id of a check, a template or a file."""
+
+INTERNAL = {"django_mcp.contrib.model_forms"}
+"""Modules of contrib that others of the package use."""
 
 NAMED = sorted(
     {name for file in (ROOT / "docs").rglob("*.md") for name in DOTTED.findall(file.read_text())}
@@ -24,7 +30,40 @@ def test_the_reference_lists_exactly_the_checks():
     strings = [text for path in source_files() for _, text in code_strings(tree_of(path))]
     raised = {found for text in strings for found in CHECK_ID.findall(text)}
 
-    assert set(CHECK_ID.findall(page("checks"))) == raised
+    assert set(CHECK_ID.findall(checks_page.explanations())) == raised
+    assert set(CHECK_ID.findall(checks_page.block())) == raised
+
+
+def test_every_public_module_of_contrib_has_a_page_in_the_python_reference():
+    declared = {
+        importable(path): [text for line, text in code_strings(tree_of(path)) if line in lines]
+        for path in (PACKAGE / "contrib").rglob("*.py")
+        if (lines := lines_of_all(tree_of(path)))
+    }
+    public = {module for module, names in declared.items() if names} - INTERNAL
+
+    tree = ast.parse((ROOT / "docs" / "conf.py").read_text())
+    listed = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODULES"
+    )
+    assert public <= set(listed)
+    assert listed == sorted(listed)
+
+
+def importable(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def lines_of_all(tree: ast.Module) -> range | None:
+    """Return the lines of a module's `__all__`."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if [ast.unparse(each) for each in targets] == ["__all__"]:
+            return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    return None
 
 
 def test_every_command_is_documented():

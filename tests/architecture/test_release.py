@@ -31,6 +31,22 @@ def test_ci_runs_each_python_version_in_the_classifiers():
     assert classified == re.findall(r"=\$\(find_python (3\.\d+)\)", CI)
 
 
+def test_no_python_version_is_admitted_that_ci_does_not_run():
+    classified = re.findall(r"Python :: 3\.(\d+)", " ".join(PROJECT["classifiers"]))
+
+    assert PROJECT["requires-python"] == f">=3.{classified[0]},<3.{int(classified[-1]) + 1}"
+
+
+def test_ci_runs_each_django_version_in_the_classifiers():
+    classified = re.findall(r"Django :: (\d+\.\d+)", " ".join(PROJECT["classifiers"]))
+    dependencies = " ".join(PROJECT["dependencies"])
+    # README's command installs the newest that Python 3.11 can have, and one set the oldest dependencies.
+    oldest = re.findall(r"django>=(\d+\.\d+)", dependencies)
+
+    assert classified == oldest + re.findall(r"matrix_leg .*'django>=(\d+\.\d+)", CI)
+    assert f",<{classified[-1][:-1]}{int(classified[-1][-1]) + 1}," in dependencies
+
+
 def test_the_changelog_follows_keep_a_changelog():
     assert CHANGELOG.startswith("# Changelog\n\nAll notable changes")
     versions = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
@@ -56,6 +72,14 @@ def test_the_workflow_runs_every_step():
     groups = workflow("ci.yml")["jobs"]["checks"]["strategy"]["matrix"]["steps"]
 
     assert {step for group in groups for step in group.split()} == STEPS
+
+
+def test_the_release_runs_the_tests_with_the_services_of_ci():
+    # With CI=true a test that needs one of them fails without it.
+    services = workflow("ci.yml")["jobs"]["checks"]["services"]
+
+    assert set(services) == {"postgres", "redis"}
+    assert workflow("release.yml")["jobs"]["build"].get("services") == services
 
 
 def test_only_the_publish_job_has_an_id_token():

@@ -1,4 +1,4 @@
-"""Lint the prose of README and docs with proselint: `python -m tests.support.prose`.
+"""Lint the prose of README, SECURITY and docs with proselint: `python -m tests.support.prose`.
 
 `.proselintrc.json` has the rules. Two families are off: typography, since the pages are written in ASCII
 quotes and dots, and dates, since names of revisions such as 2025-11-25 are none. Code is left out.
@@ -38,7 +38,7 @@ def main() -> int:
     """Print what proselint finds, and return its exit status."""
     with TemporaryDirectory() as folder:
         names = []
-        for page in PAGES:
+        for page in [ROOT / "SECURITY.md", *PAGES]:
             name = page.relative_to(ROOT)
             copy = Path(folder) / name
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import results_page, revisions_page, settings_page
+from tests.support import checks_page, results_page, revisions_page, settings_page
 from tests.support.doc_blocks import PAGES, Block, all_blocks
 
 
@@ -40,6 +40,12 @@ def test_the_revisions_page_matches_the_records():
 def test_the_settings_page_matches_their_declarations():
     assert settings_page.PAGE.read_text() == settings_page.page(), (
         "run python -m tests.support.settings_page"
+    )
+
+
+def test_the_table_of_checks_matches_the_code():
+    assert checks_page.PAGE.read_text() == checks_page.page(), (
+        "run python -m tests.support.checks_page"
     )
 
 

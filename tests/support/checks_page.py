@@ -1,0 +1,130 @@
+"""Write the table in docs/reference/checks.md from the system checks: `python -m tests.support.checks_page`.
+
+The explanations below the table are written by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "checks.md"
+PACKAGE = ROOT / "django_mcp"
+
+BEGIN = "<!-- Written by `python -m tests.support.checks_page` from the code; a test compares. Do not edit. -->\n"
+END = "<!-- Here the written table ends. -->\n"
+
+CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
+_LEVELS = {"E": "Error", "W": "Warning", "I": "Information"}
+_OF_GENERATED = "check_generated"
+"""The check that reports what the modules for views and the admin noted; its ids are in these modules."""
+
+
+def block() -> str:
+    """Return the table with the marks around it."""
+    sources = [
+        ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "migrations" not in path.parts
+    ]
+    functions = [each for tree in sources for each in _functions(tree)]
+    reports = _read_docstrings(functions)
+    rows: dict[str, str] = {}
+    for tree in sources:
+        for id, around in _find_ids(tree):
+            rule = next((each for each in around if _name_of(each) == "_Rule"), None)
+            text = reports[id] if rule is None else ast.literal_eval(_keywords(rule)["message"])
+            rows[id] = f"| `{id}` | {_level(id, around)} | {text[0].upper()}{text[1:]} |"
+    head = ["| Check | Level | What it reports |", "| --- | --- | --- |"]
+    return "\n".join([BEGIN, *head, *(rows[id] for id in sorted(rows, key=_order)), "", END])
+
+
+def page() -> str:
+    """Return the whole page with the table as it has to be."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return before + block() + rest.partition(END)[2]
+
+
+def explanations() -> str:
+    """Return what is written by hand."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return before + rest.partition(END)[2]
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names and the first line of the docstring of functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
+            yield node.name, text.split("\n\n")[0].replace("\n", " ")
+
+
+class _Reports(dict[str, str]):
+    """What docstrings say of each id; without one, it is `check_generated` that reports it."""
+
+    def __missing__(self, id: str) -> str:
+        return self[_OF_GENERATED]
+
+
+def _read_docstrings(functions: list[tuple[str, str]]) -> _Reports:
+    found = _Reports()
+    counts: dict[str, int] = {}
+    for name, text in functions:
+        if name == _OF_GENERATED:
+            found[name] = text.removeprefix("Report ")
+        start = re.match(r"(?:Return )?([EWIMO]\d{3}(?:(?:, | to )[EWIMO]\d{3})*): ", text)
+        if start is None:
+            continue
+        ids = [f"django_mcp.{number}" for number in _numbers(start[1])]
+        for id in ids:
+            # The function about the fewest checks says most of each.
+            if len(ids) < counts.get(id, 100):
+                found[id], counts[id] = text[start.end() :], len(ids)
+    return found
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers that `E001, E002` or `M001 to M005` means."""
+    for part in text.split(", "):
+        first, _, last = part.partition(" to ")
+        for number in range(int(first[1:]), int((last or first)[1:]) + 1):
+            yield f"{first[0]}{number:03}"
+
+
+def _find_ids(node: ast.AST, *around: ast.AST) -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
+    """Yield each id in the code with what is around it, the nearest first."""
+    for child in ast.iter_child_nodes(node):
+        value = child.value if isinstance(child, ast.Constant) else None
+        if isinstance(value, str) and CHECK_ID.fullmatch(value):
+            yield value, (node, *around)
+        yield from _find_ids(child, node, *around)
+
+
+def _level(id: str, around: tuple[ast.AST, ...]) -> str:
+    """Return the level: the letter says it, but for OAuth and models."""
+    letter = id.rpartition(".")[2][0]
+    if letter in _LEVELS:
+        return _LEVELS[letter]
+    for each in around:
+        if _name_of(each) == "Warning" or "is_error" in _keywords(each):
+            return "Warning"
+    return "Error"
+
+
+def _name_of(node: ast.AST) -> str | None:
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else None
+
+
+def _keywords(node: ast.AST) -> dict[str | None, ast.expr]:
+    return {each.arg: each.value for each in getattr(node, "keywords", ())}
+
+
+def _order(id: str) -> tuple[str, int, str]:
+    app, _, number = id.removeprefix("django_mcp.").rpartition(".")
+    return app, "EWIMO".index(number[0]), number
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
