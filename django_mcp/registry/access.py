@@ -75,15 +75,10 @@ def read_access(
     listed_if: Callable[..., Any] | None = None,
 ) -> Access:
     """Return the access rules that an author declared."""
-    if check is not None and not callable(check):
-        raise RegistrationError(f"{source}: check= takes a function.")
-    for option, value in (("permission", permission), ("listed_if", listed_if)):
-        if inspect.iscoroutinefunction(value):
-            raise RegistrationError(
-                f"{source}: {option}= takes a synchronous function. Write it with def."
-            )
-    if not (listed_if is None or callable(listed_if)):
-        raise RegistrationError(f"{source}: listed_if= takes a function.")
+    if inspect.iscoroutinefunction(permission):
+        raise RegistrationError(
+            f"{source}: permission= takes a synchronous function. Write it with def."
+        )
     if not (permission is None or callable(permission)):
         permission = _names(permission, "permission", source)
     return Access(

@@ -11,13 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from django_mcp.protocol.annotations import Icon, check_meta
+from django_mcp.protocol.annotations import check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
 from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.rules import read_icons
 from django_mcp.registry.signatures import (
     Injectables,
     Provider,
@@ -67,8 +68,6 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
             )
     with registration_errors(source):
         check_meta(meta)
-        icons = options.get("icons", ())
-        shown = tuple(icon if isinstance(icon, Icon) else Icon(icon) for icon in icons)
     for key in meta or ():
         if is_reserved_meta_key(key):
             raise RegistrationError(
@@ -79,7 +78,7 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
         "name": name,
         "title": title,
         "description": description,
-        "icons": shown,
+        "icons": read_icons(options.get("icons") or ()),
         "meta": None if meta is None else dict(meta),
         "source": source,
         "access": read_access(
