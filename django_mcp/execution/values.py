@@ -100,6 +100,12 @@ def _read_rows(value: Any) -> list[Any]:
     models = sys.modules["django.db.models.query"].ModelIterable
     if issubclass(getattr(value, "_iterable_class", models), models):
         raise ReturnError(_unnamed(value.model))
+    if value._fields == ():
+        name = value.model.__name__
+        raise ReturnError(
+            f"values() and values_list() without names publish every column of {name}: name the fields, as "
+            f"in .values('id', ...)"
+        )
     # A limit in the query, unless it has one or was executed.
     is_open = value._result_cache is None and not value.query.is_sliced
     rows = list(islice(value[: MAX_ROWS + 1] if is_open else value, MAX_ROWS + 1))

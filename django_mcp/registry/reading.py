@@ -26,8 +26,8 @@ def compile_reading(annotation: Any, unfold: Read) -> Read:
 
     Args:
         annotation: the declared type.
-        unfold: converts an object that is not iterable where a list is declared; returns others
-            unchanged.
+        unfold: converts an object that is not iterable where a list is declared, or any where a
+            list of dicts is; returns others unchanged.
     """
     return _Compiler(unfold).compile(annotation) or (lambda value: value)
 
@@ -65,10 +65,17 @@ class _Compiler:
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold
+        kinds = [get_origin(part) or part for part in hints.members(item)]
+        is_unnamed = any(
+            isinstance(kind, type) and issubclass(kind, Mapping) and not hints.is_record(kind)
+            for kind in kinds
+        )
 
         def read(value: Any) -> Any:
             if value is None or isinstance(value, str | bytes | Mapping):
                 return value
+            if is_unnamed:
+                value = unfold(value)  # which refuses rows if nothing names their fields
             if not isinstance(value, Iterable):
                 # A manager of related objects is not iterable, but has a queryset.
                 value = value.all() if callable(getattr(value, "all", None)) else unfold(value)
