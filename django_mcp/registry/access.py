@@ -222,7 +222,7 @@ def read_check(
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise RegistrationError(f"{source} has no signature ({error}).") from error
+        raise RegistrationError(f"{source} has no signature ({error}).") from None
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
         raise RegistrationError(f"{source} has no parameter. Write check(user, **arguments).")
     first, others = parameters[0], {each.name: each for each in parameters[1:]}

@@ -149,5 +149,5 @@ def _output(
     except TypeError as error:
         raise RegistrationError(
             f"{source}: output_schema= takes a JSON Schema, or a type that has one: {error}"
-        ) from error
+        ) from None
     return output, output.schema

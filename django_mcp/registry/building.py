@@ -46,7 +46,7 @@ def registration_errors(source: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise RegistrationError(f"{source}: {error}.") from error
+        raise RegistrationError(f"{source}: {error}.") from None
 
 
 def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any]:

@@ -199,6 +199,35 @@ importlib.util.find_spec = lambda name, *rest: (
 """
 
 
+# -- registrations
+
+
+@pytest.mark.parametrize(
+    ("registration", "expected"),
+    [
+        (
+            "@tool(readonly=True)\ndef find(): ...",
+            "a tool has no option 'readonly'. Did you mean 'read_only'?",
+        ),
+        ("@tool\ndef find(ctx): ...", "the parameter `ctx` has no annotation"),
+        ("@tool(throttle='x')\ndef find(): ...", "throttle= cannot be 'x'. It must be"),
+        ("@tool\ndef find(key: 'Nope'): ...", "the name 'Nope' in its annotations does not exist"),
+    ],
+)
+def test_a_wrong_registration_is_one_short_error(
+    project: Project, registration: str, expected: str
+):
+    project.write("shop/mcp.py", f"from django_mcp import tool\n{registration}\n")
+
+    checked = project.check()
+
+    assert checked.count("Traceback") == 1
+    assert last_line(checked).startswith(
+        "django.core.exceptions.ImproperlyConfigured: shop.mcp cannot be registered: shop.mcp.find ("
+    )
+    assert f"shop/mcp.py:2): {expected}" in last_line(checked)
+
+
 # -- settings
 
 
