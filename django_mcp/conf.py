@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from django.conf import global_settings
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -268,7 +269,9 @@ def find_problems(raw: object) -> Iterator[Problem]:
             yield Problem(
                 is_unknown=True,
                 message=f"DJANGO_MCP has no setting {key!r}.",
-                hint=suggest(key, SETTINGS),
+                hint=f"{key} is a setting of Django: write it outside of DJANGO_MCP."
+                if str(key).isupper() and hasattr(global_settings, str(key))
+                else suggest(key, SETTINGS),
             )
         elif not SETTINGS[key].rule.accepts(value):
             yield Problem(

@@ -137,6 +137,14 @@ def test_an_unknown_key_is_reported_with_the_nearest(key: str, nearest: str):
     assert problem.hint == f"Did you mean {nearest!r}?"
 
 
+@pytest.mark.parametrize("key", ["ALLOWED_HOSTS", "DEBUG"])
+def test_a_setting_of_django_belongs_outside(key: str):
+    (problem,) = find_problems({key: ["*"]})
+
+    assert problem.is_unknown
+    assert problem.hint == f"{key} is a setting of Django: write it outside of DJANGO_MCP."
+
+
 class Hidden:
     def __repr__(self) -> str:
         raise RuntimeError
