@@ -5,7 +5,7 @@ What a client would reject or could not use is a `RegistrationError` that names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ from django_mcp.protocol.annotations import check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
-from django_mcp.registry.options import CommonOptions
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.options import RULES, CommonOptions
+from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.rules import read_icons
 from django_mcp.registry.signatures import (
@@ -47,6 +47,15 @@ def registration_errors(source: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise RegistrationError(f"{source}: {error}.") from None
+
+
+def check_options(function: Any, kind: str, options: Mapping[str, Any], known: Any) -> None:
+    """Check the options with which a function is registered."""
+    source = describe_source(function)
+    check_names(options, known.__annotations__, f"{source}: a {kind}", RegistrationError)
+    for name, value in options.items():
+        if value is not None:
+            RULES[name].demand(value, f"{source}: {name}=", RegistrationError)
 
 
 def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from django_mcp.registry.build_resources_and_prompts import (
     build_template,
 )
 from django_mcp.registry.build_tools import build_tool
-from django_mcp.registry.building import Surroundings
+from django_mcp.registry.building import Surroundings, check_options
 from django_mcp.registry.entries import (
     PromptArgument,
     PromptEntry,
@@ -26,13 +26,7 @@ from django_mcp.registry.entries import (
     TemplateEntry,
     ToolEntry,
 )
-from django_mcp.registry.options import (
-    CommonOptions,
-    ResourceOptions,
-    TemplateOptions,
-    ToolOptions,
-    check_options,
-)
+from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
 from django_mcp.registry.problems import RegistrationError, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter

@@ -12,7 +12,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.tasks import SUPPORT
 from django_mcp.registry import rules
 from django_mcp.registry.access import Permission, read_rate
-from django_mcp.registry.problems import RegistrationError, check_names, describe_source
+from django_mcp.registry.problems import RegistrationError
 
 Atomic: TypeAlias = bool | str | Sequence[str]
 """True: the default database; False: none; else the alias of a database, or several."""
@@ -151,17 +151,6 @@ RULES: Mapping[str, rules.Rule] = {
     "size": rules.whole("bytes", least=0),
 }
 """The values of each option, whichever kind of entry has it; None is never checked."""
-
-
-def check_options(
-    function: Callable[..., Any], kind: str, options: Mapping[str, Any], known: type[Any]
-) -> None:
-    """Check the options with which a function is registered."""
-    source = describe_source(function)
-    check_names(options, known.__annotations__, f"{source}: a {kind}", RegistrationError)
-    for name, value in options.items():
-        if value is not None:
-            RULES[name].demand(value, f"{source}: {name}=", RegistrationError)
 
 
 def tool_aliases(

@@ -159,11 +159,7 @@ def describe_source(function: Callable[..., Any]) -> str:
 def check_names(
     given: Iterable[str], known: Iterable[str], owner: str, error: type[Exception] = TypeError
 ) -> None:
-    """Check that an owner such as `MCPServer()` has the options with these names.
-
-    Raises:
-        error: there is no such option; the text suggests the nearest one.
-    """
+    """Raise an error unless an owner such as `MCPServer()` has the options with these names."""
     names = list(known)
     for name in given:
         if name not in names:

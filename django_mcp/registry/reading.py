@@ -65,16 +65,12 @@ class _Compiler:
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold
-        kinds = [get_origin(part) or part for part in hints.members(item)]
-        is_unnamed = any(
-            isinstance(kind, type) and issubclass(kind, Mapping) and not hints.is_record(kind)
-            for kind in kinds
-        )
+        is_open = any((get_origin(each) or each) in (dict, Mapping) for each in hints.members(item))
 
         def read(value: Any) -> Any:
             if value is None or isinstance(value, str | bytes | Mapping):
                 return value
-            if is_unnamed:
+            if is_open:
                 value = unfold(value)  # which refuses rows if nothing names their fields
             if not isinstance(value, Iterable):
                 # A manager of related objects is not iterable, but has a queryset.

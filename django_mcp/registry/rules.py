@@ -23,10 +23,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The values that are accepted, as a test and as the end of "It must be ...".
-
-    `explain` may say more about a value that is not accepted.
-    """
+    """The values that are accepted: a test, the end of "It must be ...", and more on a wrong one."""
 
     accepts: Callable[[Any], bool]
     wanted: str
@@ -157,7 +154,6 @@ PERMISSION = reading(
     "'app.codename', a list of such names, or a synchronous function of the user",
 )
 SCOPES = reading(
-    # None has no length.
-    lambda value: len(read_scopes(value, "") or value),
+    lambda value: read_scopes(value, "") or len(value),  # which None does not have
     "a list of scope names without spaces",
 )
