@@ -91,4 +91,4 @@ def discover() -> None:
         try:
             import_module(name)
         except RegistrationError as error:
-            raise ImproperlyConfigured(f"{name} cannot be registered: {error}") from error
+            raise ImproperlyConfigured(f"{name} cannot be registered: {error}") from None

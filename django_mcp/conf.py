@@ -12,27 +12,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from django.conf import global_settings
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.process import reset_on
 from django_mcp.registry.options import Atomic, read_aliases
 from django_mcp.registry.problems import suggest
+from django_mcp.registry.rules import BOOL, SCOPES, Rule, choice, list_of, shown, whole
 from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.setting import (
-    BOOL,
-    Rule,
-    Scope,
-    Setting,
-    choice,
-    is_scopes,
-    list_of,
-    setting,
-    settings_of,
-    shown,
-    site_setting,
-    whole,
-)
+from django_mcp.server.setting import Scope, Setting, setting, settings_of, site_setting
 
 
 def _is_origin(value: object) -> bool:
@@ -63,7 +52,7 @@ def _is_authenticator(value: object) -> bool:
 
 def _is_scope_map(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        is_scopes((scope,)) and not isinstance(implied, str) and is_scopes(implied)
+        SCOPES.accepts((scope,)) and not isinstance(implied, str) and SCOPES.accepts(implied)
         for scope, implied in value.items()
     )
 
@@ -280,12 +269,14 @@ def find_problems(raw: object) -> Iterator[Problem]:
             yield Problem(
                 is_unknown=True,
                 message=f"DJANGO_MCP has no setting {key!r}.",
-                hint=suggest(key, SETTINGS),
+                hint=f"{key} is a setting of Django: write it outside of DJANGO_MCP."
+                if str(key).isupper() and hasattr(global_settings, str(key))
+                else suggest(key, SETTINGS),
             )
         elif not SETTINGS[key].rule.accepts(value):
             yield Problem(
                 message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
-                hint=f"It must be {SETTINGS[key].rule.wanted}.",
+                hint=SETTINGS[key].rule.remedy(value),
             )
 
 

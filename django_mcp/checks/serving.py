@@ -33,9 +33,10 @@ def check_urls() -> Iterator[CheckMessage]:
         return
     what = "entry of the default MCP server" if count == 1 else "entries of the default MCP server"
     lack = "no URL leads to it" if has_urlconf() else "ROOT_URLCONF is not set"
+    then = "" if has_urlconf() else ", and set ROOT_URLCONF to its module"
     yield checks.Warning(
         f"{count} {what} cannot be called over HTTP: {lack}.",
-        hint='Write path("", include("django_mcp.urls")) into the root URLconf. Silence this if the '
+        hint=f'Write path("", include("django_mcp.urls")) into the root URLconf{then}. Silence this if the '
         "server is for stdio or for calls in process only.",
     )
 
@@ -43,8 +44,8 @@ def check_urls() -> Iterator[CheckMessage]:
 @check(id="django_mcp.W014")
 def check_asgi() -> Iterator[CheckMessage]:
     """W014: the site's ASGI application leaves the endpoints to Django's view."""
-    path = getattr(site_settings, "ASGI_APPLICATION", None)
-    if isinstance(path, str) and find_mounts() and not _is_wrapped(path):
+    paths = _asgi_paths() if find_mounts() else []
+    for path in [path for path in paths if not _is_wrapped(path)][:1]:
         yield checks.Warning(
             f"{path} does not use django_mcp_application, so Django's request handling serves the MCP "
             "endpoints: each call takes longer, and the site's MIDDLEWARE runs for it.",
@@ -52,6 +53,14 @@ def check_asgi() -> Iterator[CheckMessage]:
             "django_mcp.asgi import django_mcp_application at the top. Silence this if the MIDDLEWARE is "
             "meant to run.",
         )
+
+
+def _asgi_paths() -> list[str]:
+    """Return the path of the site's ASGI application; those where it may be if no setting says so."""
+    path = getattr(site_settings, "ASGI_APPLICATION", None)
+    modules = (getattr(site_settings, name, None) for name in ("ROOT_URLCONF", "SETTINGS_MODULE"))
+    packages = (str(module).rpartition(".")[0] for module in modules)
+    return [str(path)] if path else [f"{package}.asgi.application" for package in packages]
 
 
 def _is_left_to_django() -> bool:

@@ -15,7 +15,7 @@ from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.module_loading import import_string
 from django.utils.version import get_version_tuple
 
@@ -82,18 +82,18 @@ def check_runner() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.E014")
 def check_returned_models() -> Iterator[CheckMessage]:
-    """E014: a function declares that it returns a model, without the fields to publish."""
+    """E014: a function declares that it returns a model or a queryset, without the fields to publish."""
     for server in all_servers():
         registry = server.core.registry
         for entry in chain(
             registry.tools.values(), registry.resources.values(), registry.templates.values()
         ):
             for model in dict.fromkeys(_find_models(_declared(entry))):
+                row = "Row" if issubclass(model, QuerySet) else model.__name__
                 yield Error(
                     f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
                     hint="Declare them with a dataclass, a TypedDict or a pydantic model, as in -> "
-                    f"list[{model.__name__}Out]; the function may return the {model.__name__} objects "
-                    "or a queryset.",
+                    f"list[{row}Out]; the function may return model objects or a queryset.",
                 )
 
 
@@ -104,10 +104,10 @@ def _declared(entry: Entry) -> Any:
         return None  # an origin that describes itself by another signature
 
 
-def _find_models(annotation: Any) -> Iterator[type[Model]]:
+def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
     plain = hints.strip(annotation)
     origin, arguments = get_origin(plain), get_args(plain)
-    if isinstance(plain, type) and origin is None and issubclass(plain, Model):
+    if isinstance(plain, type) and origin is None and issubclass(plain, Model | QuerySet):
         yield plain
     for each in arguments:
         yield from _find_models(each)

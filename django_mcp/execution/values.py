@@ -98,7 +98,8 @@ def _read_rows(value: Any) -> list[Any]:
     if not isinstance(value, Iterable):
         value = value.all()
     models = sys.modules["django.db.models.query"].ModelIterable
-    if issubclass(getattr(value, "_iterable_class", models), models):
+    is_unnamed = getattr(value, "_fields", None) == ()  # values() without names is every column
+    if is_unnamed or issubclass(getattr(value, "_iterable_class", models), models):
         raise ReturnError(_unnamed(value.model))
     # A limit in the query, unless it has one or was executed.
     is_open = value._result_cache is None and not value.query.is_sliced

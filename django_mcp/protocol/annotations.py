@@ -103,12 +103,12 @@ class Icon:
         return present(src=self.src, mimeType=self.mime_type, sizes=sizes, theme=self.theme)
 
 
-def check_mime_type(mime_type: str | None) -> None:
+def check_mime_type(mime_type: object) -> None:
     """Check that a MIME type, if there is one, has the form `type/subtype`; parameters are allowed.
 
     Source: RFC 6838 section 4.2.
     """
-    if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
+    if mime_type is not None and not _MIME_TYPE.fullmatch(str(mime_type)):
         raise ValueError(f"{mime_type!r} is not a MIME type: write one like 'image/png'")
 
 

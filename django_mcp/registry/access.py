@@ -75,15 +75,10 @@ def read_access(
     listed_if: Callable[..., Any] | None = None,
 ) -> Access:
     """Return the access rules that an author declared."""
-    if check is not None and not callable(check):
-        raise RegistrationError(f"{source}: check= takes a function.")
-    for option, value in (("permission", permission), ("listed_if", listed_if)):
-        if inspect.iscoroutinefunction(value):
-            raise RegistrationError(
-                f"{source}: {option}= takes a synchronous function. Write it with def."
-            )
-    if not (listed_if is None or callable(listed_if)):
-        raise RegistrationError(f"{source}: listed_if= takes a function.")
+    if inspect.iscoroutinefunction(permission):
+        raise RegistrationError(
+            f"{source}: permission= takes a synchronous function. Write it with def."
+        )
     if not (permission is None or callable(permission)):
         permission = _names(permission, "permission", source)
     return Access(
@@ -227,7 +222,7 @@ def read_check(
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise RegistrationError(f"{source} has no signature ({error}).") from error
+        raise RegistrationError(f"{source} has no signature ({error}).") from None
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
         raise RegistrationError(f"{source} has no parameter. Write check(user, **arguments).")
     first, others = parameters[0], {each.name: each for each in parameters[1:]}

@@ -95,7 +95,7 @@ def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]
     try:
         return adapt(arguments)
     except TypeError as error:
-        raise _blame(parameters, source, error) from error
+        raise _blame(parameters, source, error) from None
 
 
 def adapt_strings(
@@ -174,7 +174,7 @@ def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source:
         try:
             generated = schema_of(arguments.adapter)
         except TypeError as error:
-            raise _blame(parameters, source, error) from error
+            raise _blame(parameters, source, error) from None
     schema: JSONObject = {"type": "object", "properties": generated["properties"]}
     for each in parameters:
         _complete(schema["properties"][each.name], each)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from django_mcp.protocol.annotations import Annotations, check_mime_type, check_uri
+from django_mcp.protocol.annotations import check_uri
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.protocol.results import Completion
 from django_mcp.protocol.uri_template import UriTemplate
@@ -70,8 +70,6 @@ def build_resource(
         check_uri(uri)
         if not uri.isascii():
             raise ValueError(f"{uri!r} is not a URI: percent-encode what is not ASCII")
-        if size is not None and (type(size) is not int or size < 0):
-            raise ValueError(f"size is {size!r}: use a number of bytes")
     return ResourceEntry(
         uri=uri,
         size=size,
@@ -125,11 +123,7 @@ def _readable(
     surroundings: Surroundings, signature: Signature, read: Reader, options: TemplateOptions
 ) -> dict[str, Any]:
     fields = common_fields(signature, options)
-    mime_type, annotations = options.get("mime_type"), options.get("annotations")
-    with registration_errors(signature.source):
-        check_mime_type(mime_type)
-    if annotations is not None and not isinstance(annotations, Annotations):
-        raise RegistrationError(f"{signature.source}: annotations= takes Annotations(...).")
+    mime_type = options.get("mime_type")
     converter = surroundings.converter
     output = find_output(signature.returns, signature.source, converter)
     convert = resource_converter(converter, mime_type, output)
@@ -137,7 +131,7 @@ def _readable(
         **fields,
         "handler": make_handler(signature, read, convert, fields["access"], surroundings),
         "mime_type": mime_type or guess_mime_type(signature.returns),
-        "annotations": annotations,
+        "annotations": options.get("annotations"),
         "cache": options.get("cache"),
     }
 

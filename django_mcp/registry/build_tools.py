@@ -12,7 +12,7 @@ from django_mcp.protocol.header_params import header_params
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
-from django_mcp.protocol.tasks import NEVER, SUPPORT
+from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
@@ -32,6 +32,7 @@ from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.signatures import Signature
 from django_mcp.registry.validators import Validator
 
+# Hints that were not given are not published: some of the protocol's defaults are unsafe.
 _HINTS = {
     "read_only": "readOnlyHint",
     "destructive": "destructiveHint",
@@ -47,11 +48,13 @@ def build_tool(
     signature = surroundings.read(function)
     source = signature.source
     fields = common_fields(signature, options)
-    _check_options(fields["name"], options, source)
-    throttle, input_schema = options.get("throttle"), options.get("input_schema")
-    with registration_errors(source):
-        rate = None if throttle is None else read_rate(throttle)
-    read, published, inner = _input(signature, input_schema)
+    if not is_tool_name(fields["name"]):
+        raise RegistrationError(
+            f"{source}: {fields['name']!r} is not a valid tool name. "
+            f"Use 1 to 128 letters, digits and `_ . -`: name='...'."
+        )
+    throttle = options.get("throttle")
+    read, published, inner = _input(signature, options.get("input_schema"))
     output, published_output = _output(
         signature, surroundings, options.get("output_schema", ABSENT)
     )
@@ -81,40 +84,23 @@ def build_tool(
         output_validator=None
         if published_output is None
         else Validator(published_output, source, is_input=False),
-        annotations=_hints(options, source),
+        annotations=present(**{hint: options.get(name) for name, hint in _HINTS.items()}) or None,
         header_params=headers,
         timeout_s=options.get("timeout"),
-        throttle=rate,
-        required_client_capabilities=_capabilities(options, source),
+        throttle=None if throttle is None else read_rate(throttle),
+        required_client_capabilities=dict(options.get("required_client_capabilities") or {}),
         validate_output=options.get("validate_output"),
-        task=options.get("task", NEVER),
-        record_arguments=options.get("record_arguments", False),
+        task=options.get("task") or NEVER,
+        record_arguments=options.get("record_arguments") or False,
         has_lazy_texts=bool(lazy_texts),
         **fields,
     )
-
-
-def _check_options(name: str, options: ToolOptions, source: str) -> None:
-    timeout, task = options.get("timeout"), options.get("task", NEVER)
-    if not is_tool_name(name):
-        raise RegistrationError(
-            f"{source}: {name!r} is not a valid tool name. "
-            f"Use 1 to 128 letters, digits and `_ . -`: name='...'."
-        )
-    if timeout is not None and not timeout > 0:
-        raise RegistrationError(f"{source}: timeout= is {timeout!r}. Give seconds, more than 0.")
-    if task not in SUPPORT:
-        raise RegistrationError(
-            f"{source}: task= is {task!r}. Choose one of {', '.join(map(repr, SUPPORT))}."
-        )
 
 
 def _input(
     signature: Signature, schema: JSONObject | None
 ) -> tuple[Reader, JSONObject, Sequence[str]]:
     """Return the reader of the arguments, the schema to publish, and the names in one dict of all."""
-    if schema is not None and not isinstance(schema, dict):
-        raise RegistrationError(f"{signature.source}: input_schema= takes a JSON Schema as a dict.")
     if schema is not None and not _takes_each(signature, schema):
         inner = tuple(schema.get("properties", ())) if signature.parameters else ()
         return whole_reader(signature), copy.deepcopy(schema), inner
@@ -161,33 +147,5 @@ def _output(
     except TypeError as error:
         raise RegistrationError(
             f"{source}: output_schema= takes a JSON Schema, or a type that has one: {error}"
-        ) from error
+        ) from None
     return output, output.schema
-
-
-def _hints(options: ToolOptions, source: str) -> JSONObject | None:
-    # Hints that were not given are not published: some of the protocol's defaults are unsafe.
-    given = {name: options.get(name) for name in _HINTS}
-    for option, value in given.items():
-        if value is not None and not isinstance(value, bool):
-            raise RegistrationError(f"{source}: {option}= is {value!r}. Say True or False.")
-    return present(**{_HINTS[option]: value for option, value in given.items()}) or None
-
-
-_CLIENT_CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")
-
-
-def _capabilities(options: ToolOptions, source: str) -> JSONObject:
-    given = options.get("required_client_capabilities")
-    if given is not None and not isinstance(given, dict):
-        raise RegistrationError(
-            f"{source}: required_client_capabilities= takes an object as a client declares it, "
-            f"such as {{'sampling': {{}}}}."
-        )
-    for name, value in (given or {}).items():
-        if name not in _CLIENT_CAPABILITIES or not isinstance(value, dict):
-            raise RegistrationError(
-                f"{source}: required_client_capabilities= has {name!r}: {value!r:.60}. Clients declare "
-                f"{', '.join(_CLIENT_CAPABILITIES)}, each as an object, which may be empty."
-            )
-    return dict(given or {})

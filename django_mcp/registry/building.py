@@ -5,19 +5,20 @@ What a client would reject or could not use is a `RegistrationError` that names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
-from django_mcp.protocol.annotations import Icon, check_meta
+from django_mcp.protocol.annotations import check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
-from django_mcp.registry.options import CommonOptions
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.options import RULES, CommonOptions
+from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.rules import read_icons
 from django_mcp.registry.signatures import (
     Injectables,
     Provider,
@@ -45,7 +46,16 @@ def registration_errors(source: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise RegistrationError(f"{source}: {error}.") from error
+        raise RegistrationError(f"{source}: {error}.") from None
+
+
+def check_options(function: Any, kind: str, options: Mapping[str, Any], known: Any) -> None:
+    """Check the options with which a function is registered."""
+    source = describe_source(function)
+    check_names(options, known.__annotations__, f"{source}: a {kind}", RegistrationError)
+    for name, value in options.items():
+        if value is not None:
+            RULES[name].demand(value, f"{source}: {name}=", RegistrationError)
 
 
 def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any]:
@@ -67,8 +77,6 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
             )
     with registration_errors(source):
         check_meta(meta)
-        icons = options.get("icons", ())
-        shown = tuple(icon if isinstance(icon, Icon) else Icon(icon) for icon in icons)
     for key in meta or ():
         if is_reserved_meta_key(key):
             raise RegistrationError(
@@ -79,7 +87,7 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
         "name": name,
         "title": title,
         "description": description,
-        "icons": shown,
+        "icons": read_icons(options.get("icons") or ()),
         "meta": None if meta is None else dict(meta),
         "source": source,
         "access": read_access(

@@ -5,7 +5,7 @@ The decorators return the function unchanged, so it can still be called and test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack, overload
 
 from django_mcp.protocol.json import JSONObject
@@ -18,7 +18,7 @@ from django_mcp.registry.build_resources_and_prompts import (
     build_template,
 )
 from django_mcp.registry.build_tools import build_tool
-from django_mcp.registry.building import Surroundings
+from django_mcp.registry.building import Surroundings, check_options
 from django_mcp.registry.entries import (
     PromptArgument,
     PromptEntry,
@@ -27,7 +27,7 @@ from django_mcp.registry.entries import (
     ToolEntry,
 )
 from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
-from django_mcp.registry.problems import RegistrationError, check_names, describe_source
+from django_mcp.registry.problems import RegistrationError, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import F, Provider
@@ -129,7 +129,7 @@ class Registration:
         self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> ToolEntry:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
-        _check_options(handler, "tool", options, ToolOptions)
+        check_options(handler, "tool", options, ToolOptions)
         entry = build_tool(handler, self._surroundings(), **options)
         self._registry.add(entry)
         return entry
@@ -143,7 +143,7 @@ class Registration:
         """
         is_template = "{" in uri
         kind = "resource template" if is_template else "resource"
-        _check_options(handler, kind, options, TemplateOptions if is_template else ResourceOptions)
+        check_options(handler, kind, options, TemplateOptions if is_template else ResourceOptions)
         build: Any = build_template if is_template else build_resource
         entry: ResourceEntry | TemplateEntry = build(handler, self._surroundings(), uri, **options)
         self._registry.add(entry)
@@ -161,7 +161,7 @@ class Registration:
         If the prompt's arguments are given, and not the function's parameters, the function gets all
         of them as one dict of strings.
         """
-        _check_options(handler, "prompt", options, CommonOptions)
+        check_options(handler, "prompt", options, CommonOptions)
         entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
         self._registry.add(entry)
         return entry
@@ -228,7 +228,3 @@ def _keep(register: Callable[[Callable[..., Any]], object]) -> Callable[[F], F]:
         return function
 
     return decorate
-
-
-def _check_options(handler: Any, kind: str, options: Iterable[str], known: Any) -> None:
-    check_names(options, known.__annotations__, f"{describe_source(handler)}: a {kind}")

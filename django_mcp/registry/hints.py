@@ -27,11 +27,11 @@ def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
         raise RegistrationError(
             f"{source}: the name {error.name!r} in its annotations does not exist at run time. "
             f"Import it outside `if TYPE_CHECKING:`, or define it at the top of the module."
-        ) from error
+        ) from None
     except (AttributeError, SyntaxError, TypeError) as error:
         raise RegistrationError(
             f"{source}: its annotations cannot be read: {error}. Correct them."
-        ) from error
+        ) from None
 
 
 def _closure(function: Any) -> dict[str, Any] | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any, TypeAlias, TypedDict
 
-from django_mcp.protocol.annotations import Annotations, Icon
+from django_mcp.protocol.annotations import Annotations, Icon, check_mime_type
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
-from django_mcp.registry.access import Permission
+from django_mcp.protocol.tasks import SUPPORT
+from django_mcp.registry import rules
+from django_mcp.registry.access import Permission, read_rate
 from django_mcp.registry.problems import RegistrationError
 
 Atomic: TypeAlias = bool | str | Sequence[str]
@@ -21,7 +24,7 @@ class CommonOptions(TypedDict, total=False):
     name: for programs; by default the function's.
     title, description: for people and models; may be lazy. By default the description is the
         docstring's, without its sections on parameters and the result.
-    icons: `Icon`s, or their `https:` URLs.
+    icons: `Icon`s, their `https:` URLs, or dicts such as `{"src": ..., "mime_type": ...}`.
     meta: `_meta` as listed.
     permission: a permission, several that are all needed, or a function of the user; the entry is
         hidden from users without them. By default the server's; `()`: none.
@@ -36,7 +39,7 @@ class CommonOptions(TypedDict, total=False):
     name: str | None
     title: Any
     description: Any
-    icons: Sequence[Icon | str]
+    icons: Sequence[Icon | Mapping[str, Any] | str]
     meta: Mapping[str, Any] | None
     permission: Permission
     scopes: str | Sequence[str] | None
@@ -110,19 +113,53 @@ def read_aliases(atomic: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
+_CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")
+ATOMIC = rules.reading(
+    read_aliases, "True, False, the alias of a database, or a list of such aliases"
+)
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+RULES: Mapping[str, rules.Rule] = {
+    **dict.fromkeys((*_HINTS, "validate_output", "record_arguments"), rules.BOOL),
+    "name": rules.NAME,
+    "title": rules.TEXT,
+    "description": rules.TEXT,
+    "icons": rules.ICONS,
+    "meta": rules.Rule(lambda value: isinstance(value, Mapping), "a dict"),
+    "permission": rules.PERMISSION,
+    "scopes": rules.SCOPES,
+    "check": rules.Rule(callable, "a function of the user and the arguments"),
+    "listed_if": rules.Rule(
+        lambda value: callable(value) and not iscoroutinefunction(value),
+        "a synchronous function of the user",
+    ),
+    "input_schema": rules.Rule(lambda value: isinstance(value, dict), "a JSON Schema as a dict"),
+    "output_schema": rules.Rule(lambda _: True, "a JSON Schema as a dict, or a type"),
+    "timeout": rules.SECONDS,
+    "throttle": rules.reading(read_rate, "a number, / and s, m, h or d, as in '10/m'"),
+    "required_client_capabilities": rules.Rule(
+        lambda value: (
+            isinstance(value, dict)
+            and all(name in _CAPABILITIES and isinstance(value[name], dict) for name in value)
+        ),
+        f"a dict such as {{'sampling': {{}}}}, from {', '.join(_CAPABILITIES)} to dicts",
+    ),
+    "task": rules.choice(*SUPPORT),
+    "atomic": ATOMIC,
+    "mime_type": rules.reading(check_mime_type, "a MIME type such as 'image/png'"),
+    "annotations": rules.Rule(lambda value: isinstance(value, Annotations), "Annotations(...)"),
+    "cache": rules.Rule(lambda value: isinstance(value, CacheHint), "CacheHint(...)"),
+    "size": rules.whole("bytes", least=0),
+}
+"""The values of each option, whichever kind of entry has it; None is never checked."""
+
+
 def tool_aliases(
     atomic: Atomic | None, source: str, *, is_read_only: bool, is_async: bool
 ) -> tuple[str, ...] | None:
     """Return the aliases for a tool; None leaves them to its server."""
     if atomic is None:
         return () if is_read_only or is_async else None
-    try:
-        aliases = read_aliases(atomic)
-    except TypeError:
-        raise RegistrationError(
-            f"{source}: atomic= is {atomic!r:.60}. Say True, False, the alias of a database, or a "
-            f"list of aliases such as ['default', 'ledger']."
-        ) from None
+    aliases = read_aliases(atomic)
     if aliases and is_async:
         raise RegistrationError(
             f"{source}: atomic= is {atomic!r:.60}, but an asynchronous function gets no "

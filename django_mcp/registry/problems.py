@@ -156,16 +156,14 @@ def describe_source(function: Callable[..., Any]) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
 
 
-def check_names(given: Iterable[str], known: Iterable[str], owner: str) -> None:
-    """Check that an owner such as `MCPServer()` has the options with these names.
-
-    Raises:
-        TypeError: there is no such option; the text suggests the nearest one.
-    """
+def check_names(
+    given: Iterable[str], known: Iterable[str], owner: str, error: type[Exception] = TypeError
+) -> None:
+    """Raise an error unless an owner such as `MCPServer()` has the options with these names."""
     names = list(known)
     for name in given:
         if name not in names:
-            raise TypeError(f"{owner} has no option {name!r}. {suggest(name, names)}")
+            raise error(f"{owner} has no option {name!r}. {suggest(name, names)}")
 
 
 def suggest(name: object, known: Iterable[str]) -> str:

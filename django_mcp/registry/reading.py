@@ -26,8 +26,8 @@ def compile_reading(annotation: Any, unfold: Read) -> Read:
 
     Args:
         annotation: the declared type.
-        unfold: converts an object that is not iterable where a list is declared; returns others
-            unchanged.
+        unfold: converts an object that is not iterable where a list is declared, or any where a
+            list of dicts is; returns others unchanged.
     """
     return _Compiler(unfold).compile(annotation) or (lambda value: value)
 
@@ -65,10 +65,13 @@ class _Compiler:
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold
+        is_open = any((get_origin(each) or each) in (dict, Mapping) for each in hints.members(item))
 
         def read(value: Any) -> Any:
             if value is None or isinstance(value, str | bytes | Mapping):
                 return value
+            if is_open:
+                value = unfold(value)  # which refuses rows if nothing names their fields
             if not isinstance(value, Iterable):
                 # A manager of related objects is not iterable, but has a queryset.
                 value = value.all() if callable(getattr(value, "all", None)) else unfold(value)

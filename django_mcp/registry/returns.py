@@ -164,7 +164,7 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
     except AmbiguousUnion as error:
         raise RegistrationError(
             f"{source}: its return type: {error} Or say output_schema=None to publish none."
-        ) from error
+        ) from None
     except TypeError as error:
         if not _declares_fields(data):
             return None  # a framework's class, for the converter
@@ -174,7 +174,7 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
         raise RegistrationError(
             f"{source}: its return type has no form in JSON: {error} "
             f"{advice}, or say output_schema=None to publish none."
-        ) from error
+        ) from None
 
 
 def promises_data(annotation: Any) -> bool:

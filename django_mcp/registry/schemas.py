@@ -142,7 +142,7 @@ def _plain(schema: Any, what: str) -> JSONObject:
         resolved = resolve_texts(schema, lambda _: "")
         plain = decode(encode(resolved))
     except (JSONDecodeError, RecursionError, TypeError, ValueError) as error:
-        raise RegistrationError(f"{what} is not plain JSON: {error}.") from error
+        raise RegistrationError(f"{what} is not plain JSON: {error}.") from None
     if plain != resolved:
         raise RegistrationError(
             f"{what} is not plain JSON. Use dict, list, str, int, float, bool and None only."
@@ -180,7 +180,7 @@ def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject,
                 f"{what} holds the pattern {pattern!r} at {where}, which cannot be used: "
                 f"{error}. Patterns are matched in linear time: write it without look-around "
                 f"and back-references."
-            ) from error
+            ) from None
 
 
 def _patterns(node: JSONObject) -> Iterator[str]:
@@ -205,7 +205,7 @@ def _check_against_dialect(schema: JSONObject, dialect: str, what: str) -> None:
         where = to_pointer(error.absolute_path) or "its root"
         raise RegistrationError(
             f"{what} is not valid in {dialect}: at {where}, {error.message[:300]}. Correct it."
-        ) from error
+        ) from None
 
 
 @functools.cache
@@ -296,11 +296,11 @@ class _Graph:
         reference = schema[keyword]
         try:
             resolved = resolver.lookup(reference)
-        except (Unresolvable, ValueError) as error:
+        except (Unresolvable, ValueError):
             raise RegistrationError(
                 f"{self._what} refers to {reference!r}, which is not inside of it. Nothing is "
                 f"fetched: copy it into $defs."
-            ) from error
+            ) from None
         return resolved.contents, resolved.resolver
 
 

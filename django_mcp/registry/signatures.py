@@ -150,7 +150,7 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
             ) from None
         raise RegistrationError(
             f"{source}: its signature cannot be read ({error}). Wrap it in a plain function."
-        ) from error
+        ) from None
     for each in found:
         if each.kind in _REFUSED_KINDS:
             written = _REFUSED_KINDS[each.kind].format(each.name)

@@ -11,27 +11,21 @@ from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
-from django_mcp.registry.options import Atomic
-from django_mcp.server.setting import (
-    ATOMIC,
+from django_mcp.registry.options import ATOMIC, Atomic
+from django_mcp.registry.rules import (
     BOOL,
     ICONS,
     NAME,
     PERMISSION,
-    RATES,
-    REVISION_LIST,
     SCOPES,
     SECONDS,
-    SHARE,
     TEXT,
     WEB_PAGE,
-    Scope,
     choice,
-    read_icon,
-    setting,
-    settings_of,
+    read_icons,
     whole,
 )
+from django_mcp.server.setting import RATES, REVISION_LIST, SHARE, Scope, setting, settings_of
 
 DEFAULT_LOG_RATE = 100
 """Log messages a second: more than any reader takes in."""
@@ -57,7 +51,7 @@ class Options:
     website_url: str | None = setting(
         None, WEB_PAGE, "The web page on which people read more.", scope=Scope.OWN
     )
-    icons: Sequence[Icon | Mapping[str, Any]] = setting(
+    icons: Sequence[Icon | Mapping[str, Any] | str] = setting(
         (), ICONS, "The icons that clients show beside the name.", scope=Scope.OWN
     )
     instructions: Any = setting(
@@ -65,7 +59,7 @@ class Options:
     )
     permission: Permission = setting(
         None,
-        PERMISSION,
+        PERMISSION.or_none("for no permission"),
         "The [permission](../howto/permissions.md) that is required for entries without a "
         "`permission=` of their own.",
         scope=Scope.OWN,
@@ -307,7 +301,7 @@ class Options:
             title=None if title is None else str(title),
             description=None if description is None else str(description),
             websiteUrl=self.website_url,
-            icons=[read_icon(icon).to_wire() for icon in self.icons] or None,
+            icons=[icon.to_wire() for icon in read_icons(self.icons)] or None,
         )
 
     def limits(self, *, can_ping: bool) -> JSONObject:

@@ -120,6 +120,18 @@ def test_the_asgi_application_is_not_wrapped(project: Project):
     assert "W014" not in project.check()
 
 
+def test_the_asgi_application_is_not_wrapped_and_not_set(project: Project):
+    with (project.folder / "mysite/settings.py").open("a") as file:
+        file.write("del ASGI_APPLICATION\nINSTALLED_APPS = INSTALLED_APPS[1:]\n")
+    assert "W014" not in project.check()
+
+    project.write("mysite/asgi.py", PLAIN_ASGI)
+    assert "(django_mcp.W014) mysite.asgi.application does not use" in project.check()
+
+    (project.folder / "mysite/asgi.py").unlink()
+    assert "W014" not in project.check()
+
+
 WRAPPED = "\nwrapped = application\n"
 
 
@@ -155,6 +167,7 @@ def test_there_is_no_urlconf(project: Project, line: str):
 
     assert "(django_mcp.W016) 1 entry of the default MCP server cannot be called" in checked
     assert "ROOT_URLCONF is not set." in checked
+    assert "into the root URLconf, and set ROOT_URLCONF to its module." in checked
     assert "Traceback" not in checked
     assert project.python("-c", "import mysite.asgi").stdout == ""
     assert last_line(project.manage("mcp_doctor").stdout) == (
@@ -197,6 +210,35 @@ importlib.util.find_spec = lambda name, *rest: (
     None if name == "oauth2_provider" else find_spec(name, *rest)
 )
 """
+
+
+# -- registrations
+
+
+@pytest.mark.parametrize(
+    ("registration", "expected"),
+    [
+        (
+            "@tool(readonly=True)\ndef find(): ...",
+            "a tool has no option 'readonly'. Did you mean 'read_only'?",
+        ),
+        ("@tool\ndef find(ctx): ...", "the parameter `ctx` has no annotation"),
+        ("@tool(throttle='x')\ndef find(): ...", "throttle= cannot be 'x'. It must be"),
+        ("@tool\ndef find(key: 'Nope'): ...", "the name 'Nope' in its annotations does not exist"),
+    ],
+)
+def test_a_wrong_registration_is_one_short_error(
+    project: Project, registration: str, expected: str
+):
+    project.write("shop/mcp.py", f"from django_mcp import tool\n{registration}\n")
+
+    checked = project.check()
+
+    assert checked.count("Traceback") == 1
+    assert last_line(checked).startswith(
+        "django.core.exceptions.ImproperlyConfigured: shop.mcp cannot be registered: shop.mcp.find ("
+    )
+    assert f"shop/mcp.py:2): {expected}" in last_line(checked)
 
 
 # -- settings

@@ -46,6 +46,7 @@ def test_a_changed_setting_is_read_again():
 RIGHT: list[tuple[str, Any]] = [
     ("TITLE", gettext_lazy("Shop")),
     ("ICONS", [Icon("https://example.com/i.png"), {"src": "https://example.com/j.png"}]),
+    ("ICONS", ["https://example.com/i.png"]),
     ("REVISIONS", [REVISIONS[0].name, REVISIONS[-1].name]),
     ("CALL_TIMEOUT_S", None),
     ("CALL_TIMEOUT_S", 0.5),
@@ -136,6 +137,14 @@ def test_an_unknown_key_is_reported_with_the_nearest(key: str, nearest: str):
     assert problem.hint == f"Did you mean {nearest!r}?"
 
 
+@pytest.mark.parametrize("key", ["ALLOWED_HOSTS", "DEBUG"])
+def test_a_setting_of_django_belongs_outside(key: str):
+    (problem,) = find_problems({key: ["*"]})
+
+    assert problem.is_unknown
+    assert problem.hint == f"{key} is a setting of Django: write it outside of DJANGO_MCP."
+
+
 class Hidden:
     def __repr__(self) -> str:
         raise RuntimeError
@@ -160,6 +169,7 @@ def test_an_invalid_value_without_repr_is_reported(value: Any):
             [{"mimeType": "image/png"}],
             "'src' (an https or data URI) and optionally 'mime_type'",
         ),
+        ("ICONS", [{"mimeType": "image/png"}], "`mimeType`: did you mean `mime_type`?"),
     ],
 )
 def test_an_invalid_value_is_reported_with_the_allowed_ones(key: str, value: Any, allowed: str):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
+from itertools import combinations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -39,34 +40,49 @@ class Command(BaseCommand):
         server = get_server(options["server"])
         application = django_mcp_application(site_of(server))
         hosts, port = list(dict.fromkeys(options["hosts"] or ["127.0.0.1"])), options["port"]
-        urls = ", ".join(f"http://{_in_url(host)}:{port}/mcp" for host in hosts)
-        self.stdout.write(f"MCP server {server.name!r} at {urls}")
-        self.stdout.flush()
-        if find_spec("uvicorn") is not None:
-            serve_with_uvicorn(application, hosts, port)
-        elif find_spec("daphne") is not None:
-            serve_with_daphne(application, hosts, port)
-        else:
+        if find_spec("uvicorn") is None and find_spec("daphne") is None:
             raise CommandError(
                 "There is no ASGI server to run it with. Install one: "
                 "pip install 'django-mcp-endpoints[speed]'"
             )
+        _check_overlap(hosts)
+        with ExitStack() as listening:
+            sockets = [listening.enter_context(_listen(host, port)) for host in hosts]
+            urls = ", ".join(f"http://{_in_url(host)}:{port}/mcp" for host in hosts)
+            self.stdout.write(f"MCP server {server.name!r} at {urls}")
+            self.stdout.flush()
+            if find_spec("uvicorn") is not None:
+                serve_with_uvicorn(application, sockets)
+                return
+        serve_with_daphne(application, hosts, port)  # which opens its own sockets
 
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def serve_with_uvicorn(application: ASGIApp, hosts: Sequence[str], port: int) -> None:
+def _check_overlap(hosts: Sequence[str]) -> None:
+    for one, other in combinations(hosts, 2):
+        both = {_address(one), _address(other)}
+        is_one_family = len({":" in each for each in both}) == 1
+        if len(both) == 1 or (is_one_family and both & {"0.0.0.0", "::"}):  # noqa: S104
+            raise CommandError(f"--host {one} and --host {other} overlap: leave one of them out.")
+
+
+def _address(host: str) -> str:
+    with suppress(OSError):  # listening reports it
+        return host if ":" in host else socket.gethostbyname(host)
+    return host
+
+
+def serve_with_uvicorn(application: ASGIApp, sockets: list[socket.socket]) -> None:
     """Serve with uvicorn, which ends open streams shortly after it is told to stop."""
     import uvicorn
 
-    with ExitStack() as listening:
-        sockets = [listening.enter_context(_listen(host, port)) for host in hosts]
-        config = uvicorn.Config(
-            application, lifespan="off", log_level="warning", timeout_graceful_shutdown=5
-        )
-        uvicorn.Server(config).run(sockets=sockets)
+    config = uvicorn.Config(
+        application, lifespan="off", log_level="warning", timeout_graceful_shutdown=5
+    )
+    uvicorn.Server(config).run(sockets=sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

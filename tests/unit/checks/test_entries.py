@@ -69,21 +69,37 @@ def test_a_resource_also_needs_declared_fields():
     assert len(found(server, "E014")) == 1
 
 
-def named() -> list[OrderOut]:
-    """Return what is named."""
-    return []
-
-
 def rows() -> QuerySet[Order]:
     """Return rows, whose type tells nothing at run time."""
     return Order.objects.all()
+
+
+def bare_rows() -> QuerySet:
+    """Return rows."""
+    return Order.objects.all()
+
+
+@pytest.mark.parametrize("function", [rows, bare_rows])
+def test_a_returned_queryset_needs_declared_fields(function: Callable[..., Any]):
+    server = MCPServer("querysets")
+    server.tool(function)
+
+    (message,) = found(server, "E014")
+
+    assert "returns QuerySet, and nothing names the fields to publish." in message.msg
+    assert "as in -> list[RowOut]; the function may return" in str(message.hint)
+
+
+def named() -> list[OrderOut]:
+    """Return what is named."""
+    return []
 
 
 def free() -> Any:
     """Return anything."""
 
 
-@pytest.mark.parametrize("function", [named, rows, free])
+@pytest.mark.parametrize("function", [named, free])
 def test_declared_fields_pass_the_checks(function: Callable[..., Any]):
     server = MCPServer("models")
     server.tool(function)

@@ -53,6 +53,20 @@ def test_undeclared_columns_are_not_published(value: Any):
         converter.convert(value())
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        Product.objects.values,
+        Product.objects.values_list,
+        lambda: Product.objects.values_list(named=True)[:3],
+        lambda: Product.objects.values().filter(sku="lamp"),
+    ],
+)
+def test_rows_without_named_fields_are_not_published(rows: Any):
+    with pytest.raises(ReturnError, match=UNNAMED):
+        converter.convert(rows())
+
+
 @pytest.mark.usefixtures("lamp")
 @pytest.mark.parametrize(
     ("rows", "expected"),
@@ -105,6 +119,44 @@ async def result_of(server: MCPServer) -> dict[str, Any]:
     result = await WireClient(server, R5).call("probe")
     assert not result.get("isError"), result
     return result
+
+
+def list_dicts() -> list[dict[str, Any]]:
+    return Product.objects.values()  # type: ignore[return-value]
+
+
+def maybe_list_dicts() -> list[dict[str, Any]] | None:
+    return Product.objects.values()  # type: ignore[return-value]
+
+
+@pytest.mark.usefixtures("lamp")
+@pytest.mark.parametrize("function", [list_dicts, maybe_list_dicts])
+async def test_declared_dicts_do_not_name_fields(function: Any):
+    server = MCPServer("rows")
+    server.tool(name="probe")(function)
+
+    result = await WireClient(server, R5).call("probe")
+
+    assert result["isError"]
+    assert "9.5" not in str(result)
+
+
+@pytest.mark.usefixtures("lamp")
+async def test_a_declared_type_names_the_fields_of_rows():
+    server = MCPServer("rows")
+
+    @server.tool
+    def probe() -> list[ProductOut]:
+        return Product.objects.values()  # type: ignore[return-value]
+
+    @server.tool
+    def named() -> list[dict[str, Any]]:
+        return Product.objects.values("sku")  # type: ignore[return-value]
+
+    expected = [{"sku": "lamp", "price": "9.50"}]
+    assert (await result_of(server))["structuredContent"] == expected
+    found = await WireClient(server, R5).call("named")
+    assert found["structuredContent"] == [{"sku": "lamp"}]
 
 
 @pytest.mark.usefixtures("lamp")

@@ -344,15 +344,17 @@ def test_a_list_variable_cannot_be_a_number(site: Site):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mime_type": "text"}, "not a MIME type"),
-        ({"size": -1}, "use a number of bytes"),
+        ({"mime_type": "text"}, "It must be a MIME type such as 'image/png'"),
+        ({"mime_type": 5}, "It must be a MIME type such as 'image/png'"),
+        ({"size": -1}, "size= cannot be -1. It must be a whole number of bytes"),
+        ({"cache": 5}, r"It must be CacheHint\(...\)"),
         ({"icons": ["javascript:alert(1)"]}, "neither https: nor data:"),
-        ({"annotations": {"priority": 1}}, r"takes Annotations\(...\)"),
+        ({"annotations": {"priority": 1}}, r"It must be Annotations\(...\)"),
         ({"meta": {"a b": 1}}, "not a _meta key"),
         ({"meta": {"io.modelcontextprotocol/x": 1}}, "is reserved for the protocol"),
         ({"title": "a\u202eb"}, "RIGHT-TO-LEFT OVERRIDE"),
-        ({"check": "no"}, "check= takes a function"),
-        ({"scopes": [1]}, "scopes= takes a name"),
+        ({"check": "no"}, "check= cannot be 'no'. It must be a function"),
+        ({"scopes": [1]}, r"scopes= cannot be \[1\]. It must be a list of scope names"),
     ],
 )
 def test_options_are_validated(site: Site, options: Any, message: str):
@@ -370,5 +372,9 @@ def test_the_decorator_needs_a_uri(site: Site):
 
 def test_icons_may_be_given_as_objects(site: Site):
     icon = Icon("https://example.com/i.png", sizes=["48x48"])
+    same = {"src": "https://example.com/i.png", "sizes": ["48x48"]}
 
-    assert site.register_resource(URI, lambda: "", name="x", icons=[icon]).icons == (icon,)
+    assert site.register_resource(URI, lambda: "", name="x", icons=[icon, same]).icons == (
+        icon,
+        icon,
+    )

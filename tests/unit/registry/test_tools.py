@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.header_params import HeaderParam
+from django_mcp.registry.options import RULES, ResourceOptions, ToolOptions
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError, describe_source
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
@@ -133,15 +134,30 @@ def test_other_names_are_rejected(site: Site, name: Any):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timeout": 0}, "Give seconds, more than 0"),
-        ({"read_only": "yes"}, "Say True or False"),
-        ({"required_client_capabilities": ["sampling"]}, "takes an object"),
-        ({"required_client_capabilities": {"elicitaton": {}}}, "Clients declare elicitation, "),
-        ({"required_client_capabilities": {"elicitation": True}}, "each as an object"),
-        ({"input_schema": True}, "takes a JSON Schema as a dict"),
+        ({"timeout": 0}, "timeout= cannot be 0. It must be a number of seconds above 0"),
+        ({"timeout": "10s"}, "timeout= cannot be '10s'. It must be a number of seconds"),
+        ({"read_only": "yes"}, "read_only= cannot be 'yes'. It must be True or False"),
+        ({"record_arguments": 1}, "It must be True or False"),
+        ({"required_client_capabilities": ["sampling"]}, "a dict such as {'sampling': {}}"),
+        ({"required_client_capabilities": {"elicitaton": {}}}, "from elicitation, "),
+        ({"required_client_capabilities": {"elicitation": True}}, "to dicts"),
+        ({"input_schema": True}, "It must be a JSON Schema as a dict"),
+        ({"output_schema": 5}, "output_schema= takes a JSON Schema"),
+        ({"title": 5}, "title= cannot be 5. It must be a string"),
+        ({"description": 5}, "description= cannot be 5. It must be a string"),
+        ({"meta": "x"}, "meta= cannot be 'x'. It must be a dict"),
+        ({"throttle": "x"}, "throttle= cannot be 'x'. It must be a number, / and s, m, h or d"),
+        ({"task": "often"}, "It must be 'never', 'allowed', 'required' or 'auto'"),
+        ({"icons": "https://x/y.png"}, "icons= cannot be 'https://x/y.png'. It must be a list of"),
+        ({"icons": [5]}, "The icon source '5' is neither"),
+        (
+            {"icons": [{"src": "https://x/y.png", "mimeType": "image/png"}]},
+            "`mimeType`: did you mean `mime_type`",
+        ),
+        ({"icons": [{"url": "https://x/y.png"}]}, "`url`: did you mean `src`"),
         ({"input_schema": {"type": "array"}}, '"type": "object"'),
         ({"description": "a\x1bb"}, "U\\+001B"),
-        ({"permission": [""]}, "permission= takes a name"),
+        ({"permission": [""]}, r"permission= cannot be \[''\]. It must be 'app.codename'"),
     ],
 )
 def test_options_are_validated(site: Site, options: Any, message: str):
@@ -149,12 +165,25 @@ def test_options_are_validated(site: Site, options: Any, message: str):
         site.register_tool(lambda: "", name="x", **options)
 
 
+def test_none_is_the_same_as_no_value(site: Site):
+    options: Any = dict.fromkeys(ToolOptions.__annotations__)
+
+    entry = site.register_tool(find, **options)
+
+    assert (entry.name, entry.icons, entry.task) == ("find", (), "never")
+    assert entry.record_arguments is False
+
+
+def test_every_option_has_a_rule():
+    assert RULES.keys() == {*ToolOptions.__annotations__, *ResourceOptions.__annotations__}
+
+
 def find(key: str) -> str:
     return key
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_one(site: Site):
-    with pytest.raises(TypeError) as raised:
+    with pytest.raises(RegistrationError) as raised:
         site.register_tool(find, name="x", readonly=True)  # type: ignore[call-arg]
 
     source = describe_source(find)
@@ -174,7 +203,7 @@ def test_an_unrecognizable_option_is_rejected_with_all_options(site: Site, kind:
     decorate = cast(Any, decorators[kind])
 
     with pytest.raises(
-        TypeError, match=f": a {kind} has no option 'qqqq'. Use one of name, title,"
+        RegistrationError, match=f": a {kind} has no option 'qqqq'. Use one of name, title,"
     ):
         decorate(qqqq=True)(find)
 

@@ -20,11 +20,21 @@ def own_urlconf(settings: Any) -> None:
     settings.ROOT_URLCONF = settings.ROOT_URLCONF
 
 
-def test_an_address_in_use_is_reported():
+def test_an_address_in_use_is_reported(capsys: pytest.CaptureFixture[str]):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
             call_command("mcp_serve", port=port)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "hosts", [("127.0.0.1", "0.0.0.0"), ("localhost", "127.0.0.1"), ("::", "::1")]
+)
+def test_hosts_that_overlap_are_refused_by_name(hosts: tuple[str, str]):
+    one, other = hosts
+    with pytest.raises(CommandError, match=f"--host {one} and --host {other} overlap: leave one"):
+        call_command("mcp_serve", hosts=list(hosts), port=1)
 
 
 def test_the_default_server_needs_no_name():
