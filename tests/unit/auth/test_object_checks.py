@@ -182,7 +182,7 @@ async def later(user: Any) -> bool:
         (lambda user, m: True, "takes m"),
         (later, "asynchronous"),
         (object_permission("shop.view_product", Product, pk="m"), "takes m"),
-        ("no", "takes a function"),
+        ("no", "must be a function"),
     ],
 )
 def test_an_invalid_check_is_rejected_at_registration(check: Any, says: str) -> None:
