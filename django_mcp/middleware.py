@@ -103,8 +103,7 @@ class RequestIDMiddleware(_Middleware):
             reply = await self.get_reply(exchange)
         finally:
             _request_id.reset(token)
-        header = (b"x-request-id", request_id.encode())
-        return replace(reply, headers=(*reply.headers, header))
+        return replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
 
 
 class RequestIDFilter(Filter):

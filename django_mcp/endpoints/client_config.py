@@ -19,8 +19,7 @@ KEY_PLACE = "Bearer <your key>"
 
 
 def _cursor_link(name: str, entry: JSONObject) -> str:
-    config = base64.b64encode(encode(entry)).decode()
-    query = urlencode({"name": name, "config": config})
+    query = urlencode({"name": name, "config": base64.b64encode(encode(entry)).decode()})
     return f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
 
 

@@ -60,15 +60,11 @@ def require_authorization_servers() -> None:
 
 def find_unnamed() -> Iterator[tuple[str, str]]:
     """Yield which authenticators of tokens name no authorization server, with the remedy."""
-    for server, authenticator in _mounted_authenticators():
-        if (
-            authenticator.needs_authorization_server
-            and not authenticator.names_authorization_server()
-        ):
+    for server, taker in _mounted_authenticators():
+        if taker.needs_authorization_server and not taker.names_authorization_server():
             text = (
                 f"The MCP server {server.name!r} takes bearer tokens, and "
-                f"{type(authenticator).__name__} names no authorization server, so clients cannot "
-                "get one."
+                f"{type(taker).__name__} names no authorization server, so clients cannot get one."
             )
             yield text, _NAMING_REMEDY
 

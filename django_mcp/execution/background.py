@@ -97,9 +97,7 @@ def send_signal(signal: Signal, sender: object, **values: Any) -> None:
     # Loads `django.db`, which importing a server must not.
     from django_mcp.execution.db_connections import run_with_connections
 
-    def send() -> None:
-        for receiver, answer in signal.send_robust(sender=sender, **values):
-            if isinstance(answer, Exception):
-                logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)
-
-    run_with_connections(send)
+    answers = run_with_connections(lambda: signal.send_robust(sender=sender, **values))
+    for receiver, answer in answers:
+        if isinstance(answer, Exception):
+            logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)

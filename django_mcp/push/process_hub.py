@@ -140,8 +140,7 @@ def choose_bus() -> str:
     from django_mcp.execution.db_connections import is_shared_database
     from django_mcp.models.sessions import BusMessage
 
-    is_shared = is_shared_database(router.db_for_write(BusMessage))
-    return "database" if is_shared else "local"
+    return "database" if is_shared_database(router.db_for_write(BusMessage)) else "local"
 
 
 def has_shared_layer() -> bool:

@@ -114,16 +114,15 @@ class EngineData(SessionData):
 
     def _load(self) -> tuple[Any, dict[str, Any], bool]:
         check_blocking()
-        engine = import_module(site_settings.SESSION_ENGINE)
-        store = engine.SessionStore(self._key)
+        store = import_module(site_settings.SESSION_ENGINE).SessionStore(self._key)
         found = store.load()
+        found.pop(_EXPIRY, None)
         # A store drops its key if the session does not exist.
         is_there = store.session_key == self._key
         return store, found if is_there else {}, is_there
 
     def _save(self, store: Any, found: dict[str, Any], *, is_there: bool) -> None:
-        own = {key: each for key, each in found.items() if key != _EXPIRY}
-        check_bounds(len(own), len(encode(own)))
+        check_bounds(len(found), len(encode(found)))
         store._session_key = self._key
         store._session_cache = found
         store.set_expiry(self._max_age_s)
@@ -131,9 +130,9 @@ class EngineData(SessionData):
 
     def _read(self, key: str | None) -> dict[str, Any]:
         found = self._load()[1]
-        if key is not None:
-            return {key: found[key]} if key in found and key != _EXPIRY else {}
-        return {each: value for each, value in found.items() if each != _EXPIRY}
+        if key is None:
+            return found
+        return {key: found[key]} if key in found else {}
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
         store, found, is_there = self._load()
@@ -145,7 +144,7 @@ class EngineData(SessionData):
         if key is None:
             store.delete(self._key)
             return True
-        if key not in found or key == _EXPIRY:
+        if key not in found:
             return False
         del found[key]
         self._save(store, found, is_there=is_there)

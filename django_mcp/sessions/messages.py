@@ -8,6 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.execution.tables import Usage, caller_of
@@ -38,6 +39,10 @@ _usage = Usage(
 )
 
 
+def _rows(session: Session, ask_id: str) -> QuerySet[PendingAnswer]:
+    return PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+
+
 class DatabaseResponseRelay:
     """Store the first response to each request to a client. See `ResponseRelay`."""
 
@@ -45,12 +50,7 @@ class DatabaseResponseRelay:
         if len(ask_id) > MAX_ID or "\0" in ask_id:
             return False
         now = timezone.now()
-        waiting = PendingAnswer.objects.filter(
-            session_id=UUID(session.key),
-            ask_id=ask_id,
-            answered_at=None,
-            expires_at__gt=now,
-        )
+        waiting = _rows(session, ask_id).filter(answered_at=None, expires_at__gt=now)
         size = len(encode(response))
 
         def write() -> bool:
@@ -65,9 +65,8 @@ class DatabaseResponseRelay:
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """See `ResponseRelay.take`; also returns None while the database is down, since it is retried."""
-        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
         with suppress(StoreUnavailable):
-            found = await ask_database(rows.first)
+            found = await ask_database(_rows(session, ask_id).first)
             return found.answer if found is not None else None
         return None
 
@@ -95,8 +94,7 @@ class DatabasePendingResponses:
         try:
             await ask_database(insert)
         except IntegrityError:
-            rows = PendingAnswer.objects.filter(session_id=row.session_id, ask_id=ask_id)
-            if await ask_database(rows.exists):
+            if await ask_database(_rows(session, ask_id).exists):
                 return False
             # The session has ended, so the client cannot answer.
             raise StoreUnavailable from None
@@ -104,7 +102,7 @@ class DatabasePendingResponses:
 
     async def forget(self, session: Session, ask_id: str) -> None:
         """See `PendingResponses.forget`; while the database is down the row is left to expire."""
-        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+        rows = _rows(session, ask_id)
 
         def delete() -> None:
             sizes = list(rows.values_list("size", flat=True))

@@ -211,8 +211,7 @@ def _find_evicted(row: Session, tally: Tally, limits: CountLimits) -> tuple[list
         surplus -= len(found)
     if surplus > 0 and not is_anonymous:
         doomed += oldest.exclude(pk__in=doomed).values_list("pk", flat=True)[:surplus]
-        surplus = 0
-    return doomed, anonymous, surplus <= 0
+    return doomed, anonymous, surplus <= 0 or not is_anonymous
 
 
 _subscriptions = Usage(Subscription.objects.all, Length("uri"), URI_LIMITS)

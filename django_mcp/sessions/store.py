@@ -94,9 +94,8 @@ class DatabaseSessions:
         ended = await ask_database(write)
         if isinstance(ended, Refusal):
             return ended
-        hub = self._server.hub
         for key in ended:
-            hub.end_session(key)
+            self._server.hub.end_session(key)
         session.state = known
         session.quota_key = row.quota_key
         session.subscriptions = set()
@@ -125,7 +124,6 @@ class DatabaseSessions:
         if session is None:
             return
         hub.forget_session(key)
-        session.is_ended = True
         with self._lock:
             self._uncache(session.state.digest)
 
@@ -151,8 +149,7 @@ class DatabaseSessions:
         cached = self._cache.get(digest)
         session = await self._read(None if cached is None else cached.key, digest=digest)
         if session is not None:
-            idle_s = self._server.options.session_idle_s
-            session.state.note_use(session.key, self._clock(), idle_s)
+            session.state.note_use(session.key, self._clock(), self._server.options.session_idle_s)
             self._remember(session, session.state)
         return session
 
@@ -276,18 +273,16 @@ class DatabaseSessions:
             alive = await ask_database(read)
         except StoreUnavailable:
             return
+        changed: dict[str, Session] = {}
         for key, session in held.items():
-            if key in alive:
-                session.state.note_use(key, now_s, self._server.options.session_idle_s)
-            else:
+            if key not in alive:
                 self._forget(key)
-        changed = [
-            key
-            for key, mark in alive.items()
-            if held[key].subscriptions is not None and held[key].state.mark != mark
-        ]
+                continue
+            session.state.note_use(key, now_s, self._server.options.session_idle_s)
+            if session.subscriptions is not None and session.state.mark != alive[key]:
+                changed[key] = session
         if changed:
-            await self._read_again(hub, {key: held[key] for key in changed}, alive)
+            await self._read_again(hub, changed, alive)
 
     async def _read_again(
         self, hub: ServerHub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]

@@ -20,6 +20,7 @@ from django_mcp.process import reset_on
 from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.timers import hold
 from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.server import BaseServer
 from django_mcp.server.tasks.run import execute, hand_back_runs
@@ -43,7 +44,7 @@ class InProcessRunner(LoopRunner):
         if exchange is None or not exchange.is_buffered:
             return super().spawn(work, exchange)
         # The event loop of this request ends with it.
-        return self._keep(asyncio.run_coroutine_threadsafe(work, _loop_beside()))
+        return hold(asyncio.run_coroutine_threadsafe(work, _loop_beside()))
 
 
 async def _with_lease(work: Coroutine[Any, Any, T], exchange: Exchange | None) -> T:
@@ -58,8 +59,7 @@ def _loop_beside() -> asyncio.AbstractEventLoop:
     thread.start()
     # Functions of `atexit` are called after the threads of pools have ended, which wait for the tasks.
     # CPython's own pools end their threads with this function, and there is no public one.
-    before_threads_end = getattr(threading, "_register_atexit", atexit.register)
-    before_threads_end(_hand_back, loop, thread)
+    getattr(threading, "_register_atexit", atexit.register)(_hand_back, loop, thread)
     return loop
 
 

@@ -129,11 +129,10 @@ def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:
         anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS_PREFIX)),
         total=Count("pk"),
     )
-    is_full_of_anonymous = found["anonymous"] >= limits.anonymous
     return bool(
         found["own"] < limits.each
         and (found["own_bytes"] or 0) + columns["size"] <= MAX_KEPT_BYTES_EACH
-        and not (quota.startswith(ANONYMOUS_PREFIX) and is_full_of_anonymous)
+        and not (quota.startswith(ANONYMOUS_PREFIX) and found["anonymous"] >= limits.anonymous)
         and found["total"] < limits.total
     )
 

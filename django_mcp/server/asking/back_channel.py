@@ -224,8 +224,7 @@ async def pass_on(server: Services, session: Session, ask_id: str, response: JSO
     relay = server.pending_responses.relay
     is_expected = relay is not None and await relay.put(session, ask_id, response)
     if is_expected:
-        message = ResponseStored(server=server.name, session=session.key, id=ask_id)
-        server.hub.broadcast(message)
+        server.hub.broadcast(ResponseStored(server=server.name, session=session.key, id=ask_id))
     return is_expected
 
 

@@ -118,19 +118,16 @@ class AskMethods:
         Raises:
             CannotAsk: the client does not support forms; uncaught, the caller gets its text.
         """
-        elicited: Elicited = self._ask_one(ask_form(message, schema), key)
-        return elicited
+        return cast("Elicited", self._ask_one(ask_form(message, schema), key))
 
     async def aelicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
         """Do as `elicit` does."""
         key = key or self._call.answers.next_key()
-        elicited: Elicited = (await self.aask({key: ask_form(message, schema)}))[key]
-        return elicited
+        return cast("Elicited", (await self.aask({key: ask_form(message, schema)}))[key])
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
         """Ask the user to visit a page. Accepting means they agreed to, not that they are done."""
-        elicited: Elicited = self._ask_one(ask_url(message, url), key)
-        return elicited
+        return cast("Elicited", self._ask_one(ask_url(message, url), key))
 
     def sample(
         self,
@@ -157,24 +154,21 @@ class AskMethods:
             TypeError, ValueError: an argument has a wrong type or value.
         """
         question = ask_sampling(messages, max_tokens=max_tokens, request_id=request_id, **options)
-        result: SamplingResult = self._ask_one(question, key or request_id)
-        return result
+        return cast("SamplingResult", self._ask_one(question, key or request_id))
 
     def sample_raw(
         self, params: JSONObject, *, key: str | None = None, request_id: str | None = None
     ) -> JSONObject:
         """Do as `sample` does, with the params and the result of `sampling/createMessage`."""
         question = ask_sampling_raw(params, request_id=request_id)
-        result: JSONObject = self._ask_one(question, key or request_id)
-        return result
+        return cast("JSONObject", self._ask_one(question, key or request_id))
 
     def list_roots(self, *, key: str | None = None) -> list[JSONObject]:
         """Return the folders the client works in: `{"uri": str, "name"?: str}` each.
 
         They come from the client: check them before you open anything.
         """
-        roots: list[JSONObject] = self._ask_one(ask_roots(), key)
-        return roots
+        return cast("list[JSONObject]", self._ask_one(ask_roots(), key))
 
     aelicit_url = _twin(elicit_url)
     asample = _twin(sample)

@@ -124,11 +124,8 @@ class ResumableSink(Record):
 
     def _record(self, message: bytes, *, is_last: bool) -> str:
         self._number += 1
-        self._server.events.append(
-            self.id,
-            self._session,
-            Event(number=self._number, message=message, is_last=is_last),
-        )
+        event = Event(number=self._number, message=message, is_last=is_last)
+        self._server.events.append(self.id, self._session, event)
         if self.is_detached:
             self._server.hub.followers.wake(self.id, everywhere=True)
         return self._event_id()

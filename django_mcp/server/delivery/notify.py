@@ -249,8 +249,7 @@ class NotifyMethods:
             key = connection.stream_id or getattr(connection, "key", None)
             if key is None:
                 raise ValueError("There is no session here whose client could be notified.")
-        params = {"elicitationId": elicitation_id}
-        return self._custom(ELICITATION_COMPLETE, params, key), using
+        return self._custom(ELICITATION_COMPLETE, {"elicitationId": elicitation_id}, key), using
 
     def _notify_log(
         self,

@@ -287,11 +287,7 @@ class Call(Record):
     def has_back_channel(self) -> bool:
         """Whether the server can send the client a request during this one."""
         exchange = self.exchange
-        if (
-            exchange.connection is None
-            or exchange.connection is not self.connection
-            or self.is_finished
-        ):
+        if exchange.connection is not self.connection or self.is_finished:
             return False
         if exchange.server_request is not None:
             return True

@@ -31,7 +31,7 @@ class InvalidQuestion(Exception):
 
 def check_params(method: str, params: JSONObject, revision: Revision) -> Refusal | None:
     """Return the refusal of a client's request or notification with invalid params, or None."""
-    problems = _find_problems(_validator(find_params_schema, method, revision), params)
+    problems = _find_problems(params, find_params_schema, method, revision)
     return None if problems is None else invalid_params(f"Invalid params for {method}: {problems}")
 
 
@@ -39,9 +39,9 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
     """Return the refusal of an invalid response to a request of the server's, or None."""
     method = method_of(response.id)
     if response.error is not None:
-        problems = _find_problems(_validator(find_error_schema, revision), response.error)
+        problems = _find_problems(response.error, find_error_schema, revision)
     else:
-        problems = _find_problems(_validator(find_result_schema, method, revision), response.result)
+        problems = _find_problems(response.result, find_result_schema, method, revision)
     if problems is None:
         return None
     return invalid_params(f"Invalid response to {method or 'a request'}: {problems}")
@@ -50,17 +50,17 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
 def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     """Return the outcome of a request, or a refusal in its place if it is not valid."""
     if isinstance(outcome, Refusal):
-        problems = _find_problems(_validator(find_error_schema, call.rules), outcome.to_error())
+        problems = _find_problems(outcome.to_error(), find_error_schema, call.rules)
     else:
         result, interim = decode(outcome), call.rules.interim_fields
-        validator = _validator(
+        problems = _find_problems(
+            result,
             find_result_schema,
             call.method,
             call.rules,
             is_interim=any(result.get(key) == value for key, value in interim.items()),
             is_task=call.is_task,
         )
-        problems = _find_problems(validator, result)
     if problems is None:
         return outcome
     logger.error("Invalid result for %s at %s: %s", call.method, call.rules.name, problems)
@@ -69,14 +69,14 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
 
 def check_question(method: str, params: JSONObject | None, revision: Revision) -> None:
     """Raise `InvalidQuestion` unless a request to the client is valid."""
-    problems = _find_problems(_validator(find_params_schema, method, revision), params or {})
+    problems = _find_problems(params or {}, find_params_schema, method, revision)
     if problems is not None:
         raise InvalidQuestion(f"{method} is not valid at {revision.name}: {problems}")
 
 
 def is_valid(method: str, params: JSONObject, revision: Revision) -> bool:
     """Return whether a notification to the client is valid; log it if it is not."""
-    problems = _find_problems(_validator(find_params_schema, method, revision), params)
+    problems = _find_problems(params, find_params_schema, method, revision)
     if problems is not None:
         logger.error("%s is not valid at %s: %s", method, revision.name, problems)
     return problems is None
@@ -100,8 +100,8 @@ class StrictSink(Record):
             await self._sink.send(message)
 
 
-def _find_problems(validator: Validator, value: Any) -> str | None:
-    found = validator.check(value, MAX_STEPS)
+def _find_problems(value: Any, *schema: Any, **kind: bool) -> str | None:
+    found = _validator(*schema, **kind).check(value, MAX_STEPS)
     problems = [TOO_COMPLEX] if found is None else found
     return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None
 

@@ -208,10 +208,8 @@ class Task:
         rounds = {**self.rounds, "due": due}
         answered = {keys[key]: each for key, each in known.items() if key in keys}
         rounds["known"] = {**rounds.get("known", {}), **answered}
-        rounds["failed"] = dict(rounds.get("failed", {}))
-        rounds["failed"].update(
-            {keys[key]: [str(each), each.code] for key, each in failed.items() if key in keys}
-        )
+        missed = {keys[key]: [str(each), each.code] for key, each in failed.items() if key in keys}
+        rounds["failed"] = {**rounds.get("failed", {}), **missed}
         size = len(encode(rounds))
         if size > MAX_KNOWN_BYTES:
             raise TaskStateTooLarge(

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from django_mcp.protocol.records import Record
+
+T = TypeVar("T")
 
 START_S = 0.05
 """How long a timer waits before it is given to the event loop. Our own choice."""
@@ -34,6 +37,24 @@ def call_in_loop(
     except RuntimeError:
         return False
     return True
+
+
+async def wait_up_to(timeout_s: float, work: Awaitable[object]) -> None:
+    """Await something, for so many seconds at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await work
+
+
+_held: set[Any] = set()
+
+
+def hold(running: T) -> T:
+    """Return a task or future after making sure that it is not collected before it is done."""
+    found: Any = running
+    _held.add(found)
+    found.add_done_callback(_held.discard)
+    return running
 
 
 class _Waiting(set["Timer"]):

@@ -12,10 +12,10 @@ from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
 from django_mcp.server.exchange.task import Task
+from django_mcp.server.exchange.timers import hold
 from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 T = TypeVar("T")
-S = TypeVar("S")
 
 
 class MemoryTasks:
@@ -95,10 +95,6 @@ class LoopRunner:
 
     is_here = True
 
-    def __init__(self) -> None:
-        # Keeps them from being collected.
-        self._running: set[Any] = set()
-
     async def start(
         self,
         task: Task,
@@ -108,10 +104,4 @@ class LoopRunner:
         self.spawn(execute(), exchange)
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
-        return self._keep(asyncio.ensure_future(work))
-
-    def _keep(self, running: S) -> S:
-        found: Any = running
-        self._running.add(found)
-        found.add_done_callback(self._running.discard)
-        return running
+        return hold(asyncio.ensure_future(work))

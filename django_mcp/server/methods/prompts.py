@@ -67,11 +67,10 @@ async def complete(call: ServedCall) -> bytes | Refusal:
     refusal = check_scopes(call, entry, handler)
     if refusal is not None:
         return refusal
-    given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}
     outcome = await run_handler(
         call,
         handler,
-        given,
+        {"ref": ref, "argument": name, "value": value, "arguments": known},
         lambda values: _encode_completion(call, handler.convert(values)),
         what=f"completion of {entry.name}.{name}",
     )

@@ -56,8 +56,7 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
         await call.server.sessions.unsubscribe(connection, uri)
         _tell(call, connection)
     elif connection.stream_id is not None:
-        uris = (connection.subscriptions or set()) - {uri}
-        call.server.hub.set_subscriptions(connection, uris)
+        call.server.hub.set_subscriptions(connection, (connection.subscriptions or set()) - {uri})
     return call.server.encode_result({}, call.rules)
 
 

@@ -49,8 +49,7 @@ async def get(call: ServedCall) -> bytes | Refusal:
     task = check_tasks_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
-    rules = rules_of(task)
-    wire = to_wire(task) if rules.by_client else to_detailed(task)
+    wire = to_wire(task) if rules_of(task).by_client else to_detailed(task)
     return call.server.encode_result(wire, call.rules)
 
 
@@ -82,10 +81,9 @@ async def cancel(call: ServedCall) -> bytes | Refusal:
     task = check_tasks_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
-    rules = rules_of(task)
     cancelled = await advance(call.server, task.id, lambda each, now_s: each.cancel(now_s))
     stop_run(call.server.hub, task.id)
-    if not rules.by_client:
+    if not rules_of(task).by_client:
         return call.server.encode_result({}, call.rules)
     if cancelled is None:
         return invalid_params("The task has ended already")

@@ -62,9 +62,8 @@ async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
     if call.options.validate_input:
-        is_large = len(call.exchange.body) > LARGE_BYTES
         problems: list[Problem] | Failure | None = None
-        if not is_large:
+        if len(call.exchange.body) <= LARGE_BYTES:
             problems = entry.input_validator.check(arguments)
         if problems is None:
             problems = await check_in_turn(call, entry, arguments)

@@ -39,14 +39,11 @@ async def load_session(
     if version is not None and not has_handshake(version):
         return None
     token = headers.get(SESSION_ID)
+    session = await find_session(server, exchange, token) if token is not None else None
     if isinstance(message, Request) and message.method == "initialize":
-        is_open = token is not None and await find_session(server, exchange, token) is not None
-        return _ALREADY_OPEN if is_open else None
-    if token is None:
-        return NO_SESSION_ID
-    session = await find_session(server, exchange, token)
+        return None if session is None else _ALREADY_OPEN
     if session is None:
-        return UNKNOWN_SESSION
+        return NO_SESSION_ID if token is None else UNKNOWN_SESSION
     exchange.connection = session
     return None
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.streams.messenger import Messenger
 from django_mcp.server.streams.process_messages import LiveMessage, MoreRecorded, StreamFollowed
 
@@ -38,9 +39,7 @@ class Follower:
 
     async def wait(self, timeout_s: float) -> list[bytes]:
         """Wait until there may be more, at most `timeout_s`; return the unrecorded messages."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._more.wait()
+        await wait_up_to(timeout_s, self._more.wait())
         self._more.clear()
         live, self.live, self._live_bytes = self.live, [], 0
         return live

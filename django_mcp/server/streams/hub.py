@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -17,6 +16,7 @@ from django_mcp.protocol.messages import RequestId, encode_notification_head, en
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import QuotaMeter
+from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.options import Options
 from django_mcp.server.streams import process_messages as messages
 from django_mcp.server.streams.followers import Followers
@@ -137,9 +137,7 @@ class Hub(Messenger, Generic[ServerT]):
         """Wait until the bus receives messages, up to `JOIN_S`."""
         if self._joined is not None and not self._joined.is_set():
             # A stream with the changes of this process only is better than none.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(JOIN_S):
-                    await self._joined.wait()
+            await wait_up_to(JOIN_S, self._joined.wait())
 
     @property
     def is_busy(self) -> bool:

@@ -11,7 +11,6 @@ import contextvars
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +18,7 @@ from msgspec import convert
 
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.streams.process_messages import Missed, ProcessMessage
 from django_mcp.server.streams.stream import Change
 
@@ -100,12 +100,8 @@ class OutageLog:
             if not self._count or now - self._failed_s < OUTAGE_QUIET_S:
                 return
             count, self._count = self._count, 0
-        logger.warning(
-            "%s: over, after %d failures in %.0f s",
-            self._what,
-            count,
-            self._failed_s - self._began_s,
-        )
+        lasted_s = self._failed_s - self._began_s
+        logger.warning("%s: over, after %d failures in %.0f s", self._what, count, lasted_s)
 
 
 MAX_NOTICES = 10_000
@@ -281,9 +277,7 @@ class Messenger:
     async def flush(self) -> None:
         """Wait until the messages of this event loop are sent, for a second at most."""
         if self.loop is asyncio.get_running_loop():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_S):
-                    await self._outbox.flush()
+            await wait_up_to(FLUSH_S, self._outbox.flush())
 
     async def send(self, *messages: ProcessMessage) -> bool:
         """Send messages to the other processes; return whether they were sent. The bus logs errors."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 from msgspec import field
@@ -23,6 +22,7 @@ from django_mcp.server.exchange.call import FailureKind, RetryAnswers, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
+from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServedCall, ServerHub, Services
@@ -128,9 +128,7 @@ class TaskRun(Record):
         """Renew the lease of the run until it ends; stop the run when the task has ended."""
         is_reported = False
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(BEAT_S):
-                    await self._news.wait()
+            await wait_up_to(BEAT_S, self._news.wait())
             self._news.clear()
             self.join_hub()
             try:

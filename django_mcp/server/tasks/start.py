@@ -321,9 +321,8 @@ async def _insert(
 
 
 def _encode(call: ServedCall, task: Task) -> bytes:
-    rules = rules_of(task)
     wire = to_wire(task)
-    if rules.by_client:
+    if rules_of(task).by_client:
         return call.server.encode_result({"task": wire}, call.rules)
     return call.server.encode_interim({"resultType": "task", **wire}, call.rules)
 

@@ -56,17 +56,14 @@ async def advance(server: Services, task_id: str, step: Step) -> Task | None:
 
 def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
     server.hub.followers.wake(stream_of(task.id), everywhere=True)
-    rules = rules_of(task)
     if has_moved and task.is_final:
         server.hub.broadcast(TaskEnded(id=task.id))
-    if has_moved and rules.by_client and task.session is not None:
-        notice = Change(
-            server=task.server,
-            method="notifications/tasks/status",
-            params=to_wire(task),
-            session=task.session,
-        )
-        server.hub.announce(notice)
+    if has_moved and rules_of(task).by_client and task.session is not None:
+        _announce(server.hub, task, "notifications/tasks/status", to_wire(task))
+
+
+def _announce(hub: ServerHub, task: Task, method: str, params: JSONObject) -> None:
+    hub.announce(Change(server=task.server, method=method, params=params, session=task.session))
 
 
 def stream_of(task_id: str) -> str:
@@ -145,9 +142,7 @@ class TaskSink(Record):
         if hub.followers.has(stream_of(task.id)):
             hub.followers.show(stream_of(task.id), encode_notification(method, params))
         elif task.session is not None:
-            hub.announce(
-                Change(server=task.server, method=method, params=params, session=task.session)
-            )
+            _announce(hub, task, method, params)
         elif connection is not None and not isinstance(connection, Session):
             stream = hub.streams.get(connection.stream_id or "")
             if stream is not None:

@@ -21,7 +21,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.timers import Interrupt, TaskTimers
+from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import (
     error_reply,
@@ -108,9 +108,7 @@ class MCPConsumer(AsyncHttpConsumer):
     async def _serve_apart(self) -> None:
         """Serve in a separate task, for a call that has to outlive its client."""
         self._released = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._serve())
-        _apart.add(task)
-        task.add_done_callback(_apart.discard)
+        task = hold(asyncio.create_task(self._serve()))
         try:
             await asyncio.wait((task, self._released), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -265,10 +263,6 @@ class _RequestBuilder(Record):
 
     def forget_body(self) -> None:
         self.body = b""
-
-
-_apart: set[asyncio.Task[None]] = set()
-"""Keeps references to the tasks that outlive their ASGI call, so that they are not collected."""
 
 
 async def read_body(

@@ -157,11 +157,8 @@ def is_loopback(domain: str) -> bool:
 def read_rules() -> SiteRules:
     """Return the rules of this site, from its settings."""
     name, secure_value = site_settings.SECURE_PROXY_SSL_HEADER or (None, "")
-    hosts: Collection[str] = site_settings.ALLOWED_HOSTS
-    if site_settings.DEBUG and not hosts:
-        hosts = _DEBUG_HOSTS
     return SiteRules(
-        hosts=hosts,
+        hosts=site_settings.ALLOWED_HOSTS or (_DEBUG_HOSTS if site_settings.DEBUG else ()),
         origins=frozenset(settings.ALLOWED_ORIGINS),
         allows_credentials=settings.CORS_ALLOW_CREDENTIALS,
         host_header="x-forwarded-host" if site_settings.USE_X_FORWARDED_HOST else None,
@@ -270,8 +267,7 @@ def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clea
         # There is a host, or the request would have been rejected already.
         if not rules.is_origin(origin, host or "", rules.find_scheme(headers, scheme)):
             message = f"Pages of the origin {origin[:200]} may not call this server"
-            reply = _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
-            return Clearance(reply=reply, headers=VARY)
+            return Clearance(reply=_forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]'), headers=VARY)
         # The origin is named, never `*`, so that caches keep the responses apart.
         cors = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
         # Only pages of listed origins may ever send cookies.

@@ -119,6 +119,7 @@ class RefusalLog:
         network = network_of(address or "")
         if not (logger.isEnabledFor(level) and self._has_room(network)):
             return
+        reason = ". ".join(filter(None, (_find_reason(reply.refusal), reply.note)))
         client = _inline(address or "an unknown address", MAX_NAME_CHARS)
         logger.log(
             level,
@@ -127,9 +128,7 @@ class RefusalLog:
             _inline(path, MAX_PATH_CHARS),
             client,
             reply.status,
-            _inline(
-                ". ".join(filter(None, (_find_reason(reply.refusal), reply.note))), MAX_REASON_CHARS
-            ),
+            _inline(reason, MAX_REASON_CHARS),
         )
         if self._lines.total() == MAX_LINES:
             logger.warning("More refused requests are not logged for up to %d s", PERIOD_S)

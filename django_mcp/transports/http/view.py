@@ -22,7 +22,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.timers import call_in_loop
+from django_mcp.server.exchange.timers import call_in_loop, hold
 from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import Clearance
@@ -82,9 +82,7 @@ class MCPView(EndpointView):
         can_stream = isinstance(request, ASGIRequest)
         consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server.core, request)
         # In a separate task, since the call may outlive the view and the client.
-        task = asyncio.create_task(consumer.serve(url_kwargs))
-        _running.add(task)
-        task.add_done_callback(_running.discard)
+        hold(asyncio.create_task(consumer.serve(url_kwargs)))
         try:
             start = await consumer.messages.get()
         except asyncio.CancelledError:
@@ -108,10 +106,6 @@ class MCPView(EndpointView):
             # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
             response["Content-Encoding"] = "identity"
         return response
-
-
-_running: set[asyncio.Task[None]] = set()
-"""Keeps references to the tasks of calls, so that they are not collected."""
 
 
 class _ViewConsumer(MCPConsumer):

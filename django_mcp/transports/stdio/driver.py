@@ -165,7 +165,6 @@ class Pipe:
             self._reader.release(released)
 
     async def _serve(self, line: Line) -> None:
-        timers = TaskTimers.of_current_task()
         try:
             if not isinstance(line, bytes):
                 limit = self._server.options.max_body_bytes
@@ -184,7 +183,7 @@ class Pipe:
                 sink=self._writer,
                 can_stream=True,
                 principal=principal,
-                timers=timers,
+                timers=TaskTimers.of_current_task(),
             )
             body = (await self._server.answer(exchange)).body
             if body is not None:

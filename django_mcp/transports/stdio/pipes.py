@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-from django_mcp.server.exchange.timers import call_in_loop
+from django_mcp.server.exchange.timers import call_in_loop, wait_up_to
 
 READ_BYTES = 64 * 1024
 MAX_AHEAD_BYTES = 4 * 1024 * 1024
@@ -115,8 +115,7 @@ class LineSplitter:
     def _end(self, piece: bytes) -> Line | None:
         self._add(piece)
         line, is_too_long = bytes(self._rest).strip(b"\r \t"), self._is_too_long
-        if self._rest:
-            self._rest = bytearray()
+        self._rest.clear()
         self._is_too_long = False
         return TooLong if is_too_long else line or None
 
@@ -228,9 +227,7 @@ class LineWriter:
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until everything is written, or until the timeout."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self.is_empty.wait()
+        await wait_up_to(timeout_s, self.is_empty.wait())
 
     def _put(self, data: bytes) -> None:
         view = memoryview(data)
