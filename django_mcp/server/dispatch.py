@@ -187,12 +187,11 @@ def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
     """
     exchange, hub = call.exchange, call.server.hub
     if kept is not None:
-        if hub.calls.find(kept, call.message.id) is not None:
-            return invalid_request("A request with this id is running on this connection")
         if call.method == "initialize":
             is_settled = isinstance(kept, Session) and kept.revision is not None
             return ALREADY_INITIALIZED if is_settled else None
-        hub.calls.add(call, kept)
+        if not hub.calls.add(call, kept):
+            return invalid_request("A request with this id is running on this connection")
     elif exchange.headers is not None and not exchange.is_buffered:
         # A server that has joined the hub checks the rights of principals again during their calls.
         if hub.loop is None or exchange.principal is not ANONYMOUS:

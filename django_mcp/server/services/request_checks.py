@@ -39,13 +39,31 @@ async def load_session(
     if version is not None and not has_handshake(version):
         return None
     token = headers.get(SESSION_ID)
-    session = await find_session(server, exchange, token) if token is not None else None
+    session = None
+    if token is not None:
+        # The usual case, without one more coroutine.
+        session = _peek(server, exchange, token) or await find_session(server, exchange, token)
     if isinstance(message, Request) and message.method == "initialize":
         return None if session is None else _ALREADY_OPEN
     if session is None:
         return NO_SESSION_ID if token is None else UNKNOWN_SESSION
     exchange.connection = session
     return None
+
+
+def _peek(server: Services, exchange: Exchange, token: str) -> Session | None:
+    """Return the session with this id if this process has read it lately; see `find_session`."""
+    session = server.sessions.peek(token) if token.isascii() and len(token) <= MAX_TOKEN else None
+    if (
+        session is None
+        or session.is_ended
+        or session.transport != "http"
+        or session.principal_key != key_of(exchange.principal)
+        or session.server_name != server.options.name
+        or (server.options.require_initialized and not session.is_initialized)
+    ):
+        return None
+    return session
 
 
 async def find_session(

@@ -40,8 +40,9 @@ class CallTable:
         # A call holds its connection and its run, so no other object has their identity meanwhile.
         self._calls: dict[tuple[int, RequestId], Call] = {}
 
-    def add(self, call: Call, owner: object = None) -> None:
-        self._calls[id(owner or call), call.message.id] = call
+    def add(self, call: Call, owner: object = None) -> bool:
+        """Add a call; return False if its owner has one with the same id, which then stays."""
+        return self._calls.setdefault((id(owner or call), call.message.id), call) is call
 
     def discard(self, call: Call, owner: object = None) -> None:
         """Remove a call; another one of the same owner with the same id stays."""
