@@ -80,12 +80,16 @@ class ServerCommand(SiteCommand):
         # Options may stand between the arguments.
         vars(parser)["parse_args"] = parser.parse_intermixed_args
         add_server(parser)
-        parser.add_argument("--user", metavar="USERNAME", help="user of the call; else anonymous")
+        parser.add_argument(
+            "--user", metavar="USERNAME", help="the user who calls; by default nobody"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def add_options_of_call(self, parser: CommandParser) -> None:
         self.add_options(parser)
-        parser.add_argument("--answers", metavar="JSON", help="answers by key, or in a list")
+        parser.add_argument(
+            "--answers", metavar="JSON", help="answers to questions, by key or in a list"
+        )
         parser.add_argument("--no-input", action="store_true", help="fail instead of asking")
 
     def _answers(self, options: dict[str, Any]) -> Any:
@@ -177,7 +181,7 @@ class ServerCommand(SiteCommand):
 
 def add_server(parser: CommandParser) -> None:
     """Add the option that names the server."""
-    parser.add_argument("--server", metavar="NAME", help="name of the server; else the default")
+    parser.add_argument("--server", metavar="NAME", help="the server; by default the default one")
 
 
 def get_server(name: str | None) -> MCPServer:

@@ -29,7 +29,7 @@ class Command(SiteCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--client", required=True, choices=list(CLIENTS), help="which client")
-        parser.add_argument("--http", metavar="URL", help="URL of the endpoint; else over stdio")
+        parser.add_argument("--http", metavar="URL", help="URL of the endpoint; by default stdio")
         add_server(parser)
         add_pipe_user(parser)
 

@@ -44,12 +44,14 @@ class Command(SiteCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--server", metavar="NAME", help="else the one at --url, or the default"
+            "--server", metavar="NAME", help="name of the server; by default the one at --url"
         )
-        parser.add_argument("--url", help="URL of the endpoint; else its path at 127.0.0.1:8000")
+        parser.add_argument("--url", help="the endpoint; by default its path at 127.0.0.1:8000")
         parser.add_argument("--token", help=f"credentials, if needed; better in {TOKEN_VARIABLE}")
         parser.add_argument("--oauth", action="store_true", help="test the OAuth flow as well")
-        parser.add_argument("--user", metavar="USERNAME", help="with --oauth: who consents")
+        parser.add_argument(
+            "--user", metavar="USERNAME", help="with --oauth: the user who consents"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:

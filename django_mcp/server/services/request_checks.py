@@ -51,40 +51,35 @@ async def load_session(
     return None
 
 
-def _peek(server: Services, exchange: Exchange, token: str) -> Session | None:
-    """Return the session with this id if this process has read it lately; see `find_session`."""
+def _peek(
+    server: Services, exchange: Exchange, token: str, transport: str = "http"
+) -> Session | None:
+    """Return what `find_session` does, if this process has read the session lately."""
     session = server.sessions.peek(token) if token.isascii() and len(token) <= MAX_TOKEN else None
-    if (
-        session is None
-        or session.is_ended
-        or session.transport != "http"
-        or session.principal_key != key_of(exchange.principal)
-        or session.server_name != server.options.name
-        or (server.options.require_initialized and not session.is_initialized)
-    ):
+    if session is None or (server.options.require_initialized and not session.is_initialized):
+        # Another process may have received `notifications/initialized`.
         return None
-    return session
+    return session if _is_of(session, server, exchange, transport) else None
+
+
+def _is_of(session: Session, server: Services, exchange: Exchange, transport: str) -> bool:
+    return (
+        not session.is_ended
+        and session.transport == transport
+        and session.principal_key == key_of(exchange.principal)
+        and session.server_name == server.options.name
+    )
 
 
 async def find_session(
     server: Services, exchange: Exchange, token: str, *, transport: str = "http"
 ) -> Session | None:
     """Return the session with this id if it is open, and of this principal, server and transport."""
-    if len(token) > MAX_TOKEN or not token.isascii():
-        return None
-    session = server.sessions.peek(token)
-    if session is None or (server.options.require_initialized and not session.is_initialized):
-        # Another process may have received `notifications/initialized`.
+    session = _peek(server, exchange, token, transport)
+    if session is None and token.isascii() and len(token) <= MAX_TOKEN:
         session = await server.sessions.find(token)
-    if (
-        session is not None
-        and not session.is_ended
-        and session.transport == transport
-        and session.principal_key == key_of(exchange.principal)
-        and session.server_name == server.options.name
-    ):
-        return session
-    return None
+    is_found = session is not None and _is_of(session, server, exchange, transport)
+    return session if is_found else None
 
 
 NO_SESSION_ID = invalid_request(
