@@ -282,9 +282,21 @@ def find_problems(raw: object) -> Iterator[Problem]:
 
 def site_aliases(atomic: Atomic) -> tuple[str, ...]:
     """Return the databases that `ATOMIC` means; True means none on a site without a default one."""
-    if atomic is True and not site_settings.DATABASES.get("default"):
+    if atomic is True and "default" not in find_databases():
         return ()
     return read_aliases(atomic)
+
+
+def find_databases() -> dict[str, Any]:
+    """Return the site's databases by alias; Django itself adds a placeholder if there is no default one."""
+    return {
+        alias: database
+        for alias, database in site_settings.DATABASES.items()
+        if database.get("ENGINE", _NO_ENGINE) not in ("", _NO_ENGINE)
+    }
+
+
+_NO_ENGINE = "django.db.backends.dummy"
 
 
 class _Live:

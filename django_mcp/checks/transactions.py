@@ -10,7 +10,7 @@ from django.core.checks import CheckMessage, Error, Info
 from django.db import connections, router
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import server_settings, settings, site_aliases
+from django_mcp.conf import find_databases, server_settings, settings, site_aliases
 from django_mcp.models import Task
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
@@ -20,7 +20,7 @@ from django_mcp.servers import all_servers
 @check(id="django_mcp.E011")
 def check_atomic() -> Iterator[CheckMessage]:
     """E011: a synchronous tool would open a transaction on a database that the site does not have."""
-    known = [alias for alias, database in site_settings.DATABASES.items() if database]
+    known = find_databases()
     listed = ", ".join(map(repr, known)) or "none"
     for source, aliases in _transactions():
         for alias in aliases:

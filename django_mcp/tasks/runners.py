@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
+from asgiref.sync import AsyncToSync
+
 from django_mcp.execution.threads import lease_for_task
 from django_mcp.known_servers import find_server
 from django_mcp.process import reset_on
@@ -44,12 +46,19 @@ class InProcessRunner(LoopRunner):
         if exchange is None or not exchange.is_buffered:
             return super().spawn(work, exchange)
         # The event loop of this request ends with it.
-        return hold(asyncio.run_coroutine_threadsafe(work, _loop_beside()))
+        return hold(asyncio.run_coroutine_threadsafe(_beside(work), _loop_beside()))
 
 
 async def _with_lease(work: Coroutine[Any, Any, T], exchange: Exchange | None) -> T:
     with lease_for_task(exchange):
         return await work
+
+
+async def _beside(work: Coroutine[Any, Any, T]) -> T:
+    # The context is a copy of the request's, in which asgiref finds the thread that waited for the
+    # response. It waits no more, so nothing can run there.
+    AsyncToSync.executors.current = None
+    return await work
 
 
 @cache

@@ -103,6 +103,21 @@ print(response.status_code)
 print(response.content.decode())
 """
 
+ASK = """
+import django, time
+django.setup()
+from django.test import Client
+from tests.support.wire import R5, headers_for, message
+EXTENSION = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+def ask(method, params):
+    meta = {"io.modelcontextprotocol/clientCapabilities": EXTENSION}
+    request = message(method, {**params, "_meta": meta}, revision=R5)
+    headers = {**headers_for(request, R5), "host": "localhost"}
+    kind = headers.pop("content-type")
+    found = Client().post("/mcp", request, content_type=kind, headers=headers).json()
+    return found.get("result", found)
+"""
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -161,6 +176,13 @@ class Project:
     def check(self) -> str:
         """Return what `manage.py check` prints."""
         return self.manage("check").stdout
+
+    def in_wsgi(self, script: str) -> str:
+        """Run a script that asks the site as a client of the stateless revision; return what it prints.
+
+        Its function `ask(method, params)` returns the result of a request to the site under WSGI.
+        """
+        return self.python("-c", ASK + script).stdout
 
     def post(self, body: Any = INITIALIZE) -> str:
         """Return the status and body of a response at /mcp, and the site's log."""
