@@ -195,7 +195,8 @@ class IntrospectionAuthenticator(BearerAuthenticator):
             until the token's `exp`.
 
     Raises:
-        ValueError: an address is not https, or there is no audience.
+        ValueError: an address is not https, there is no audience, or users can change the claim
+            `user_claim`.
     """
 
     kind = "introspection"

@@ -167,12 +167,56 @@ def _to_seconds(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
+VERIFIED_BY: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}
+"""Claims that identify a user only if the issuer has verified them, and the claim that says so.
+
+Source: OpenID Connect Core 1.0 section 5.1.
+"""
+
+CHANGEABLE: Final = frozenset(
+    {
+        "family_name",
+        "given_name",
+        "middle_name",
+        "name",
+        "nickname",
+        "preferred_username",
+        "unique_name",
+        "upn",
+        "username",
+    }
+)
+"""Claims that users may change, or that may be given to another user later, so they identify nobody.
+
+Source: OpenID Connect Core 1.0 section 5.7; RFC 7662 section 2.2 for `username`, and Microsoft's reference
+of claims for `unique_name` and `upn`.
+"""
+
+
+def check_user_claim(claim: str) -> str:
+    """Return the name of the claim that identifies users.
+
+    Raises:
+        ValueError: users can change the claim at their issuer.
+    """
+    if claim in CHANGEABLE:
+        raise ValueError(
+            f"user_claim must not be {claim!r}: users of many issuers can change it, and so become "
+            "somebody else here. Use 'sub', or find_user if your issuer guarantees it."
+        )
+    return claim
+
+
 class UserFinder:
-    """Finds the account of claims: by a function, or the user whose field equals a claim."""
+    """Finds the account of claims: by a function, or the user whose field equals a claim.
+
+    Raises:
+        ValueError: see `check_user_claim`.
+    """
 
     def __init__(self, *, field: str | None, claim: str, function: FindUser | None) -> None:
         self._field = field
-        self._claim = claim
+        self._claim = check_user_claim(claim)
         self._function = function
 
     async def to_principal(
@@ -181,6 +225,9 @@ class UserFinder:
         """Return the principal; without `field` or `function` it has no account on this site."""
         user = None
         if self._function is not None or self._field is not None:
+            verified_by = VERIFIED_BY.get(self._claim) if self._function is None else None
+            if verified_by is not None and auth.claims.get(verified_by) is not True:
+                return Rejection(reason=f"The token's {self._claim} is not verified")
             user = await run_in_pool(partial(self._find, auth.claims))
             if user is None:
                 return _NO_ACCOUNT
@@ -189,21 +236,35 @@ class UserFinder:
         return Principal(key=key, user=user, auth=auth, source=source)
 
     def _find(self, claims: Claims) -> Any:
-        from django.contrib.auth import get_user_model
-
         from django_mcp.auth.users import is_active
 
         if self._function is not None:
             user = self._function(claims)
         else:
-            value = claims.get(self._claim)
-            if not isinstance(value, str) or not value:
-                return None
-            users = get_user_model()._default_manager
-            # Two of them are an error, so neither is taken.
-            found = list(users.filter(**{str(self._field): value})[:2])
-            user = found[0] if len(found) == 1 else None
+            user = _find_user(str(self._field), claims.get(self._claim))
         return user if user is not None and is_active(user) else None
+
+
+def _find_user(field: str, value: Any) -> Any:
+    """Return the only user whose field equals a text exactly, or None."""
+    from django.contrib.auth import get_user_model
+    from django.core.exceptions import ValidationError
+    from django.db import DataError
+    from django.db.models import F
+
+    if not isinstance(value, str) or not value:
+        return None
+    users = get_user_model()._default_manager
+    try:
+        # Two of them are an error, so neither is taken.
+        found = list(users.filter(**{field: value}).annotate(_identified_by=F(field))[:2])
+    except (ValueError, OverflowError, ValidationError, DataError):
+        # The field cannot have this value.
+        return None
+    user = found[0] if len(found) == 1 else None
+    stored = getattr(user, "_identified_by", None)
+    # Some databases compare texts without case and accents.
+    return None if isinstance(stored, str) and stored != value else user
 
 
 _NO_ACCOUNT = Rejection(reason="The token's subject has no active account here")

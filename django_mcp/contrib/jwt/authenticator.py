@@ -40,17 +40,18 @@ class JWTAuthenticator(BearerAuthenticator):
         token_types: which `typ` a token's header may have (RFC 9068 section 4), in either case and with
             or without `application/`; None stands for a token without one. Many issuers write "JWT".
         leeway_s: by how much clocks may differ.
-        user_field: the field of the user model that holds what `user_claim` says; without it
+        user_field: the field of the user model that equals the claim `user_claim`; without it
             (and without `find_user`) principals have no account here.
-        user_claim: which claim identifies the user.
+        user_claim: which claim identifies the user. `email` and `phone_number` count only if the issuer
+            has verified them (`email_verified`).
         find_user: a function that takes the claims and returns the user, or None.
         required_scopes: what every token must be good for.
         timeout_s: for each answer of the issuer.
         cache_s: seconds for which a verdict is remembered, 2 at most.
 
     Raises:
-        ValueError: an algorithm is none of `KEY_TYPES`, an address is not https, or nobody is named
-            as audience, or no type of token.
+        ValueError: an algorithm is none of `KEY_TYPES`, an address is not https, nobody is named as
+            audience, no type of token is named, or users can change the claim `user_claim`.
         TypeError: the algorithms or the token types are one string.
         ImportError: the extra `jwt` is not installed.
     """

@@ -14,6 +14,8 @@ from typing import Any
 import jwt
 import pytest
 from django.contrib.auth import get_user_model
+from django.db.models.lookups import IExact
+from django.test.utils import register_lookup
 
 from django_mcp import MCPServer
 from django_mcp.contrib.jwt import JWTAuthenticator
@@ -446,9 +448,57 @@ def test_an_ambiguous_claim_selects_no_account(issuer: Issuer):
     for name in ("a", "b"):
         get_user_model().objects.create_user(name, email="same@example.com")
     server = server_for(issuer, user_field="email", user_claim="email")
+    verified = {"email": "same@example.com", "email_verified": True}
 
-    assert refuse(server, bearer(issuer.sign(email="same@example.com"))).status == 401
+    assert refuse(server, bearer(issuer.sign(**verified))).status == 401
     assert refuse(server, bearer(issuer.sign())).status == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("claim", ["email", "phone_number"])
+@pytest.mark.parametrize("verified", [None, False, "false", "true", 0, 1, []], ids=repr)
+def test_a_claim_that_the_issuer_has_not_verified_selects_no_account(
+    issuer: Issuer, claim: str, verified: Any
+):
+    user = get_user_model().objects.create_user("ada", email="ada@example.com")
+    server = server_for(issuer, user_field="email", user_claim=claim)
+    claims = {claim: user.email}
+
+    assert admit(server, bearer(issuer.sign(**claims, **{f"{claim}_verified": True}))).user == user
+    reply = refuse(server, bearer(issuer.sign(**claims, **{f"{claim}_verified": verified})))
+
+    assert reply.status == 401
+    assert b"not verified" in (reply.body or b"")
+
+
+@pytest.mark.parametrize(
+    "claim", ["preferred_username", "upn", "unique_name", "name", "nickname", "username"]
+)
+def test_a_claim_that_users_can_change_cannot_select_accounts(issuer: Issuer, claim: str):
+    with pytest.raises(ValueError, match=f"{claim}.*find_user"):
+        server_for(issuer, user_field="username", user_claim=claim)
+
+
+@pytest.mark.django_db
+def test_an_account_is_selected_by_exactly_the_text_of_the_claim(issuer: Issuer):
+    ada = get_user_model().objects.create_user("Ada")
+    server = server_for(issuer, user_field="username")
+    field = get_user_model()._meta.get_field("username")
+
+    # As a database compares whose collation ignores case.
+    with register_lookup(field, IExact, lookup_name="exact"):
+        assert admit(server, bearer(issuer.sign(sub="Ada"))).user == ada
+        assert refuse(server, bearer(issuer.sign(sub="ada"))).status == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("subject", ["ada", "1.5", "9" * 30, "9" * 5000, "a\0b"])
+def test_a_claim_that_the_field_cannot_hold_selects_no_account(issuer: Issuer, subject: str):
+    get_user_model().objects.create_user("ada")
+
+    for field in ("pk", "email", "last_login"):
+        server = server_for(issuer, user_field=field)
+        assert refuse(server, bearer(issuer.sign(sub=subject))).status == 401
 
 
 @pytest.mark.django_db
