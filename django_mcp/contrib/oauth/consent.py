@@ -27,6 +27,7 @@ from django_mcp.contrib.oauth.protected_resources import (
     needs_of,
     takes_tokens_of,
 )
+from django_mcp.contrib.oauth.public import has_repeated
 from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
@@ -87,9 +88,13 @@ class ConsentView(AuthorizationView):
         return response
 
     def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
-        """Reject also PKCE methods other than S256, and unknown resources."""
+        """Reject also repeated parameters, PKCE methods other than S256, and unknown resources."""
         scopes, credentials = super().validate_authorization_request(request)
-        error = _find_error(request, credentials, request.GET.getlist("resource"))
+        if has_repeated(request.GET):
+            text = "A parameter occurs more than once"
+            error = InvalidRequestError(description=text, state=credentials.get("state"))
+        else:
+            error = _find_error(request, credentials, request.GET.getlist("resource"))
         if error is not None:
             raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
         if "resource" not in request.GET:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 
 from django_mcp.auth.addresses import origin_of
@@ -18,15 +18,18 @@ from django_mcp.server.services.ports import StoreUnavailable
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
+REPEATABLE = frozenset({"resource"})
+"""Parameters that may occur several times (RFC 8707 section 2)."""
+
 
 def at_public_url(view: View) -> View:
     """Give a view of django-oauth-toolkit, which builds URLs from its request, the public URL."""
 
     @wraps(view)
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if _has_nul(request):
-            # PostgreSQL would reject it with an internal error.
-            return refusal("invalid_request", "A parameter holds a NUL character", 400)
+        problem = _find_problem(request)
+        if problem is not None:
+            return refusal("invalid_request", problem, 400)
         parts = urlsplit(origin_of(request))
         request.META["HTTP_HOST"] = parts.netloc
         request.META.pop("HTTP_X_FORWARDED_HOST", None)
@@ -43,10 +46,18 @@ def at_public_url(view: View) -> View:
     return serve
 
 
+def has_repeated(parameters: QueryDict) -> bool:
+    """Return whether a parameter occurs more than once, which OAuth forbids (RFC 6749 section 3.2).
+
+    Two programs that read the same request could take different ones of its values.
+    """
+    return any(len(values) > 1 for name, values in parameters.lists() if name not in REPEATABLE)
+
+
 def takes(content_type: str) -> Callable[[View], View]:
     """Let a view accept posts of one content type only, without reading any other body.
 
-    It must come before anything that reads `request.POST`: after that, the body of a multipart form
+    Nothing in the URL counts, since URLs with secrets get into logs (RFC 6749 section 2.3.1). It must come before anything that reads `request.POST`: after that, the body of a multipart form
     is no longer available.
     """
 
@@ -55,6 +66,8 @@ def takes(content_type: str) -> Callable[[View], View]:
         def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if request.method == "POST" and request.content_type != content_type:
                 return refusal("invalid_request", f"The Content-Type must be {content_type}", 415)
+            if request.method == "POST" and request.GET:
+                return refusal("invalid_request", "Parameters belong in the body, not the URL", 400)
             return view(request, *args, **kwargs)
 
         return serve
@@ -62,13 +75,13 @@ def takes(content_type: str) -> Callable[[View], View]:
     return decorate
 
 
-def _has_nul(request: HttpRequest) -> bool:
-    return any(
-        "\0" in text
-        for values in (request.GET, request.POST)
-        for _name, texts in values.lists()
-        for text in texts
-    )
+def _find_problem(request: HttpRequest) -> str | None:
+    given = (request.GET, request.POST)
+    if any("\0" in text for each in given for _, texts in each.lists() for text in texts):
+        # PostgreSQL would reject it with an internal error.
+        return "A parameter holds a NUL character"
+    # The authorization endpoint, which alone uses GET with parameters, redirects with this error.
+    return "A parameter occurs more than once" if has_repeated(request.POST) else None
 
 
 def _forget_proxy(request: HttpRequest, scheme: str) -> None:

@@ -448,7 +448,7 @@ def test_an_ambiguous_claim_selects_no_account(issuer: Issuer):
     for name in ("a", "b"):
         get_user_model().objects.create_user(name, email="same@example.com")
     server = server_for(issuer, user_field="email", user_claim="email")
-    verified = {"email": "same@example.com", "email_verified": True}
+    verified: dict[str, Any] = {"email": "same@example.com", "email_verified": True}
 
     assert refuse(server, bearer(issuer.sign(**verified))).status == 401
     assert refuse(server, bearer(issuer.sign())).status == 401
@@ -462,10 +462,11 @@ def test_a_claim_that_the_issuer_has_not_verified_selects_no_account(
 ):
     user = get_user_model().objects.create_user("ada", email="ada@example.com")
     server = server_for(issuer, user_field="email", user_claim=claim)
-    claims = {claim: user.email}
+    claims: dict[str, Any] = {claim: user.email, f"{claim}_verified": True}
 
-    assert admit(server, bearer(issuer.sign(**claims, **{f"{claim}_verified": True}))).user == user
-    reply = refuse(server, bearer(issuer.sign(**claims, **{f"{claim}_verified": verified})))
+    assert admit(server, bearer(issuer.sign(**claims))).user == user
+    claims[f"{claim}_verified"] = verified
+    reply = refuse(server, bearer(issuer.sign(**claims)))
 
     assert reply.status == 401
     assert b"not verified" in (reply.body or b"")
@@ -483,7 +484,7 @@ def test_a_claim_that_users_can_change_cannot_select_accounts(issuer: Issuer, cl
 def test_an_account_is_selected_by_exactly_the_text_of_the_claim(issuer: Issuer):
     ada = get_user_model().objects.create_user("Ada")
     server = server_for(issuer, user_field="username")
-    field = get_user_model()._meta.get_field("username")
+    field: Any = get_user_model()._meta.get_field("username")
 
     # As a database compares whose collation ignores case.
     with register_lookup(field, IExact, lookup_name="exact"):

@@ -26,6 +26,7 @@ from tests.support.policies import SITE_POLICY, policy_of
 
 pytestmark = pytest.mark.django_db
 
+FORM = "application/x-www-form-urlencoded"
 REDIRECT = "https://client.example/callback"
 RESOURCE = "http://testserver/mcp"
 VERIFIER = "v" * 64
@@ -85,7 +86,7 @@ def answer_of(response: Any) -> dict[str, str]:
     return {k: v[0] for k, v in parse_qs(urlsplit(response["location"]).query).items()}
 
 
-def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
+def exchange_form(application: Any, given_code: str, **changes: str | None) -> dict[str, str]:
     form = {
         "grant_type": "authorization_code",
         "code": given_code,
@@ -94,8 +95,15 @@ def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
         "code_verifier": VERIFIER,
         **changes,
     }
-    given = {name: value for name, value in form.items() if value is not None}
-    return post_form("/oauth/token/", given)
+    return {name: value for name, value in form.items() if value is not None}
+
+
+def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
+    return post_form("/oauth/token/", exchange_form(application, given_code, **changes))
+
+
+def post_text(url: str, text: str) -> Any:
+    return Client(enforce_csrf_checks=True).post(url, text, content_type=FORM)
 
 
 def refresh(application: Any, token: str) -> Any:
@@ -118,6 +126,82 @@ def test_a_code_is_exchanged_and_the_redirect_names_the_issuer(application: Any,
     assert response["cache-control"] == "no-store"
     assert response["access-control-allow-origin"] == "*"
     assert get_access_token_model().objects.get().resource == [RESOURCE]
+
+
+@pytest.mark.parametrize(
+    "name", ["grant_type", "code", "redirect_uri", "client_id", "code_verifier", "scope", "other"]
+)
+def test_a_token_request_with_a_repeated_parameter_is_rejected(
+    application: Any, browser: Client, name: str
+):
+    code = allow(browser, address(application))["code"]
+    form = exchange_form(application, code, scope="mcp", other="1")
+    twice = urlencode([*form.items(), (name, form[name])])
+
+    response = post_text("/oauth/token/", twice)
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_request"
+    assert not get_access_token_model().objects.exists()
+    # The code is not used up by it.
+    assert post_text("/oauth/token/", urlencode(form)).status_code == 200
+
+
+def test_a_token_request_can_name_several_resources(application: Any, browser: Client):
+    form = exchange_form(application, allow(browser, address(application))["code"])
+    both = urlencode([*form.items(), ("resource", RESOURCE), ("resource", RESOURCE)])
+
+    assert post_text("/oauth/token/", both).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["token", "token_type_hint", "client_id"])
+def test_a_revocation_with_a_repeated_parameter_is_rejected(
+    application: Any, browser: Client, name: str
+):
+    token = tokens_for(application, browser)["access_token"]
+    form = {"token": token, "token_type_hint": "access_token", "client_id": application.client_id}
+
+    response = post_text("/oauth/revoke/", urlencode([*form.items(), (name, form[name])]))
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_request"
+    assert get_access_token_model().objects.exists()
+
+
+@pytest.mark.parametrize("path", ["token", "revoke", "register"])
+def test_parameters_in_the_url_are_rejected_where_they_belong_in_the_body(path: str):
+    content_type = "application/json" if path == "register" else FORM
+
+    response = Client().post(f"/oauth/{path}/?client_secret=s", "{}", content_type=content_type)
+
+    assert response.status_code == 400
+    assert "URL" in response.json()["error_description"]
+
+
+@pytest.mark.parametrize(
+    "name", ["code_challenge", "code_challenge_method", "nonce", "prompt", "x"]
+)
+def test_an_authorization_request_with_a_repeated_parameter_is_rejected(
+    application: Any, browser: Client, name: str
+):
+    url = address(application, nonce="n", prompt="consent", x="1")
+    given = parse_qs(urlsplit(url).query)[name][0]
+
+    answer = answer_of(browser.get(f"{url}&{urlencode({name: given})}"))
+
+    assert answer["error"] == "invalid_request"
+    assert answer["state"] == "the state"
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize("name", ["redirect_uri", "allow", "seal", "scope"])
+def test_a_consent_with_a_repeated_field_is_rejected(application: Any, browser: Client, name: str):
+    url = address(application)
+    form = {**hidden_fields(browser.get(url).content.decode()), "allow": "true"}
+    twice = urlencode([*form.items(), (name, form[name])])
+
+    assert browser.post(url, twice, content_type=FORM).status_code == 400
+    assert not get_grant_model().objects.exists()
 
 
 @pytest.mark.parametrize(("source", "resource"), [("dcr", [RESOURCE]), ("manual", [])])

@@ -60,6 +60,20 @@ def test_a_confidential_client_gets_the_expiry_of_its_secret():
     assert found["client_secret_expires_at"] == 0
 
 
+@pytest.mark.parametrize(
+    "more",
+    ['"redirect_uris": ["https://evil.example/"]', '"other": {"a": 1, "a": 1}'],
+)
+def test_metadata_with_a_repeated_key_is_rejected(more: str):
+    body = json.dumps(METADATA)[:-1] + f", {more}}}"
+
+    response = register(body.encode())
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_client_metadata"
+    assert not clients().exists()
+
+
 def test_custom_redirect_schemes_are_controlled_by_a_setting():
     metadata = {**METADATA, "redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback"]}
 
