@@ -7,6 +7,7 @@ recursive code cannot overflow the stack.
 
 from __future__ import annotations
 
+import json  # noqa: TID251  (msgspec has no hook for the pairs of an object)
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -47,6 +48,18 @@ def decode(data: bytes | str) -> JSONValue:
     if brackets > MAX_DEPTH and is_deeper_than(value, MAX_DEPTH):
         raise JSONDecodeError("nested too deeply")
     return value
+
+
+def has_repeated_keys(data: bytes) -> bool:
+    """Return whether an object in JSON text, which `decode` accepts, has a key more than once."""
+    has_any = False
+
+    def collect(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal has_any
+        has_any = has_any or len({key for key, _value in pairs}) < len(pairs)
+
+    json.loads(data, object_pairs_hook=collect)
+    return has_any
 
 
 def has_more_values(data: bytes, limit: int) -> bool:

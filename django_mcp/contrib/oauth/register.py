@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -17,7 +16,7 @@ from django_mcp.contrib.oauth.limits import (
 from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 from django_mcp.endpoints.well_known import refusal
-from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.json import decode, encode, has_repeated_keys
 
 MAX_BODY_BYTES = 16 * 1024
 MAX_REDIRECT_URIS = 10
@@ -75,7 +74,7 @@ def _check_metadata(request: HttpRequest) -> HttpResponse | None:
         data = None
     if not isinstance(data, dict):
         return refusal("invalid_client_metadata", "The metadata must be a JSON object", 400)
-    if _has_repeated_keys(request.body):
+    if has_repeated_keys(request.body):
         return refusal("invalid_client_metadata", "A key occurs more than once", 400)
     name = data.get("client_name", "")
     if not isinstance(name, str) or clean_name(name) != name:
@@ -86,19 +85,6 @@ def _check_metadata(request: HttpRequest) -> HttpResponse | None:
     ):
         return refusal("invalid_client_metadata", f"Grants are: {', '.join(sorted(GRANTS))}", 400)
     return _check_redirects(data.get("redirect_uris"))
-
-
-def _has_repeated_keys(body: bytes) -> bool:
-    """Return whether an object has a key twice: parsers differ in which value they take."""
-    repeated = []
-
-    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        repeated.append(len(found) < len(pairs))
-        return found
-
-    json.loads(body, object_pairs_hook=collect)
-    return any(repeated)
 
 
 def _check_redirects(uris: object) -> HttpResponse | None:

@@ -19,6 +19,7 @@ from django_mcp.protocol.json import (
     decode,
     encode,
     has_more_values,
+    has_repeated_keys,
 )
 
 json_values = st.recursive(
@@ -183,3 +184,17 @@ def test_the_digits_of_an_expensive_number_may_hide_its_exponent(number: bytes):
 
     assert not has_more_values(listed(300), 115_000)
     assert has_more_values(listed(8_500), 115_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_any"),
+    [
+        (b'{"a": 1, "b": {"a": 1}}', False),
+        (b'[{"a": 1}, {"a": 1}]', False),
+        (b'{"a": 1, "\\u0061": 2}', True),
+        (b'{"b": [{"a": {}, "a": {}}], "c": {}}', True),
+    ],
+)
+def test_keys_that_an_object_has_twice_are_found(text: bytes, has_any: bool):
+    decode(text)
+    assert has_repeated_keys(text) is has_any

@@ -284,7 +284,7 @@
 
     function addQuestion(request, take) {
         const asked = String(request.params?.message ?? request.method).slice(0, 2000);
-        const box = element("form", {className: "mcp-fields module", noValidate: true},
+        const box = element("form", {className: "mcp-fields module", method: "post", noValidate: true},
             element("p", {className: "mcp-text", dir: "auto", textContent: visible(asked)}));
         const {read, wrong} = questionFields(box, request, asked);
         const finish = (answer) => {
