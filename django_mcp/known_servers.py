@@ -34,12 +34,26 @@ def find_server(name: object, *, imports_urlconf: bool = False) -> BaseServer | 
     return found
 
 
-def find_unknown_tools(names: Collection[str]) -> list[str]:
-    """Return those names that are no tool of any server of the site."""
+def find_unknown(kind: str, names: Collection[str]) -> list[str]:
+    """Return those names that no server of the site has.
+
+    Args:
+        kind: `tools`, `prompts`, or `resources`, of which URIs that a template matches are known too.
+    """
 
     def unknown() -> list[str]:
-        known = {name for each in known_servers() for name in each.core.registry.tools}
-        return [name for name in names if name not in known]
+        registries = [each.core.registry for each in known_servers()]
+        mappings = ("resources", "templates") if kind == "resources" else (kind,)
+        known = {key for each in registries for name in mappings for key in getattr(each, name)}
+        return [name for name in names if name not in known and not is_matched(name)]
+
+    def is_matched(uri: str) -> bool:
+        if kind != "resources":
+            return False
+        templates = (
+            key for each in known_servers() for key in each.core.registry.templates.values()
+        )
+        return any(entry.template.match(uri) is not None for entry in templates)
 
     if unknown():
         _import_urlconf()

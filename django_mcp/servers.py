@@ -63,7 +63,8 @@ class SiteCore(Core):
         self._get_reply: GetReply | None = None
         self.scope = ThreadScope()
         self.access = DjangoAccess(
-            authenticators=lambda: self.gate.authenticators if self.gate is not None else ()
+            authenticators=lambda: self.gate.authenticators if self.gate is not None else (),
+            server_name=lambda: self.name,
         )
         self.counter = count_in_cache
         self.exceptions = DjangoExceptions()

@@ -28,6 +28,8 @@ from django_mcp.auth.principal import make_key
 from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
+from django_mcp.registry.entries import TEMPLATES
+from django_mcp.server.exchange.derived import Allowed
 from django_mcp.servers import all_servers
 
 LIFETIMES = (
@@ -42,8 +44,16 @@ LIFETIMES = (
 class _Names(forms.MultipleChoiceField):
     """Names from a list, which the model keeps as text."""
 
+    def __init__(self, *, separator: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.separator = separator
+
     def clean(self, value: Any) -> str:
-        return " ".join(super().clean(value))
+        return (self.separator or " ").join(super().clean(value))
+
+    def read(self, text: str) -> list[str]:
+        """Return the names in a text of the model."""
+        return [each.strip() for each in text.split(self.separator) if each.strip()]
 
 
 class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type arguments
@@ -66,6 +76,19 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         label=capfirst(_("tools")),
         widget=FilteredSelectMultiple(_("tools"), is_stacked=False),
     )
+    resources = _Names(
+        required=False,
+        separator="\n",
+        label=capfirst(_("resources")),
+        help_text=_("A URI template stands for all resources that match it."),
+        widget=FilteredSelectMultiple(_("resources"), is_stacked=False),
+    )
+    prompts = _Names(
+        required=False,
+        separator="\n",
+        label=capfirst(_("prompts")),
+        widget=FilteredSelectMultiple(_("prompts"), is_stacked=False),
+    )
 
     class Meta:
         labels: ClassVar[dict[str, Any]] = {"expires_at": _("At this time")}
@@ -76,10 +99,10 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         gates = [server.core.gate for server in servers if server.core.gate is not None]
         required = chain.from_iterable(gate.required_scopes for gate in gates)
         scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
-        offered = {"scopes": scopes, "tools": usable_tools(self.viewer)}
+        offered = {"scopes": scopes, **usable_entries(self.viewer)}
         for name, known in offered.items():
-            kept = self.initial[name] = getattr(self.instance, name).split()
             field: Any = self.fields[name]
+            kept = self.initial[name] = field.read(getattr(self.instance, name))
             field.choices = [(each, each) for each in sorted({*known, *kept})]
         if not self.instance._state.adding:
             del self.fields["lifetime"]
@@ -95,13 +118,15 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         return found
 
 
-def usable_tools(user: Any) -> set[str]:
-    """Return the names of the tools that a user may use; others stay unknown to them."""
-    found = set()
+def usable_entries(user: Any) -> dict[str, set[str]]:
+    """Return the tools, resources and prompts that a user may use; others stay unknown to them."""
+    found: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
     for server in all_servers():
         visible = visible_to(user, server.core.derived.requirements)
-        tools = server.core.registry.tools
-        found |= {name for name, tool in tools.items() if visible.includes(tool)}
+        for entry in server.core.registry.entries():
+            if visible.includes(entry):
+                mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
+                found[mapping].add(entry.key)
     return found
 
 
@@ -139,7 +164,10 @@ class APIKeyAdmin(VisibleList):
     form = KeyForm
     fieldsets = (
         (None, {"fields": ("name", "user", "lifetime", "expires_at")}),
-        (_("Permissions"), {"fields": ("scopes", "is_restricted", "tools")}),
+        (
+            _("Permissions"),
+            {"fields": ("scopes", "is_restricted", "tools", "resources", "prompts")},
+        ),
         (_("Status"), {"fields": readonly_fields}),
     )
 
@@ -208,7 +236,7 @@ class APIKeyAdmin(VisibleList):
         """Return a key, with invisible characters escaped for those who may not change its texts."""
         key = super().get_object(request, *args, **kwargs)
         if key is not None and not self.has_change_permission(request, key):
-            for name in ("name", "scopes", "tools"):
+            for name in ("name", "scopes", "tools", "resources", "prompts"):
                 setattr(key, name, escape_invisible(getattr(key, name), 2000))
         return key
 
@@ -250,10 +278,12 @@ class APIKeyAdmin(VisibleList):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]
-        unusable = sorted(set(obj.tools.split()) - usable_tools(obj.user))
+        usable = usable_entries(obj.user)
+        allowed = obj.allowed or Allowed()
+        unusable = sorted(name for kind in usable for name in getattr(allowed, kind) - usable[kind])
         if unusable:
             text = _t(
-                "The user of this key may not use these tools now, or no such tools exist: %(names)s"
+                "The user of this key may not use these entries now, or they do not exist: %(names)s"
             )
             names = escape_invisible(", ".join(unusable), 500)
             self.message_user(request, text % {"names": names}, messages.WARNING)

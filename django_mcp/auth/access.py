@@ -1,4 +1,4 @@
-"""Access on a Django site: permissions, scopes, keys limited to some tools, and stored principals."""
+"""Access on a Django site: permissions, scopes, restricted credentials, and stored principals."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from msgspec import to_builtins
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import insufficient_scope
+from django_mcp.auth.given_links import GivenLinks
 from django_mcp.auth.permissions import find_granted, may_change_without_signal
 from django_mcp.auth.principal import AuthInfo, Principal, user_of
 from django_mcp.auth.recheck import recheck
@@ -26,7 +27,12 @@ from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
+from django_mcp.server.exchange.derived import (
+    ALL_VISIBLE,
+    Allowed,
+    Requirements,
+    VisibleEntries,
+)
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
 
 MAX_AGE_S = 2.0
@@ -44,13 +50,16 @@ class DjangoAccess:
 
     Args:
         authenticators: returns those of the server.
+        server_name: returns the name of the server.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         authenticators: Callable[[], Iterable[Authenticator]] = tuple,
+        server_name: Callable[[], str] = str,
     ) -> None:
+        self._links = GivenLinks(server_name)
         self._authenticators = authenticators
         # With the primary key of each principal's user.
         self._kept: Expiring[tuple[VisibleEntries, Any]] = Expiring(MAX_KEPT, clock)
@@ -64,22 +73,22 @@ class DjangoAccess:
         principal = exchange.principal
         if requirements.are_none and principal is ANONYMOUS:
             return ALL_VISIBLE
-        tools = _allowed_tools(principal)
+        allowed = allowed_of(principal)
         if not requirements.rules:
-            is_whole = requirements.are_none and tools is None
-            return ALL_VISIBLE if is_whole else VisibleEntries(requirements, tools=tools)
+            is_whole = requirements.are_none and allowed is None
+            return ALL_VISIBLE if is_whole else VisibleEntries(requirements, allowed=allowed)
         if exchange.is_of_tenant:
             return None
-        kept = self._kept.get((self._keep_as(principal), tools))
+        kept = self._kept.get((self._keep_as(principal), allowed))
         return kept[0] if kept is not None and kept[0].requirements is requirements else None
 
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         principal = exchange.principal
-        name, tools = self._keep_as(principal), _allowed_tools(principal)
+        name, allowed = self._keep_as(principal), allowed_of(principal)
         if name is None or exchange.is_of_tenant:
             return await self._load(principal, requirements, None)
         # A request after a change must not share a query from before it.
-        key = (name, tools, self._changes, requirements)
+        key = (name, allowed, self._changes, requirements)
         return await self._loading.ask(key, lambda: self._load(principal, requirements, name))
 
     async def _load(
@@ -92,13 +101,13 @@ class DjangoAccess:
             return find_granted(user, requirements.all_rules), may_keep
 
         granted, may_keep = await run_in_pool(load, self._breaker)
-        tools = _allowed_tools(principal)
-        visible = VisibleEntries(requirements, granted, tools)
+        allowed = allowed_of(principal)
+        visible = VisibleEntries(requirements, granted, allowed)
         if name is not None and may_keep:
             with self._lock:
                 # Permissions that changed meanwhile may have been read before the change.
                 if changes == self._changes:
-                    self._kept.set((name, tools), (visible, user.pk), MAX_AGE_S)
+                    self._kept.set((name, allowed), (visible, user.pk), MAX_AGE_S)
         return visible
 
     def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
@@ -109,6 +118,17 @@ class DjangoAccess:
             if auth is None or auth.has_all_scopes or are_covered(scopes, auth.scopes):
                 return None
         return insufficient_scope(exchange, scopes)
+
+    async def give_links(self, exchange: Exchange, uris: Collection[str]) -> None:
+        """See `AccessPolicy.give_links`."""
+        owner = key_of(exchange.principal)
+        if owner is not None:
+            await self._links.add(owner, uris)
+
+    async def was_given(self, exchange: Exchange, uri: str) -> bool:
+        """See `AccessPolicy.was_given`."""
+        owner = key_of(exchange.principal)
+        return owner is not None and await self._links.has(owner, uri)
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`; the description holds no credentials."""
@@ -182,9 +202,10 @@ def permissions_changed(user_ids: Collection[Any] | None) -> None:
         policy.forget(user_ids)
 
 
-def _allowed_tools(principal: Any) -> frozenset[str] | None:
+def allowed_of(principal: Any) -> Allowed | None:
+    """Return the only entries that a principal's credentials are for; None: they are not restricted."""
     auth = getattr(principal, "auth", None)
-    return None if auth is None else auth.allowed_tools
+    return None if auth is None else auth.allowed
 
 
 def _describe_auth(auth: AuthInfo) -> JSONObject:
@@ -198,10 +219,12 @@ def _describe_auth(auth: AuthInfo) -> JSONObject:
 
 
 def _read_auth(described: JSONObject) -> AuthInfo:
-    tools = described["allowed_tools"]
-    read = {
+    read: dict[str, Any] = {
         "scopes": frozenset(described["scopes"]),
-        "allowed_tools": None if tools is None else frozenset(tools),
         "claims": MappingProxyType(described["claims"]),
     }
+    for name in ("allowed_tools", "allowed_resources", "allowed_prompts"):
+        # Earlier versions stored only the first.
+        names = described.get(name)
+        read[name] = None if names is None else frozenset(names)
     return AuthInfo(**{**described, **read})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange.derived import Allowed
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -55,7 +56,9 @@ class AuthInfo:
         claims: all claims of a token.
         expires_at: seconds since the epoch; None: never.
         authenticator: the kind of credentials: `oauth`, `jwt`, `api-key`, `session` and so on.
-        allowed_tools: the only tools that may be used; None: all.
+        allowed_tools, allowed_resources, allowed_prompts: the only entries that the credentials are
+            for: names of tools, URIs of resources and URI templates, names of prompts. If one of the
+            three is given, the others are empty unless they are given; None for all: everything.
     """
 
     subject: str
@@ -66,6 +69,17 @@ class AuthInfo:
     claims: Mapping[str, Any] = field(default_factory=lambda: _NO_CLAIMS)
     expires_at: float | None = None
     allowed_tools: frozenset[str] | None = None
+    allowed_resources: frozenset[str] | None = None
+    allowed_prompts: frozenset[str] | None = None
+
+    @property
+    def allowed(self) -> Allowed | None:
+        """The only entries that the credentials are for; None: they are not restricted."""
+        tools, resources = self.allowed_tools, self.allowed_resources
+        if tools is None and resources is None and self.allowed_prompts is None:
+            return None
+        none: frozenset[str] = frozenset()
+        return Allowed(tools or none, resources or none, self.allowed_prompts or none)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

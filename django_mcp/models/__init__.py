@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_mcp.models.calls import CallRecord, CallTally, KeptState, PageVisit, Task, UsedState
 from django_mcp.models.catalogue import DisabledEntry
-from django_mcp.models.keys import APIKey
+from django_mcp.models.keys import APIKey, GivenLink
 from django_mcp.models.sessions import (
     BusMessage,
     PendingAnswer,
@@ -22,6 +22,7 @@ __all__ = [
     "CallRecord",
     "CallTally",
     "DisabledEntry",
+    "GivenLink",
     "KeptState",
     "PageVisit",
     "PendingAnswer",

@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.known_servers import find_unknown_tools
+from django_mcp.known_servers import find_unknown
 from django_mcp.protocol.texts import clean, mark_invisible
+from django_mcp.server.exchange.derived import Allowed
 from django_mcp.server.memory.state import digest_of
 
 SECRET_BYTES = 32
@@ -41,6 +42,8 @@ class APIKeyManager(models.Manager["APIKey"]):
         name: str,
         scopes: Iterable[str] = (),
         tools: Iterable[str] | None = None,
+        resources: Iterable[str] | None = None,
+        prompts: Iterable[str] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[APIKey, str]:
         """Create a key and return it with its text, which is not stored and cannot be shown again.
@@ -49,26 +52,34 @@ class APIKeyManager(models.Manager["APIKey"]):
             user: the user it acts for.
             name: its purpose, in the requester's words.
             scopes: the scopes it has.
-            tools: the only tools it may use; None: all that the user may.
+            tools: names of the only tools that it sees. If `tools`, `resources` or `prompts` is given,
+                the key is restricted to what the three name, and to what these tools link to; None
+                for all of them: it sees everything that the user may.
+            resources: URIs of the only resources that it sees, and URI templates.
+            prompts: names of the only prompts that it sees.
             expires_at: when it expires; None: never.
 
         Raises:
-            TypeError: `scopes` or `tools` is one text, and not a list.
-            ValueError: no server of the site has one of the tools.
+            TypeError: `scopes`, `tools`, `resources` or `prompts` is one text, and not a list.
+            ValueError: no server of the site has one of the tools, resources or prompts.
         """
-        for argument, given in (("scopes", scopes), ("tools", tools)):
+        named = {"tools": tools, "resources": resources, "prompts": prompts}
+        for argument, given in {"scopes": scopes, **named}.items():
             if isinstance(given, str):
                 raise TypeError(f"{argument}= takes a list: write {argument}=[{given!r}]")
-        tools = None if tools is None else tuple(tools)
-        unknown = find_unknown_tools(tools or ())
-        if unknown:
-            raise ValueError(f"No MCP server has the tools {', '.join(map(repr, unknown))}.")
+        kept = {kind: tuple(names or ()) for kind, names in named.items()}
+        for kind, names in kept.items():
+            unknown = find_unknown(kind, names)
+            if unknown:
+                raise ValueError(f"No MCP server has the {kind} {', '.join(map(repr, unknown))}.")
         key = self.model(
             user=user,
             name=name,
             scopes=" ".join(scopes),
-            tools="" if tools is None else " ".join(tools),
-            is_restricted=tools is not None,
+            tools=" ".join(kept["tools"]),
+            resources="\n".join(kept["resources"]),
+            prompts="\n".join(kept["prompts"]),
+            is_restricted=any(names is not None for names in named.values()),
             expires_at=expires_at,
         )
         text = key.renew_secret()
@@ -99,12 +110,20 @@ class APIKey(models.Model):
         ),
     )
     is_restricted = models.BooleanField(
-        _("only some tools"),
+        _("only what is named below"),
         default=False,
-        help_text=_("The key may use the tools listed below and no others."),
+        help_text=_(
+            "The key sees what is named below, what these tools link to, and nothing else."
+        ),
     )
     tools = models.TextField(
         _("tools"), blank=True, help_text=_("Names of tools, separated by spaces.")
+    )
+    resources = models.TextField(
+        _("resources"), blank=True, help_text=_("URIs and URI templates, one in each line.")
+    )
+    prompts = models.TextField(
+        _("prompts"), blank=True, help_text=_("Names of prompts, one in each line.")
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
@@ -128,8 +147,8 @@ class APIKey(models.Model):
         errors: dict[str, Any] = {}
         if not mark_invisible(self.name, lambda _: "").strip():
             errors["name"] = _("The name has no visible characters.")
-        if self.tools.split() and not self.is_restricted:
-            errors["is_restricted"] = _("Tools are listed below: check this, or take them out.")
+        if not self.is_restricted and any(self._named()):
+            errors["is_restricted"] = _("Entries are named below: check this, or take them out.")
         for field in ("scopes", "tools"):
             if "," in getattr(self, field):
                 errors[field] = _("Separate the names by spaces, without commas.")
@@ -164,6 +183,33 @@ class APIKey(models.Model):
             self.save(update_fields=["revoked_at"])
 
     @property
-    def allowed_tools(self) -> frozenset[str] | None:
-        """The only tools the key may use; None: all that its user may."""
-        return frozenset(self.tools.split()) if self.is_restricted else None
+    def allowed(self) -> Allowed | None:
+        """The only entries that the key sees; None: all that its user may."""
+        return self._named() if self.is_restricted else None
+
+    def _named(self) -> Allowed:
+        return Allowed(
+            tools=frozenset(self.tools.split()),
+            resources=frozenset(filter(None, map(str.strip, self.resources.splitlines()))),
+            prompts=frozenset(filter(None, map(str.strip, self.prompts.splitlines()))),
+        )
+
+
+class GivenLink(models.Model):
+    """A resource that a result linked to, which a restricted key may read until this expires.
+
+    A row is found by a digest of the server, the key and the URI. Its quota key is a digest as well, by
+    which the rows of one key are counted.
+    """
+
+    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
+    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+
+    class Meta:
+        verbose_name = _("resource given to a key")
+        verbose_name_plural = _("resources given to keys")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.digest[:8]

@@ -184,8 +184,9 @@ def _find_lost(
     lost = []
     for uri in uris:
         entries = [entry for entry, _variables in find_matches(server.registry, uri)]
-        had = before is None or any(map(before.includes, entries))
-        if entries and had and not any(map(now.includes, entries)):
+        # What restricted credentials name does not change while they are valid.
+        had = before is None or any(map(before.permits, entries))
+        if entries and had and not any(map(now.permits, entries)):
             lost.append(uri)
     return lost
 

@@ -17,6 +17,7 @@ from django.test import override_settings
 from django_mcp.models import (
     CallRecord,
     CallTally,
+    GivenLink,
     KeptState,
     PendingAnswer,
     SessionItem,
@@ -41,6 +42,7 @@ MODELS = (
     CallTally,
     KeptState,
     UsedState,
+    GivenLink,
     MCPSession,
     SessionItem,
     Subscription,

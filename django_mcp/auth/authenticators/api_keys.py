@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.utils import timezone
 
-from django_mcp.auth.authenticator import BearerAuthenticator
+from django_mcp.auth.authenticator import Authenticator, BearerAuthenticator
 from django_mcp.auth.principal import (
     API_KEY,
     KEY_START,
@@ -22,6 +22,9 @@ from django_mcp.auth.principal import (
 )
 from django_mcp.execution.threads import run_in_pool, run_later
 from django_mcp.server.exchange.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django_mcp.models.keys import APIKey
 
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 
@@ -71,25 +74,15 @@ class APIKeyAuthenticator(BearerAuthenticator):
             is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY)
             rows = APIKey.objects.filter(is_due, pk=key.pk)
             run_later(partial(rows.update, last_used_at=now))
-        client_id = f"{KEY_START}{key.prefix}"
-        return Principal(
-            key=make_key(self.kind, key.user.pk, client_id),
-            user=key.user,
-            auth=AuthInfo(
-                subject=str(key.user.pk),
-                client_id=client_id,
-                scopes=frozenset(key.scopes.split()),
-                expires_at=key.expires_at.timestamp() if key.expires_at is not None else None,
-                authenticator=self.kind,
-                allowed_tools=key.allowed_tools,
-            ),
-            source=self,
-        )
+        return principal_of_key(key, self)
 
     async def find_ended(
         self, principals: Collection[Principal], *, for_tasks: bool = False
     ) -> set[Principal]:
-        """See `Authenticator.find_ended`; a key that was revoked, expired or deleted counts."""
+        """See `Authenticator.find_ended`.
+
+        A key that was revoked, expired or deleted counts, and one that has fewer rights than before.
+        """
         return await run_in_pool(partial(_find_ended, principals))
 
 
@@ -119,5 +112,37 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
         revoked_at=None,
         **active_filter("user__"),
     )
-    known = set(valid.values_list("prefix", flat=True))
-    return {each for each, prefix in prefixes.items() if prefix not in known}
+    known = {key.prefix: key for key in valid}
+    return {each for each, prefix in prefixes.items() if not _covers(known.get(prefix), each)}
+
+
+def _covers(key: APIKey | None, principal: Principal) -> bool:
+    """Return whether a key still has the rights that its principal was made with."""
+    if key is None or principal.auth is None:
+        return False
+    before, now = principal.auth.allowed, key.allowed
+    if not principal.auth.scopes <= set(key.scopes.split()):
+        return False
+    if now is None:
+        return True
+    return before is not None and all(old <= new for old, new in zip(before, now, strict=True))
+
+
+def principal_of_key(key: APIKey, source: Authenticator) -> Principal:
+    """Return the principal that a key acts as, whether or not it is still valid."""
+    client_id, allowed = f"{KEY_START}{key.prefix}", key.allowed
+    return Principal(
+        key=make_key(APIKeyAuthenticator.kind, key.user.pk, client_id),
+        user=key.user,
+        auth=AuthInfo(
+            subject=str(key.user.pk),
+            client_id=client_id,
+            scopes=frozenset(key.scopes.split()),
+            expires_at=key.expires_at.timestamp() if key.expires_at is not None else None,
+            authenticator=APIKeyAuthenticator.kind,
+            allowed_tools=None if allowed is None else allowed.tools,
+            allowed_resources=None if allowed is None else allowed.resources,
+            allowed_prompts=None if allowed is None else allowed.prompts,
+        ),
+        source=source,
+    )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.utils import timezone
 
+from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator, principal_of_key
+from django_mcp.auth.principal import KEY_START, Principal
+from django_mcp.auth.users import is_active
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
@@ -16,6 +20,7 @@ from django_mcp.management.base import (
     wrong_use,
 )
 from django_mcp.management.terminal import printable
+from django_mcp.models import APIKey
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Kind
@@ -37,11 +42,19 @@ class Command(ServerCommand):
             choices=[revision.name for revision in REVISIONS],
             help="in the form of this protocol revision; else the newest",
         )
+        parser.add_argument(
+            "--key",
+            metavar="PREFIX",
+            help="as this API key sees it, by the part of it that the admin shows; not with --user",
+        )
         parser.add_argument("--tokens", action="store_true", help="estimate how much a model reads")
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = get_server(options["server"])
-        viewed: Any = {"user": find_user(options["user"]), "revision": options["revision"]}
+        viewer = find_user(options["user"])
+        if options["key"] is not None:
+            viewer = _find_key(options["key"], options["user"])
+        viewed: Any = {"user": viewer, "revision": options["revision"]}
         try:
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
         except MCPError as error:
@@ -89,6 +102,17 @@ class Command(ServerCommand):
             size = f"{estimate_tokens(entry):>6}  " if with_tokens else "  "
             line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
             self.stdout.write(printable(line).rstrip())
+
+
+def _find_key(prefix: str, username: str | None) -> Principal:
+    """Return the principal of a valid API key by its prefix, which is not secret."""
+    if username is not None:
+        raise wrong_use("Give --user or --key: a key acts for its own user.")
+    start = prefix.removeprefix(KEY_START)[:12]
+    key = APIKey.objects.select_related("user").filter(prefix=start).first()
+    if key is None or key.is_over(timezone.now()) or not is_active(key.user):
+        raise wrong_use(f"There is no valid API key {KEY_START}{printable(start)}.")
+    return principal_of_key(key, APIKeyAuthenticator())
 
 
 def estimate_tokens(entry: JSONObject) -> int:

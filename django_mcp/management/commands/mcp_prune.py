@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
+from django_mcp.auth.given_links import expired_links
 from django_mcp.calls.rows import old_calls, old_tallies
 from django_mcp.conf import server_settings, settings
 from django_mcp.execution.states import expired_states
@@ -94,6 +95,7 @@ def _find_expired() -> dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[An
         "events": [(expired_events(), delete_some)],
         "states": [(each, delete_some) for each in expired_states()],
         "pages": [(expired_visits(), delete_some)],
+        "links": [(expired_links(), delete_some)],
         "tasks": [(expired_tasks(), delete_some)],
     }
 

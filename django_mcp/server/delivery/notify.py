@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.log import logger
@@ -17,7 +17,7 @@ from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.signatures import named
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.derived import Requirements
+from django_mcp.server.exchange.derived import NO_REQUIREMENTS, Requirements
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.services.services import ServerHub, Services
@@ -125,22 +125,23 @@ class ChangePolicy(Services):
         """Return a function that returns whether a stream may be notified of a resource now; None: each may."""
         requirements = self.derived.requirements
         entries = [entry for entry, _variables in find_matches(self.registry, uri)]
-        for entry in entries:
-            if _has_conditions(requirements, entry):
-                break
-            if entry not in requirements.rules:
-                # Each principal sees it, and reads it without a check.
-                return None
+        is_open = _is_open(requirements, entries)
 
         def is_due_now(stream: PushStream) -> bool:
             exchange = stream.exchange
             if exchange is None or not entries:
                 return False
+            if is_open and self._is_unrestricted(exchange):
+                return True
             visible = self.access.find_visible(exchange, requirements)
             if visible is not None:
-                found = next(filter(visible.includes, entries), None)
-                if found is None or not _has_conditions(requirements, found):
-                    return found is not None
+                found = next((each for each in entries if visible.includes(each, uri)), None)
+                if found is None and (
+                    visible.allowed is None or not any(map(visible.permits, entries))
+                ):
+                    return False
+                if found is not None and not _has_conditions(requirements, found):
+                    return True
             # Only a check in a task can tell. It notifies the stream itself.
             is_running = (stream, uri) in self._checks
             self._checks[stream, uri] = True
@@ -149,6 +150,11 @@ class ChangePolicy(Services):
             return False
 
         return is_due_now
+
+    def _is_unrestricted(self, exchange: Exchange) -> bool:
+        """Return whether the principal's credentials are for everything that its user may see."""
+        visible = self.access.find_visible(exchange, NO_REQUIREMENTS)
+        return visible is not None and visible.allowed is None
 
     async def _check(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
         key = (stream, uri)
@@ -334,6 +340,16 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
 
 def _has_conditions(requirements: Requirements, entry: Readable) -> bool:
     return entry in requirements.scopes or entry.handler.check is not None
+
+
+def _is_open(requirements: Requirements, entries: Iterable[Readable]) -> bool:
+    """Return whether every principal whose credentials are not restricted may read one of the entries."""
+    for entry in entries:
+        if _has_conditions(requirements, entry):
+            return False
+        if entry not in requirements.rules:
+            return True
+    return False
 
 
 def _has_url_elicitation(stream: PushStream) -> bool:

@@ -210,6 +210,8 @@ class Call(Record):
     """Whether progress is also the status message of the task that the call may become."""
     progress_text: str | None = None
     """The latest progress message, for the status of a task."""
+    links: Sequence[str] = ()
+    """The URIs that the result of the tool links to, if the principal's credentials are restricted."""
     run: Run | None = None
     """The run of the task that makes this call; None: it is answered directly."""
     _loop: asyncio.AbstractEventLoop | None = None

@@ -10,13 +10,15 @@ import itertools
 from collections.abc import Container, Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec import field
+
 from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import RevisionSet
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.access import Access, Rule, read_access, read_rates
 from django_mcp.registry.arguments import Handler
-from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.options import Options
 
@@ -24,16 +26,32 @@ Guarded: TypeAlias = Entry | Handler
 """What has an `Access`: an entry, or the handler of a completion."""
 
 
+class Allowed(NamedTuple):
+    """The only entries that restricted credentials, such as an API key for some tools, name.
+
+    Attributes:
+        tools: their names.
+        resources: URIs of resources, and URI templates.
+        prompts: their names.
+    """
+
+    tools: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    prompts: frozenset[str] = frozenset()
+
+
 class Requirements(Record):
     """The rules and scopes for a server's entries, in one state of its registry and options.
 
     Attributes:
         rules: the rules that must hold for an entry to be visible; entries without rules are left out.
+        pages: the tools whose page, a resource of MCP Apps, is at a URI.
         all_rules: every rule of every entry.
     """
 
     rules: Mapping[Guarded, frozenset[Rule]]
     scopes: Mapping[Guarded, tuple[str, ...]]
+    pages: Mapping[str, tuple[ToolEntry, ...]] = field(default_factory=dict)
     all_rules: frozenset[Rule] = frozenset()
     are_none: bool = False
 
@@ -57,38 +75,78 @@ def find_requirements(registry: Registry, options: Options) -> Requirements:
             rules[each] = found
         if wanted := fallback.scopes if access.scopes is None else access.scopes:
             scopes[each] = wanted
-    return Requirements(rules, scopes)
+    return Requirements(rules, scopes, _find_pages(registry))
+
+
+def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
+    """Return the tools that name a resource as their page, by its URI."""
+    found: dict[str, tuple[ToolEntry, ...]] = {}
+    for tool in registry.tools.values():
+        about = (tool.meta or {}).get("ui")
+        uri = about.get("resourceUri") if isinstance(about, Mapping) else None
+        if isinstance(uri, str):
+            found[uri] = (*found.get(uri, ()), tool)
+    return found
 
 
 class VisibleEntries:
     """The entries of a server that one principal can see.
 
-    These are those whose rules are all granted, and of the tools those that are named, if any are.
+    These are those whose rules are all granted. If the principal's credentials are restricted, they
+    must name an entry besides, or a tool that they name must lead to it.
     """
 
-    __slots__ = ("_rules", "granted", "requirements", "tools", "variant")
+    __slots__ = ("_rules", "allowed", "granted", "requirements", "variant")
 
     def __init__(
         self,
         requirements: Requirements,
         granted: frozenset[Rule] = frozenset(),
-        tools: frozenset[str] | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         self.requirements = requirements
         self._rules = requirements.rules
         self.granted = granted
-        self.tools = tools
+        self.allowed = allowed
+        """What restricted credentials name; None: they are not restricted."""
         self.variant: Hashable | None = None
         """Equal for principals who see the same; None: everybody does."""
-        if self._rules or tools is not None:
-            self.variant = (granted, tools)
+        if self._rules or allowed is not None:
+            self.variant = (granted, allowed)
 
-    def includes(self, guarded: Guarded) -> bool:
-        """Return whether the principal can see an entry; otherwise it is unknown to them."""
+    def includes(self, guarded: Guarded, uri: str | None = None) -> bool:
+        """Return whether the principal can see an entry; otherwise it is unknown to them.
+
+        Args:
+            uri: what is read, for a resource or a template that matches it.
+        """
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False
-        return self.tools is None or type(guarded) is not ToolEntry or guarded.name in self.tools
+        return self.allowed is None or self._is_named(self.allowed, guarded, uri)
+
+    def permits(self, guarded: Guarded) -> bool:
+        """Return whether the rules of an entry are granted, whatever the credentials name."""
+        rules = self._rules.get(guarded)
+        return rules is None or rules <= self.granted
+
+    def names_tool(self, name: str) -> bool:
+        """Return whether the credentials are for a tool of this name, among others."""
+        return self.allowed is None or name in self.allowed.tools
+
+    def _is_named(self, allowed: Allowed, guarded: Guarded, uri: str | None) -> bool:
+        if isinstance(guarded, Handler):
+            # Of a completion, whose prompt or template was looked up before.
+            return True
+        if isinstance(guarded, ToolEntry):
+            return guarded.name in allowed.tools
+        if isinstance(guarded, PromptEntry):
+            return guarded.name in allowed.prompts
+        if guarded.key in allowed.resources or uri in allowed.resources:
+            return True
+        pages = self.requirements.pages
+        tools = (*pages.get(guarded.key, ()), *(pages.get(uri, ()) if uri is not None else ()))
+        return any(map(self.includes, tools))
 
     def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
         """Return the scopes that a token needs, all of them, to use an entry."""
@@ -96,20 +154,26 @@ class VisibleEntries:
 
     def under(self, requirements: Requirements) -> VisibleEntries:
         """Return what the same rights make visible under other requirements."""
-        return VisibleEntries(requirements, self.granted, self.tools)
+        return VisibleEntries(requirements, self.granted, self.allowed)
 
 
 class _NoneVisible(VisibleEntries):
     __slots__ = ()
 
-    def includes(self, guarded: Guarded) -> bool:
+    def includes(self, guarded: Guarded, uri: str | None = None) -> bool:
+        return False
+
+    def permits(self, guarded: Guarded) -> bool:
         return False
 
 
-ALL_VISIBLE = VisibleEntries(Requirements({}, {}))
+NO_REQUIREMENTS = Requirements({}, {})
+"""The requirements of entries that everybody may see."""
+
+ALL_VISIBLE = VisibleEntries(NO_REQUIREMENTS)
 """Every entry, on servers without requirements."""
 
-NONE_VISIBLE: VisibleEntries = _NoneVisible(Requirements({}, {}))
+NONE_VISIBLE: VisibleEntries = _NoneVisible(NO_REQUIREMENTS, allowed=Allowed())
 """No entry, until the principal's rights are known."""
 
 

@@ -30,7 +30,12 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
         timeout_s=entry.timeout_s,
         may_ask=True,
     )
-    return encode_failure(call, outcome) if isinstance(outcome, Failure) else outcome
+    if isinstance(outcome, Failure):
+        return encode_failure(call, outcome)
+    if call.links:
+        # Restricted credentials may read what their tools link to, in any process.
+        await call.server.access.give_links(call.exchange, call.links)
+    return outcome
 
 
 def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
@@ -57,11 +62,21 @@ def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
     if result.is_error:
         call.failure = Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself")
     wire = result.to_wire()
+    if call.exchange.visible.allowed is not None:
+        call.links = _find_links(wire)
     if call.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)
         wire = {**wire, "structuredContent": structured}
     wire = lower("tools/call", wire, call.rules)
     return _within_limit(call, call.server.encode_result(wire, call.rules))
+
+
+def _find_links(wire: JSONObject) -> list[str]:
+    """Return the URIs of the resources that the content of a result links to or contains."""
+    blocks = wire.get("content", ())
+    uris = [each["uri"] for each in blocks if each.get("type") == "resource_link"]
+    uris += [each["resource"]["uri"] for each in blocks if each.get("type") == "resource"]
+    return list(dict.fromkeys(uris))
 
 
 def _within_limit(call: ServedCall, encoded: bytes) -> bytes:

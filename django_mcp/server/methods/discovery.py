@@ -39,7 +39,10 @@ async def initialize(call: ServedCall) -> bytes | Refusal:
 
 def _instructions(call: ServedCall) -> JSONObject:
     found = call.options.instructions
-    return {} if found is None else {"instructions": str(found)}
+    # They are for the whole server, and may name what restricted credentials do not see.
+    if found is None or call.exchange.visible.allowed is not None:
+        return {}
+    return {"instructions": str(found)}
 
 
 async def complete_handshake(call: ServedCall, reply: Reply) -> Reply | Refusal:

@@ -26,7 +26,7 @@ async def read(call: ServedCall) -> bytes | Refusal:
     part = find_range(call.params, call.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
-    found = _find_readable(call, uri)
+    found = await _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
@@ -52,7 +52,7 @@ async def read(call: ServedCall) -> bytes | Refusal:
 
 async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
-    found = _find_readable(call, uri)
+    found = await _find_readable(call, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
@@ -81,9 +81,15 @@ def _to_refusal(call: ServedCall, uri: str, failure: Failure) -> Refusal:
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def _find_readable(call: ServedCall, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
+async def _find_readable(
+    call: ServedCall, uri: str
+) -> tuple[Readable, Mapping[str, Any]] | Refusal:
+    visible, exchange = call.exchange.visible, call.exchange
     for entry, variables in find_matches(call.server.registry, uri):
-        if call.exchange.visible.includes(entry):
+        # Restricted credentials may also read what a tool linked to.
+        if visible.includes(entry, uri) or (
+            visible.permits(entry) and await call.server.access.was_given(exchange, uri)
+        ):
             call.entry = entry
             return check_scopes(call, entry) or (entry, variables)
     return missing(call, uri)

@@ -69,7 +69,14 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
     found = await server.tasks.list_of(server.name, owner, after, size + 1)
     page = found[:size]
-    wire: JSONObject = {"tasks": [to_wire(task) for task in page if rules_of(task) is rules]}
+    visible = call.exchange.visible
+    wire: JSONObject = {
+        "tasks": [
+            to_wire(task)
+            for task in page
+            if rules_of(task) is rules and visible.names_tool(task.tool)
+        ]
+    }
     if len(found) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
         wire["nextCursor"] = encode_cursor("tasks/list", place, server.sealer.seal)

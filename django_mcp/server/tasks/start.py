@@ -109,6 +109,9 @@ async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
 def _is_own(call: ServedCall, task: Task) -> bool:
     if task.server != call.server.name or rules_of(task) is not call.rules.tasks:
         return False
+    if not call.exchange.visible.names_tool(task.tool):
+        # The key was restricted since it started the task.
+        return False
     if task.owner != key_of(call.exchange.principal):
         return False
     if task.owner is not None or task.session is None:

@@ -8,7 +8,7 @@ import contextvars
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -63,6 +63,12 @@ class OpenAccess:
 
     def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
         return None
+
+    async def give_links(self, exchange: Exchange, uris: Collection[str]) -> None:
+        """See `AccessPolicy.give_links`: everything can be read already."""
+
+    async def was_given(self, exchange: Exchange, uri: str) -> bool:
+        return True
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`: there is no other process."""

@@ -155,7 +155,7 @@ def test_tools_forbidden_to_the_user_of_a_key_are_reported(root: Any, clerk: Any
 
     [text] = [str(each) for each in page.context["messages"]]
     assert text == (
-        "The user of this key may not use these tools now, or no such tools exist: hidden"
+        "The user of this key may not use these entries now, or they do not exist: hidden"
     )
 
 

@@ -28,7 +28,12 @@ from django_mcp.inprocess import (
 )
 from django_mcp.models import CallRecord
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
+from django_mcp.server.exchange.derived import (
+    ALL_VISIBLE,
+    Allowed,
+    Requirements,
+    VisibleEntries,
+)
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.test import (
     AsyncMCPClient,
@@ -392,7 +397,7 @@ def test_assert_hidden_fails_for_an_unlisted_but_callable_entry():
         ) -> VisibleEntries | None:
             # The lists are read first.
             hidden, self.lists = self.lists, False
-            return VisibleEntries(requirements, tools=frozenset()) if hidden else ALL_VISIBLE
+            return VisibleEntries(requirements, allowed=Allowed()) if hidden else ALL_VISIBLE
 
     server.core.access = Leaky()
 

@@ -17,6 +17,7 @@ from django_mcp.models import (
     BusMessage,
     CallRecord,
     CallTally,
+    GivenLink,
     KeptState,
     PageVisit,
     PendingAnswer,
@@ -40,6 +41,7 @@ NAMES = (
     "events",
     "states",
     "pages",
+    "links",
     "tasks",
 )
 
@@ -98,6 +100,9 @@ def make_all() -> None:
         )
         minute = int((now - past * 1000).timestamp() // 60)
         CallTally.objects.create(width=15, minute=minute, step=0, calls=1)
+    for digest in ("gone 1", "gone 2"):
+        GivenLink.objects.create(digest=digest, expires_at=now - hour)
+    GivenLink.objects.create(digest="kept", expires_at=now + hour)
     for model in (KeptState, UsedState):
         model.objects.create(digest="gone", expires_at=now - hour, **_value(model))
         model.objects.create(digest="kept", expires_at=now + hour, **_value(model))
@@ -127,6 +132,7 @@ def test_expired_rows_are_deleted():
         CallTally,
         KeptState,
         UsedState,
+        GivenLink,
         PageVisit,
         BusMessage,
         Task,

@@ -1,0 +1,109 @@
+"""What restricted credentials were given to read: the resources that results of their tools link to."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+
+from django_mcp.execution.outages import Warner
+from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.server.exchange.quotas import Limits, QuotaScope, quota_key_of
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+LINK_S = 24 * 60 * 60
+"""How long a linked resource may be read after the latest result that links to it. Our own limit."""
+
+MAX_LINKS_EACH = 2_000
+MAX_LINKS = 500_000
+"""Links of one key, of which the oldest make room, and of all. Our own limits."""
+
+PRUNE_EVERY_S = 60.0
+"""How often each process deletes expired links, when it writes one."""
+
+_trouble = Warner()
+
+
+class GivenLinks:
+    """Keeps which URIs a principal was given, as digests in the database, for all processes.
+
+    Args:
+        server_name: returns the name of the server, whose links are for it alone.
+    """
+
+    def __init__(self, server_name: Callable[[], str]) -> None:
+        self._server_name = server_name
+        self._pruner = Pruner(PRUNE_EVERY_S)
+
+    async def add(self, owner: str, uris: Collection[str]) -> None:
+        """Let a principal read URIs from now on; if that cannot be stored, it is logged."""
+        digests = [self._digest(owner, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
+        caller = self._caller(owner)
+        try:
+            await run_in_pool(lambda: self._write(caller, digests))
+        except Exception as error:  # noqa: BLE001 - the tool has run, so its result is sent
+            _trouble.warn("Could not store which resources a key was given: %r", error)
+
+    async def has(self, owner: str, uri: str) -> bool:
+        """Return whether a principal was given a URI."""
+        digest = self._digest(owner, uri)
+        return await run_in_pool(lambda: _valid().filter(digest=digest).exists())
+
+    def _write(self, caller: str, digests: list[str]) -> None:
+        self._pruner.prune_if_due(lambda: delete_some(expired_links()))
+        until, rows = moment(time.time() + LINK_S), _rows()
+        known = rows.filter(digest__in=digests)
+        old = set(known.values_list("digest", flat=True))
+        known.update(expires_at=until)
+        new = [each for each in digests if each not in old]
+        scope = _usage.take((caller,), 0, count=len(new))
+        if scope is QuotaScope.ALL:
+            _trouble.warn("Could not store which resources a key was given: %s", "too many links")
+            return
+        if scope is not None:
+            oldest = rows.filter(quota_key=caller).exclude(digest__in=digests)
+            keys = oldest.order_by("expires_at").values_list("pk", flat=True)[: len(new)]
+            rows.filter(pk__in=list(keys)).delete()
+        model = rows.model
+        made = [model(digest=each, quota_key=caller, expires_at=until) for each in new]
+        rows.bulk_create(made, ignore_conflicts=True)
+
+    def _caller(self, owner: str) -> str:
+        return digest_of_quota(f"{quota_key_of(owner, None)} at {self._server_name()}")
+
+    def _digest(self, owner: str, uri: str) -> str:
+        return hashlib.sha256(f"{self._server_name()}\0{owner}\0{uri}".encode()).hexdigest()
+
+
+def _rows() -> QuerySet[Any]:
+    # By its name, since importing a server must not load models.
+    model = apps.get_model("django_mcp", "GivenLink")
+    from django.db import router
+
+    # A replica may not have a link yet that was just given.
+    found: QuerySet[Any] = model._default_manager.using(router.db_for_write(model))
+    return found
+
+
+def _valid() -> QuerySet[Any]:
+    return _rows().filter(expires_at__gt=datetime.now(UTC))
+
+
+def expired_links() -> QuerySet[Any]:
+    """Return the links that have expired."""
+    return _rows().filter(expires_at__lte=datetime.now(UTC))
+
+
+_usage = Usage(
+    _valid,
+    None,
+    Limits(own_count=MAX_LINKS_EACH, count=MAX_LINKS),
+    columns=("quota_key",),
+)
