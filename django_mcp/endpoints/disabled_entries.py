@@ -66,7 +66,7 @@ def watch() -> None:
     if _first_read.current is None:
         # Entries are disabled in the admin.
         is_followed = bool(settings.SYNC_THREADS) and apps.is_installed("django.contrib.admin")
-        if not (is_followed and is_shared_database(router.db_for_read(DisabledEntry))):
+        if not (is_followed and is_shared_database(router.db_for_write(DisabledEntry))):
             return
     _first_read.get().wait(FIRST_READ_LIMIT_S)
 

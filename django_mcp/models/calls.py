@@ -11,10 +11,11 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.primary import Table
 from django_mcp.models.sessions import JSONTextField, user_key
 
 
-class CallRecord(models.Model):
+class CallRecord(Table):
     """One tool call, resource read or prompt request.
 
     All texts from clients are cut to their column and hold no control characters.
@@ -92,7 +93,7 @@ class CallRecord(models.Model):
         return f"{self.method} {self.name}"
 
 
-class CallTally(models.Model):
+class CallTally(Table):
     """The number of calls with the same name, outcome and step of duration in a span of time.
 
     Written in the transaction of the calls that it counts. Each call is counted in a span of each
@@ -127,7 +128,7 @@ class CallTally(models.Model):
         return f"{self.name}: {self.calls}"
 
 
-class KeptState(models.Model):
+class KeptState(Table):
     """The state of a call while its client answers; the client only holds a reference to it.
 
     A row is found by a digest that includes the principal, so that no other principal can find it. Its
@@ -149,7 +150,7 @@ class KeptState(models.Model):
         return self.digest[:8]
 
 
-class UsedState(models.Model):
+class UsedState(Table):
     """A state that was used, and is rejected if it is sent again, until it expires."""
 
     digest = models.CharField(_("digest"), max_length=64, primary_key=True)
@@ -165,7 +166,7 @@ class UsedState(models.Model):
         return self.digest[:8]
 
 
-class PageVisit(models.Model):
+class PageVisit(Table):
     """A page that one user was asked to visit, once, for one call.
 
     Its result goes only to the handler that asked, and never passes through a client.
@@ -193,7 +194,7 @@ class PageVisit(models.Model):
         return self.path
 
 
-class Task(models.Model):
+class Task(Table):
     """A call that continues after its request.
 
     Its primary key is all that protects the tasks of anonymous clients.

@@ -6,8 +6,10 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.primary import Table
 
-class DisabledEntry(models.Model):
+
+class DisabledEntry(Table):
     """One entry of a server that is unknown to clients, in all processes.
 
     `django_mcp.endpoints.disabled_entries` applies the rows to the registries.

@@ -16,6 +16,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.known_servers import find_unknown
+from django_mcp.models.primary import PrimaryManager, Table
 from django_mcp.protocol.texts import clean, mark_invisible
 from django_mcp.server.exchange.derived import Allowed
 from django_mcp.server.memory.state import digest_of
@@ -32,7 +33,7 @@ def split_key(text: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
-class APIKeyManager(models.Manager["APIKey"]):
+class APIKeyManager(PrimaryManager["APIKey"]):
     """Creates keys."""
 
     def issue(
@@ -87,7 +88,7 @@ class APIKeyManager(models.Manager["APIKey"]):
         return key, text
 
 
-class APIKey(models.Model):
+class APIKey(Table):
     """A key of a user. Its text, `mcp_PREFIX_SECRET`, is shown once; only a digest is stored."""
 
     prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)

@@ -14,6 +14,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.primary import Table
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.texts import clean
 
@@ -66,7 +67,7 @@ def _session_key(related_name: str, **options: Any) -> models.ForeignKey[Any, An
     )
 
 
-class Session(models.Model):
+class Session(Table):
     """A client's connection over HTTP that started with a handshake.
 
     Its primary key, in hex, is `Session.key` of the server. It grants no access: the client has
@@ -118,7 +119,7 @@ class Session(models.Model):
         return f"{clean(self.client_name, 100) or '?'} {self.pk.hex[:8]}"
 
 
-class SessionItem(models.Model):
+class SessionItem(Table):
     """One key of `ctx.session`, in a row of its own, so that concurrent writers do not conflict."""
 
     session = _session_key("items")
@@ -138,7 +139,7 @@ class SessionItem(models.Model):
         return self.key
 
 
-class Subscription(models.Model):
+class Subscription(Table):
     """A resource that a session is subscribed to."""
 
     session = _session_key("subscriptions")
@@ -161,7 +162,7 @@ class Subscription(models.Model):
         return clean(self.uri, 200)
 
 
-class Worker(models.Model):
+class Worker(Table):
     """A process that serves, as long as it renews its lease."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -186,7 +187,7 @@ class Worker(models.Model):
         return f"{self.host}:{self.pid}"
 
 
-class Stream(models.Model):
+class Stream(Table):
     """A stream that is open in a worker, or a resumable call that runs there.
 
     Deleted at its end; those of a worker that was killed are deleted with that worker's row.
@@ -242,7 +243,7 @@ class Stream(models.Model):
         return f"{self.kind} {self.pk.hex[:8]}"
 
 
-class StreamEvent(models.Model):
+class StreamEvent(Table):
     """A recorded event of a call's stream. It may outlive the stream, the worker and the call."""
 
     stream_id = models.UUIDField(_("stream"))
@@ -265,7 +266,7 @@ class StreamEvent(models.Model):
         return f"{self.stream_id.hex[:8]}-{self.number}"
 
 
-class PendingAnswer(models.Model):
+class PendingAnswer(Table):
     """A request sent to a client on a stream, and the response once it has arrived."""
 
     session = _session_key("questions")
@@ -290,7 +291,7 @@ class PendingAnswer(models.Model):
         return self.ask_id
 
 
-class BusMessage(models.Model):
+class BusMessage(Table):
     """A message from one process to all others; deleted after a minute."""
 
     sender = models.CharField(_("sender"), max_length=32)

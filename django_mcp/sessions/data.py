@@ -12,6 +12,7 @@ from django.db import connections, router
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
+from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import SessionItem
@@ -112,6 +113,7 @@ class EngineData(SessionData):
         ).hexdigest()[:32]
         self._max_age_s = int(max_age_s)
 
+    @reading_primary()
     def _load(self) -> tuple[Any, dict[str, Any], bool]:
         check_blocking()
         store = import_module(site_settings.SESSION_ENGINE).SessionStore(self._key)
@@ -121,6 +123,7 @@ class EngineData(SessionData):
         is_there = store.session_key == self._key
         return store, found if is_there else {}, is_there
 
+    @reading_primary()
     def _save(self, store: Any, found: dict[str, Any], *, is_there: bool) -> None:
         check_bounds(len(found), len(encode(found)))
         store._session_key = self._key

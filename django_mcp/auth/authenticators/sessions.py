@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from django_mcp.auth.authenticator import MAX_AGE_S, Authenticator, Verdicts
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, has_authorization, make_key
+from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.exchange import Exchange
 
@@ -80,6 +81,7 @@ class SessionAuthenticator(Authenticator):
             self._sessions[found] = cookie
         return found
 
+    @reading_primary()
     def _look_up(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
         from django.contrib.auth import get_user
 
@@ -111,6 +113,7 @@ class SessionAuthenticator(Authenticator):
         return await run_in_pool(partial(_find_ended, sessions))
 
 
+@reading_primary()
 def _find_ended(sessions: Mapping[Principal, str]) -> set[Principal]:
     from django.contrib.sessions.backends.db import SessionStore
 

@@ -16,6 +16,7 @@ from django_mcp.auth.addresses import canonical_uri, origin_of
 from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.users import active_filter, is_active
+from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.exchange import Exchange
 
@@ -52,6 +53,7 @@ class OAuthAuthenticator(BearerAuthenticator):
         resource = self.variant(exchange)
         return await run_in_pool(partial(self._look_up, token, resource))
 
+    @reading_primary()
     def _look_up(self, token: str, resource: str | None) -> Principal | Rejection:
         from oauth2_provider.models import get_access_token_model
 
@@ -107,6 +109,7 @@ def _is_usable(application: Any, resource: str | None) -> bool:
     return application is not None and bool(application.is_usable(Request(resource or "")))
 
 
+@reading_primary()
 def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
     from django.utils import timezone
@@ -121,6 +124,7 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     return {each for each in principals if each.handle not in known}
 
 
+@reading_primary()
 def _find_without_tokens(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
     from django.utils import timezone

@@ -18,6 +18,7 @@ from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.contrib.oauth.names import describe_client
 from django_mcp.contrib.oauth.revocation import revoke_tokens
+from django_mcp.execution.primary import reading_primary
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
 
@@ -48,6 +49,7 @@ class Authorization:
 @never_cache
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
+@reading_primary()
 def authorized_page(request: HttpRequest) -> HttpResponse:
     """Show what the user has allowed, and end what they take back."""
     if is_switch(request):

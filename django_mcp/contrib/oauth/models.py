@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -13,16 +13,15 @@ from oauth2_provider.models import get_access_token_model
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.addresses import canonical_uri
+from django_mcp.models.primary import Table
 
 
-class ClientEndpoint(models.Model):
+class ClientEndpoint(Table):
     """One MCP endpoint that one client may use without the consent of a user.
 
     The client gets tokens for it by the client credentials grant. A client with "skip
     authorization" gets users' tokens for it without the consent page.
     """
-
-    objects: ClassVar[models.Manager[ClientEndpoint]] = models.Manager()
 
     application = models.ForeignKey(
         oauth2_settings.APPLICATION_MODEL,

@@ -1,4 +1,4 @@
-"""The common part of all OAuth views: they use the site's public URL."""
+"""The common part of all OAuth views: they use the site's public URL, and the database that is written to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 
 from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.well_known import View, refusal
+from django_mcp.execution.primary import reading_primary
 from django_mcp.server.services.ports import StoreUnavailable
 
 FORM = "application/x-www-form-urlencoded"
@@ -26,6 +27,7 @@ def at_public_url(view: View) -> View:
     """Give a view of django-oauth-toolkit, which builds URLs from its request, the public URL."""
 
     @wraps(view)
+    @reading_primary()
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         problem = _find_problem(request)
         if problem is not None:

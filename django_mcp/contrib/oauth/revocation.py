@@ -13,8 +13,10 @@ from oauth2_provider.models import (
 
 from django_mcp.auth.principal import make_key
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
+from django_mcp.execution.primary import reading_primary
 
 
+@reading_primary()
 def revoke_tokens(user_id: Any, client_id: str) -> bool:
     """End all that a user has allowed a client, or the client's own; return whether there was any."""
     theirs = {"user_id": user_id, "application__client_id": client_id}
@@ -29,6 +31,7 @@ def revoke_tokens(user_id: Any, client_id: str) -> bool:
     return had_any
 
 
+@reading_primary()
 def revoke_tokens_of_principal(principal_key: str, user_id: Any) -> bool | None:
     """End the tokens of a principal of `OAuthAuthenticator`; see `RevokingApp.revoke_tokens`."""
     models = (get_access_token_model(), get_refresh_token_model())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from tests.support.backends import channel_layers, databases
+from tests.support.replica import routers, with_replica
 from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
 from tests.support.site.defaults import DJANGO_MCP, to_console
 
@@ -27,7 +28,8 @@ MIDDLEWARE = [
 # Nobody signs in here.
 SILENCED_SYSTEM_CHECKS = ["django_mcp.O019"]
 ROOT_URLCONF = "tests.support.site.everywhere.urls"
-DATABASES = databases()
+DATABASES = with_replica(databases())
+DATABASE_ROUTERS = routers()
 CHANNEL_LAYERS = channel_layers()
 LOGGING = to_console("INFO")
 DJANGO_MCP = {

@@ -6,8 +6,14 @@ os.environ["SHOP_OAUTH"] = "1"
 os.environ["SHOP_URL"] = ""
 
 from example_project.settings import *  # noqa: F403  (read by its names)
-from example_project.settings import INSTALLED_APPS, OAUTH2_PROVIDER
+from example_project.settings import DATABASES, INSTALLED_APPS, OAUTH2_PROVIDER
+from tests.support.replica import routers, with_replica
 
+DATABASES = with_replica(DATABASES)
+DATABASE_ROUTERS = routers()
+if DATABASE_ROUTERS:
+    # Nobody could sign in by sessions that are read from a replica.
+    SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 SECRET_KEY = "only-for-tests"
 DEBUG = False
 INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]

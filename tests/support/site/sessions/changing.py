@@ -58,3 +58,10 @@ def count_users() -> int:
     from django.contrib.auth.models import User
 
     return User.objects.count()
+
+
+@tool
+def keep(ctx: Context, text: str) -> str:
+    """Add to what the session keeps, and return all of it."""
+    ctx.session["kept"] = [*ctx.session.get("kept", ()), text]
+    return " ".join(ctx.session["kept"])

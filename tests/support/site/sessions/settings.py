@@ -6,13 +6,16 @@ import json
 import os
 
 from tests.support.backends import channel_layers, databases
+from tests.support.replica import routers, with_replica
 from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
-from tests.support.site.defaults import DJANGO_MCP, to_console
+from tests.support.site.defaults import DJANGO_MCP, INSTALLED_APPS, to_console
 
+INSTALLED_APPS = [*INSTALLED_APPS, "django.contrib.sessions"]
 AUTHENTICATION_BACKENDS = ["tests.support.site.guarded.people.Backend"]
 ROOT_URLCONF = "tests.support.site.sessions.urls"
 
-DATABASES = databases()
+DATABASES = with_replica(databases())
+DATABASE_ROUTERS = routers()
 CHANNEL_LAYERS = channel_layers()
 
 LOGGING = to_console("INFO")
