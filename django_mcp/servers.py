@@ -5,6 +5,7 @@ Only this module joins the two. Importing it loads no models.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -191,10 +192,19 @@ class SiteCore(Core):
         return gate is None or gate.is_public
 
     def forget_settings(self) -> None:
-        """Read the settings again on their next use; registrations stay."""
+        """Make everything that depends on settings again on its next use; registrations stay."""
         self._get_reply = None
-        for made in ("options", "gate", "sessions", "answers", "events", "tasks", "runner"):
-            vars(self).pop(made, None)
+        for name in vars(self).keys() & _MADE_ON_FIRST_USE:
+            del vars(self)[name]
+
+
+_MADE_ON_FIRST_USE = frozenset(
+    name
+    for base in SiteCore.__mro__
+    for name, value in vars(base).items()
+    if isinstance(value, cached_property | functools.cached_property)
+)
+"""The attributes of a core that are made from the settings."""
 
 
 class MCPServer(InProcess, SiteClientMethods):

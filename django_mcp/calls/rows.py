@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
@@ -32,7 +32,14 @@ WHAT = ("server", "method", "name", "outcome", "step")
 
 _KEY = ("width", "minute", *WHAT)
 
-_TEXTS = tuple(each.name for each in fields(RecordedCall) if each.type == "str")
+
+def text_fields(cls: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields whose type is `str`, in order."""
+    types = get_type_hints(cls)
+    return tuple(each.name for each in fields(cls) if types[each.name] is str)
+
+
+_TEXTS = text_fields(RecordedCall)
 """Fields of `CallRecord` with the value of the same attribute of a `RecordedCall`."""
 
 COLUMNS = ("started_at", "minute", "duration_ms", "step", "server", "user", *_TEXTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from django.test import Client, override_settings
 from django.urls import include, path, reverse
 
 import django_mcp
+from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.execution.states import SiteSealer
 from django_mcp.known_servers import find_server
 from django_mcp.protocol.annotations import Icon
@@ -81,6 +83,26 @@ def test_options_follow_the_settings():
         assert server.core.options.page_size == 5
         assert server.core.options.list_cache["tools/list"] == CacheHint(ttl_ms=9)
     assert server.core.options == before
+
+
+def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
+    server = MCPServer("staff", authenticators=[APIKeyAuthenticator()])
+    names = {
+        name
+        for name, value in inspect.getmembers_static(type(server.core))
+        if type(value).__name__ == "cached_property"
+    }
+
+    def made() -> dict[str, Any]:
+        return {name: getattr(server.core, name) for name in names}
+
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "memory", "TASK_STORE": "memory"}):
+        before = made()
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "model", "TASK_STORE": "model"}):
+        after = made()
+
+    assert {"options", "pending_responses", "tasks"} <= names
+    assert [name for name in sorted(names) if before[name] is after[name]] == []
 
 
 def test_an_unknown_option_is_refused_at_once():

@@ -6,10 +6,10 @@ import random
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, make_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -21,7 +21,7 @@ from django.test import override_settings
 from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
 from django_mcp.calls.recorder import MAX_QUEUED, _writer
-from django_mcp.calls.rows import insert, old_calls, old_tallies
+from django_mcp.calls.rows import insert, old_calls, old_tallies, text_fields
 from django_mcp.execution.tables import delete_some
 from django_mcp.models import CallRecord, CallTally, Session
 from django_mcp.protocol.errors import ToolError
@@ -30,6 +30,7 @@ from django_mcp.servers import MCPServer
 from django_mcp.signals import tool_called
 from tests.support.wire import META, R4, R5, WireClient
 
+Text: TypeAlias = str
 RECORDING = {"RECORD_CALLS": True, "SYNC_THREADS": 0}
 HOSTILE = "<script>alert(1)</script>\u202e\x00\ud800" + "x" * 1_000_000
 
@@ -439,3 +440,18 @@ def test_the_writer_thread_flushes_on_its_own(server: MCPServer, databases: str)
         record = CallRecord.objects.get()
         assert (record.name, record.arguments) == ("search", '{"query":"x"}')
         connections["first"].close()
+
+
+def test_the_columns_of_texts_are_found_by_the_types_of_the_fields():
+    @dataclass
+    class Row:
+        plain: str
+        alias: Text
+        quoted: str
+        number: int
+        maybe: str | None
+
+    assert text_fields(Row) == ("plain", "alias", "quoted")
+    assert {"alias", "plain"} == set(
+        text_fields(make_dataclass("Made", [("plain", str), ("alias", Text)]))
+    )
