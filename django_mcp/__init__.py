@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from django_mcp.server.asking.rounds import Elicited as Elicited
     from django_mcp.server.exchange.call import AskFailed as AskFailed
     from django_mcp.server.exchange.call import CannotAsk as CannotAsk
-    from django_mcp.server.handlers.context import NoSession as NoSession
+    from django_mcp.server.exchange.connection import NoSession as NoSession
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import anotify as anotify
     from django_mcp.servers import anotify_list_changed as anotify_list_changed
@@ -88,7 +88,7 @@ _NAMES = {
     "django_mcp.registry.problems": "ArgumentErrors",
     "django_mcp.server.asking.rounds": "Elicited",
     "django_mcp.server.exchange.call": "AskFailed CannotAsk",
-    "django_mcp.server.handlers.context": "NoSession",
+    "django_mcp.server.exchange.connection": "NoSession",
     "django_mcp.servers": (
         "MCPServer anotify anotify_list_changed anotify_resource_updated completion default_server "
         "notify notify_list_changed notify_resource_updated prompt resource tool"

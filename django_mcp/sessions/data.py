@@ -8,16 +8,19 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings as site_settings
-from django.db import connections, router
+from django.db import IntegrityError, connections, router
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
 from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
 from django_mcp.server.exchange.connection import (
+    SESSION_ENDED,
+    NoSession,
     Session,
     SessionData,
     check_blocking,
@@ -61,13 +64,17 @@ class RowData(SessionData):
         return dict(self._rows(key).order_by("pk").values_list("key", "value"))
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
-        is_replaced = Q(key__in=items)
-        found = self._rows(None).aggregate(
-            count=Count("pk"),
-            bytes=Sum("size"),
-            replaced=Count("pk", filter=is_replaced),
-            replaced_bytes=Sum("size", filter=is_replaced),
-        )
+        check_blocking()
+        is_replaced = Q(items__key__in=items)
+        row = SessionRow.objects.filter(pk=self._session).values("pk")
+        found = row.annotate(
+            count=Count("items"),
+            bytes=Sum("items__size"),
+            replaced=Count("items", filter=is_replaced),
+            replaced_bytes=Sum("items__size", filter=is_replaced),
+        ).first()
+        if found is None:
+            raise NoSession(SESSION_ENDED)
         count = len(items) - found["replaced"]
         added = sum(len(key) + len(value) for key, value in items.items())
         size = added - (found["replaced_bytes"] or 0)
@@ -81,22 +88,30 @@ class RowData(SessionData):
             )
             for key, value in sorted(items.items())
         ]
-        if is_new:
-            SessionItem.objects.bulk_create(rows, ignore_conflicts=True)
-            return
-        connection = connections[router.db_for_write(SessionItem)]
-        has_target = connection.features.supports_update_conflicts_with_target
-        SessionItem.objects.bulk_create(
-            rows,
-            update_conflicts=True,
-            update_fields=["value", "size"],
-            unique_fields=["session", "key"] if has_target else None,
-        )
+        try:
+            _insert(rows, is_new=is_new)
+        except IntegrityError:
+            # It has ended since it was read.
+            raise NoSession(SESSION_ENDED) from None
 
     def _remove(self, key: str | None) -> bool:
         return bool(self._rows(key).delete()[0])
 
     _run = staticmethod(run_in_pool)
+
+
+def _insert(rows: list[SessionItem], *, is_new: bool) -> None:
+    if is_new:
+        SessionItem.objects.bulk_create(rows, ignore_conflicts=True)
+        return
+    connection = connections[router.db_for_write(SessionItem)]
+    has_target = connection.features.supports_update_conflicts_with_target
+    SessionItem.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        update_fields=["value", "size"],
+        unique_fields=["session", "key"] if has_target else None,
+    )
 
 
 class EngineData(SessionData):
@@ -105,9 +120,10 @@ class EngineData(SessionData):
     Its key is derived with the site's secret key, so that no browser can name it.
     """
 
-    __slots__ = ("_key", "_max_age_s")
+    __slots__ = ("_key", "_max_age_s", "_session")
 
     def __init__(self, session_key: str, max_age_s: float) -> None:
+        self._session = UUID(session_key)
         self._key = salted_hmac(
             "django_mcp.sessions.data", session_key, algorithm="sha256"
         ).hexdigest()[:32]
@@ -139,6 +155,8 @@ class EngineData(SessionData):
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
         store, found, is_there = self._load()
+        if not SessionRow.objects.filter(pk=self._session).exists():
+            raise NoSession(SESSION_ENDED)
         given = {key: decode(value) for key, value in items.items()}
         self._save(store, {**given, **found} if is_new else {**found, **given}, is_there=is_there)
 

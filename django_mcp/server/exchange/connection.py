@@ -165,6 +165,14 @@ MAX_DATA_BYTES = 1024 * 1024
 _MISSING: Any = object()
 
 
+class NoSession(Exception):
+    """There is no session in which data could be kept, or it has ended."""
+
+
+SESSION_ENDED = "The session has ended, so nothing can be kept in it any more."
+"""What `NoSession` says of a session that has ended during a call."""
+
+
 def _awaitable(name: str) -> Any:
 
     async def call(self: SessionData, *args: Any, **kwargs: Any) -> Any:
@@ -181,6 +189,7 @@ class SessionData(MutableMapping[str, Any]):
 
     Raises:
         KeyError: there is no such key.
+        NoSession: a write after the session has ended. What it held is gone.
         ValueError: a key or a value is too large, no JSON, or one too many.
         RuntimeError: a synchronous method was called on the event loop, which it would block.
     """
@@ -318,16 +327,21 @@ def _count_bytes(items: Mapping[str, bytes]) -> int:
 class MemoryData(SessionData):
     """Data in this process. Its synchronous methods work on the event loop as well.
 
-    `charge` takes the bytes by which the data grows, or has shrunk; it may raise `ValueError`.
+    `charge` takes the bytes by which the data grows, or has shrunk; it may raise `ValueError`. `session`
+    is that of the data; None: it never ends.
     """
 
-    __slots__ = ("_charge", "_items")
+    __slots__ = ("_charge", "_items", "_session")
 
     def __init__(
-        self, items: dict[str, bytes], charge: Callable[[int], None] = lambda _size: None
+        self,
+        items: dict[str, bytes],
+        charge: Callable[[int], None] = lambda _size: None,
+        session: Session | None = None,
     ) -> None:
         self._items = items
         self._charge = charge
+        self._session = session
 
     def _read(self, key: str | None) -> dict[str, Any]:
         if key is None:
@@ -336,6 +350,8 @@ class MemoryData(SessionData):
         return {} if value is None else {key: decode(value)}
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
+        if self._session is not None and self._session.is_ended:
+            raise NoSession(SESSION_ENDED)
         now = {**items, **self._items} if is_new else {**self._items, **items}
         check_bounds(len(now), _count_bytes(now))
         self._charge(_count_bytes(now) - _count_bytes(self._items))

@@ -21,7 +21,7 @@ from django_mcp.registry.signatures import named
 from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
 from django_mcp.server.delivery.client_streams import ResumableSink
-from django_mcp.server.exchange.connection import SendRate, Session
+from django_mcp.server.exchange.connection import NoSession, SendRate, Session
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace
 
@@ -56,10 +56,6 @@ def blocking(
         return ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
 
     return named(twin, method.__name__.removeprefix("a"), like=method)
-
-
-class NoSession(Exception):
-    """There is no session in which data could be kept."""
 
 
 class Context(AskMethods, Generic[PrincipalT]):

@@ -174,7 +174,9 @@ class MemorySessions:
 
     def data(self, session: Session, call: Call) -> Any:
         kept = self._sessions.get(session.key)
-        return MemoryData({}) if kept is None else MemoryData(kept.data, partial(self._grow, kept))
+        if kept is None:
+            return MemoryData({}, session=session)
+        return MemoryData(kept.data, partial(self._grow, kept), session)
 
     def _grow(self, kept: _Kept, size: int) -> None:
         """Count more bytes of a session, or fewer; raise `ValueError` if a limit is reached."""

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
+from django_mcp import Context
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.models import Session as SessionRow
+from django_mcp.server.exchange.connection import Closing, NoSession, Session
 from django_mcp.server.services.ports import SessionStore
+from django_mcp.servers import MCPServer
 from django_mcp.sessions.data import EngineData
 from tests.support.session_sites import Time, ToFirst, site
+from tests.support.wire import R4, WireClient
 
 
 @pytest.fixture
@@ -128,6 +132,30 @@ async def test_data_is_deleted_with_its_session(kind: str, clock: Time):
         assert await here.store.data(session, None).aget("a") is None  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("where", ["model", "session_engine"])
+async def test_a_write_after_the_end_of_a_session_says_so_and_keeps_nothing(
+    kind: str, clock: Time, where: str
+):
+    with override_settings(DJANGO_MCP={"SESSION_DATA": where}):
+        here = site(kind, clock)
+        _, session = await here.open()
+        data = here.store.data(session, None)  # type: ignore[arg-type]
+        await data.aset("a", 1)
+
+        await here.store.end([session.key], Closing.SITE)
+        session.is_ended = True
+
+        for each in (data, here.store.data(session, None)):  # type: ignore[arg-type]
+            with pytest.raises(NoSession, match="has ended"):
+                await each.aset("a", 1)
+            with pytest.raises(NoSession, match="has ended"):
+                await each.asetdefault("b", 2)
+            with pytest.raises(NoSession, match="has ended"):
+                await each.aupdate(c=3)
+            await each.aclear()
+            assert await each.aget("b") is None
+
+
 async def test_concurrent_writers_lose_no_keys(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
@@ -195,3 +223,23 @@ async def test_data_can_be_stored_in_django_sessions(clock: Time, engine: str, t
             assert session.key not in keys[0]
         await here.store.end([session.key], Closing.SITE)
         assert dict(await data.aitems()) == {}
+
+
+async def test_a_tool_that_writes_after_the_end_of_its_session_fails_in_band(
+    caplog: pytest.LogCaptureFixture,
+):
+    server = MCPServer("ending", public=True)
+
+    @server.tool
+    def keep(ctx: Context) -> str:
+        # As another process does, of whose message this one has not heard yet.
+        rows = SessionRow.objects.filter(pk=str(ctx.session_key))
+        rows._raw_delete(rows.db)
+        ctx.session["a"] = 1
+        return "kept"
+
+    result = await WireClient(server, R4).result("tools/call", {"name": "keep"})
+
+    assert result["isError"]
+    assert "session has ended" in result["content"][0]["text"]
+    assert "failed, reference" not in caplog.text

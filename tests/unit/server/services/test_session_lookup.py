@@ -10,9 +10,9 @@ import pytest
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.connection import NoSession, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.handlers.context import Context, NoSession
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemorySessions
 from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, R2, R4, R5, WireClient, headers_for, message
@@ -363,3 +363,11 @@ async def notify(client: WireClient, method: str, params: dict[str, Any] | None 
     reply = await client.post(encode(body), headers)
     assert (reply.status, reply.body) == (202, None), decode(reply.body or b"null")
     return reply
+
+
+async def test_a_tool_that_needs_a_session_says_so_where_there_is_none(server: MCPServer) -> None:
+    client = WireClient(server, R5)
+    result = await client.result("tools/call", {"name": "remember", "arguments": {"word": "a"}})
+
+    assert result["isError"]
+    assert "There is no session here" in result["content"][0]["text"]
