@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from django_mcp import log
 from django_mcp.execution import outages
 from tests.support.backends import is_answering, postgres_address, redis_address, require
 from tests.support.background import wait_for_pools
@@ -92,6 +93,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count} skipped: {reason}")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_log() -> None:
+    """Let each test log as if it were the first."""
+    log.repetitions.reset()
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,6 @@ from django_mcp.contrib.issuers import (
     to_auth_info,
 )
 from django_mcp.execution.outages import Warner
-from django_mcp.log import logger
 from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
@@ -226,7 +225,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self._audience = frozenset(check_audience(audience))
         self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
         self._timeout_s = timeout_s
-        self._trouble = Warner()
+        self._trouble, self._outage = Warner(), Warner()
         self._queue = QuestionQueue(max_wait_s=timeout_s)
         self._inactive_cache_s = inactive_cache_s
         self._known: Expiring[bool] = Expiring(MAX_KEYS)
@@ -276,7 +275,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         try:
             return await self._queue.ask(key, ask, address)
         except FetchError as error:
-            logger.warning("Could not ask %s about a token: %s", self._issuer, error)
+            self._outage.warn("Could not ask %s", f"{self._issuer} about a token: {error}")
             return _UNANSWERED
         except QueueFull:
             self._trouble.warn("Did not ask %s about a token: too many others wait", self._issuer)

@@ -21,6 +21,7 @@ from django.db.models import Count, Max, QuerySet, Sum
 from django_mcp.conf import server_settings, settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter
 from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.outages import Warner
 from django_mcp.execution.tables import ANONYMOUS_PREFIX
 from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
 from django_mcp.log import logger
@@ -188,6 +189,7 @@ class SessionWriter(BackgroundWriter["Batch"]):
         self._seen: dict[str, float] = {}
         self._running: set[UUID] = set()
         self._is_urgent = threading.Event()
+        self._outage = Warner()
 
     def put_stream(self, stream: Stream) -> None:
         """Queue that a call's stream runs in this process."""
@@ -286,7 +288,7 @@ class SessionWriter(BackgroundWriter["Batch"]):
                 run_with_connections(process_lease.hold)
             self.flush()
         except RETRIED as error:
-            logger.warning("Could not write changes of sessions; trying again: %r", error)
+            self._outage.warn("Could not write changes of sessions; trying again: %r", error)
             self._stopped.wait(PAUSE_S)
             # The batch that was put back is still to be written.
             self._is_filled.set()

@@ -17,9 +17,11 @@ from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
-from django_mcp.log import logger
+from django_mcp.execution.outages import Warner
 
 is_document_id = is_cimd_client_id
+
+_too_many_asked, _too_many_known = Warner(), Warner()
 
 
 class TooManyClients(FatalClientError):
@@ -52,7 +54,7 @@ def read_document(client_id: str, request: Any) -> None:
     address = request.headers.get("REMOTE_ADDR", "")
     if not new_clients_of(address).take():
         if known is None:
-            logger.warning("Too many documents of clients were asked for from %s", address)
+            _too_many_asked.warn("Too many documents of clients were asked for from %s", address)
             raise TooManyClients(
                 description=_("Too many new clients came from your network. Try again later.")
             )
@@ -61,7 +63,9 @@ def read_document(client_id: str, request: Any) -> None:
     elif not find_wait_for_room_s("cimd"):
         resolve_cimd_application(client_id, request=request)
     else:
-        logger.warning("A client is refused: there are as many as OAUTH_MAX_REGISTERED allows")
+        _too_many_known.warn(
+            "A client is refused: there are as many as %s allows", "OAUTH_MAX_REGISTERED"
+        )
         raise TooManyClients(description=_("There are too many clients. Try again later."))
 
 
