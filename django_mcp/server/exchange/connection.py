@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from msgspec import field
 
 from django_mcp.log import logger
-from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
@@ -165,8 +165,11 @@ MAX_DATA_BYTES = 1024 * 1024
 _MISSING: Any = object()
 
 
-class NoSession(Exception):
-    """There is no session in which data could be kept, or it has ended."""
+class NoSession(ToolError):
+    """There is no session in which data could be kept, or it has ended.
+
+    It is a `ToolError`, since clients may read the text.
+    """
 
 
 SESSION_ENDED = "The session has ended, so nothing can be kept in it any more."

@@ -37,7 +37,6 @@ from django_mcp.server.exchange.call import (
     RetryAnswers,
     Waiting,
 )
-from django_mcp.server.exchange.connection import NoSession
 from django_mcp.server.exchange.derived import covers
 from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
@@ -49,9 +48,6 @@ T = TypeVar("T")
 
 LARGE_BYTES = 32 * 1024
 """From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
-
-_TOLD = (ToolError, Unavailable, NoSession, TaskStateTooLarge, StateStoreFull)
-"""Exceptions whose text is for the client."""
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[asyncio.Lock, asyncio.Lock]]
 _turns = WeakKeyDictionary()
@@ -366,7 +362,7 @@ async def _describe(call: ServedCall, error: Exception | SystemExit, what: str) 
             logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
             await report_error(call, cause or error, None)
         return exceptions.missing()
-    if isinstance(error, _TOLD):
+    if isinstance(error, ToolError | Unavailable | TaskStateTooLarge | StateStoreFull):
         return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
