@@ -10,8 +10,11 @@ from typing import Final
 
 PERIOD_S: Final = 60.0
 
-MOST_ALIKE: Final = 60
-"""Records of a kind that are logged in a period, so that no client or outage fills the log. Our own limit."""
+MOST_ALIKE: Final = 100
+"""Records of a kind that are logged in a period, so that no client or outage fills the log. Our own limit.
+
+It is above the limit of refused requests, which is shared fairly among clients.
+"""
 
 MAX_KINDS: Final = 1000
 """Kinds that are counted at a time."""
