@@ -78,6 +78,7 @@ MODULES = [
     "django_mcp.middleware",
     "django_mcp.models",
     "django_mcp.push",
+    "django_mcp.routing",
     "django_mcp.signals",
     "django_mcp.test",
 ]

@@ -251,7 +251,7 @@ class NotifyMethods:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
         key = session
         if not isinstance(session, str):
-            connection = session.connection
+            connection = session._call.connection
             key = connection.stream_id or getattr(connection, "key", None)
             if key is None:
                 raise ValueError("There is no session here whose client could be notified.")

@@ -52,7 +52,8 @@ def admit(
     """Return the connection that a request is served on, with its revision, or a refusal.
 
     Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
-    lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...).
+    lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...), with
+    those that it would have for clients that accept event streams, as `if_streaming` names them.
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -163,15 +164,22 @@ def _check_method(
     if rule is None:
         return _unknown_method(request.method, revision)
     if rule.feature is not None and rule.feature not in offered:
-        if (
-            rule.feature == "listen"
-            and headers is not None
-            and not admits_event_stream(headers.get("accept"))
-        ):
-            message = "The response is text/event-stream, which the header Accept does not admit"
-            return invalid_request(message, 406)
+        accept = headers.get("accept") if headers is not None else None
+        if if_streaming(rule.feature) in offered and not admits_event_stream(accept):
+            return invalid_request(_NEEDS_STREAM, 406)
         return _unknown_method(request.method, revision)
     return None
+
+
+def if_streaming(feature: str) -> str:
+    """Return the name of a feature that a server has on a transport if the client accepts event streams."""
+    return f"{feature} on streams"
+
+
+_NEEDS_STREAM = (
+    "This method needs a stream, which the header Accept does not admit: send "
+    "'Accept: application/json, text/event-stream'"
+)
 
 
 def _admit_handshake(

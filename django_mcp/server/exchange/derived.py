@@ -20,6 +20,7 @@ from django_mcp.registry.access import Access, Rule, read_access, read_rates
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
 from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.admission import if_streaming
 from django_mcp.server.options import Options
 
 Guarded: TypeAlias = Entry | Handler
@@ -237,11 +238,12 @@ def _by_transport(
     listening = streaming | {"listen"}
     pushing = listening | {"resources.subscribe"}
     over_http = pushing if options.mode != "stateless" else listening
-    either = (False, True)
-    found = dict.fromkeys(itertools.product(either, either, either), features)
-    found[True, False, False] = pushing
-    found[True, False, True] = over_http
-    found[True, True, False] = found[True, True, True] = streaming
+    found = {}
+    for is_buffered, has_none in itertools.product((False, True), repeat=2):
+        streamed = streaming if is_buffered else over_http if has_none else pushing
+        missing = {if_streaming(name) for name in streamed - features}
+        found[True, is_buffered, has_none] = streamed
+        found[False, is_buffered, has_none] = features | missing
     return found
 
 

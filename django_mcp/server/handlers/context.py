@@ -110,6 +110,14 @@ class Context(AskMethods, Generic[PrincipalT]):
         return self._call.client_extensions
 
     @property
+    def log_level(self) -> str | None:
+        """The lowest level that the client wants log messages of; None: it wants none."""
+        wanted = self._call.connection.log_level
+        if wanted is None and not self._call.rules.logs_by_request:
+            wanted = self._call.options.log_level
+        return wanted
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the response is not needed: cancelled, timed out, or the client disconnected.
 
@@ -333,12 +341,8 @@ class Context(AskMethods, Generic[PrincipalT]):
             raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
         if not self._may_send:
             return False
-        threshold = self._call.connection.log_level
-        if threshold is None:
-            if self._call.rules.logs_by_request:
-                return False
-            threshold = self._call.options.log_level
-        return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+        threshold = self.log_level
+        return threshold is not None and LOG_LEVELS[level] >= LOG_LEVELS[threshold]
 
     @property
     def _may_send(self) -> bool:

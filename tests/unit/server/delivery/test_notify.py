@@ -17,7 +17,7 @@ from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
 from tests.support.server.plain import MCPServer, NoObserver, OpenAccess
 from tests.support.server.streams import StreamClient
-from tests.support.wire import R2, R3, R4, R5
+from tests.support.wire import R2, R3, R4, R5, WireClient
 
 
 def make_server(**options: Any) -> MCPServer:
@@ -426,6 +426,27 @@ async def test_elicitation_complete_requires_an_elicitation_id(
         server.notify_elicitation_complete("0" * 32, elicitation_id)
     with pytest.raises(ValueError, match="elicitation_id is empty"):
         await server.anotify_elicitation_complete("0" * 32, elicitation_id)
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_elicitation_complete_can_be_sent_by_the_context_of_a_request(
+    server: MCPServer,
+) -> None:
+    @server.tool
+    async def finish(ctx: Context[Any]) -> int | None:
+        return await server.anotify_elicitation_complete(ctx, "e1")
+
+    client = await connect(server)
+    async with client.standalone() as stream:
+        result = await client.result("tools/call", {"name": "finish"})
+        message = await stream.sink.message()
+
+    assert result["structuredContent"] == {"result": 1}
+    assert message["method"] == "notifications/elicitation/complete"
+    assert message["params"] == {"elicitationId": "e1"}
+
+    without = await WireClient(server, R5).result("tools/call", {"name": "finish"})
+    assert without["isError"]
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")

@@ -19,13 +19,13 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import REVISIONS, RevisionSet
-from django_mcp.server.exchange.admission import admit, check_batch, check_version
+from django_mcp.server.exchange.admission import admit, check_batch, check_version, if_streaming
 from django_mcp.server.exchange.connection import ConnectionState
 from tests.unit.protocol.test_json import json_values
 
 R1, R2, R3, R4, R5 = REVISIONS
 ALL = RevisionSet()
-OFFERED = {"tools", "resources", "prompts", "completions", "logging"}
+OFFERED = {"tools", "resources", "prompts", "completions", "logging", if_streaming("listen")}
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.errors import METHOD_NOT_FOUND
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
@@ -341,3 +342,52 @@ async def test_handle_accepts_a_parsed_message(server: MCPServer) -> None:
     }
     assert await server.handle({"jsonrpc": "2.0", "method": "notifications/x"}) is None
     assert decode(await server.handle_raw("{"))["error"]["code"] == -32700
+
+
+@pytest.mark.http_only("a pipe has no headers")
+@pytest.mark.parametrize(
+    "method", ["resources/subscribe", "resources/unsubscribe", "logging/setLevel"]
+)
+async def test_a_client_that_accepts_no_streams_is_told_what_to_accept(method: str) -> None:
+    server = MCPServer("tests")
+
+    @server.resource("shop://news")
+    def news() -> str:
+        return ""
+
+    client = WireClient(server, R4, streams=False)
+    params = {"uri": "shop://news", "level": "info"}
+    status, body = await client.send(method, params, accept="application/json")
+
+    assert status == 406
+    assert "Accept: application/json, text/event-stream" in body["error"]["message"]
+    assert (await client.send(method, params))[1]["error"]["code"] == METHOD_NOT_FOUND
+
+
+@pytest.mark.http_only("a pipe has no headers")
+async def test_a_server_that_cannot_push_has_no_subscriptions_whatever_is_accepted() -> None:
+    server = MCPServer("tests", mode="stateless")
+    server.register_resource("shop://news", lambda: "", name="news")
+
+    client = WireClient(server, R4, streams=False)
+    _, body = await client.send("resources/subscribe", {"uri": "x:y"}, accept="application/json")
+
+    assert body["error"]["code"] == METHOD_NOT_FOUND
+
+
+async def test_a_handler_can_read_which_log_messages_its_client_wants() -> None:
+    server = MCPServer("tests", log_level="notice")
+
+    @server.tool
+    async def level(ctx: Context[Any]) -> str:
+        return str(ctx.log_level)
+
+    async def level_at(client: WireClient) -> str:
+        result = await client.result("tools/call", {"name": "level"})
+        return str(result["content"][0]["text"])
+
+    old = WireClient(server, R4)
+    assert await level_at(old) == "notice"
+    await old.result("logging/setLevel", {"level": "error"})
+    assert await level_at(old) == "error"
+    assert await level_at(WireClient(server, R5)) == "None"
