@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from functools import partial
 from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from msgspec import UNSET, UnsetType
 
-from django_mcp.auth.principal import STRIPPED_HEADERS, AuthInfo, user_of
+from django_mcp.auth.principal import AuthInfo, user_of
 from django_mcp.execution.values import find_class
 from django_mcp.pages.asking import NEEDS_USER, PageAsking
 from django_mcp.registry import hints
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
     from django.http import HttpRequest
-
-_STRIPPED = frozenset(name.encode() for name in STRIPPED_HEADERS)
-
-_STRIPPED_META = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in STRIPPED_HEADERS)
 
 
 class Context(PageAsking):
@@ -57,61 +51,20 @@ class Context(PageAsking):
     def request(self) -> HttpRequest | None:
         """The HTTP request, with `user` as its user; None if there is none, as on stdio.
 
-        It is built on first use.
+        It has neither credentials, cookies and the site's session nor the body; see
+        `build_handler_request`. It is built on first use.
         """
         if self._request is not UNSET:
             return self._request
         build = self._call.exchange.build_request
         if build is None:
             return None
-        # A copy, since the site's middleware may still read its own after the view.
-        request: HttpRequest = copy.copy(build())
-        # A request that the site's own code passes to a call in process is not changed.
-        if self._call.exchange.gate is not None or self._call.exchange.headers is not None:
-            _drop_credentials(request)
-        user = self.user
-        request.user = user  # type: ignore[assignment]
+        # Loads `django.http`, which importing a server must not.
+        from django_mcp.auth.handler_requests import build_handler_request
 
-        async def auser() -> Any:
-            return user
-
-        request.auser = auser
+        request = build_handler_request(build(), self.user)
         self._request = request
         return request
-
-
-def _drop_credentials(request: Any) -> None:
-    session = settings.SESSION_COOKIE_NAME
-    # Before META, from which they are read on first use.
-    request.COOKIES = {name: value for name, value in request.COOKIES.items() if name != session}
-    request.META = {
-        key: _without_session(value) if key == "HTTP_COOKIE" else value
-        for key, value in request.META.items()
-        if key not in _STRIPPED_META
-    }
-    vars(request).pop("headers", None)
-    if hasattr(request, "environ"):
-        # Under WSGI, META was made from it.
-        request.environ = request.META
-    scope = getattr(request, "scope", None)
-    if scope is not None:
-        kept = [
-            (name, _without_session(value.decode("latin-1")).encode("latin-1"))
-            if name == b"cookie"
-            else (name, value)
-            for name, value in scope["headers"]
-            if name not in _STRIPPED
-        ]
-        request.scope = {**scope, "headers": kept}
-
-
-def _without_session(cookies: str) -> str:
-    kept = [
-        cookie
-        for cookie in cookies.split(";")
-        if cookie.partition("=")[0].strip() != settings.SESSION_COOKIE_NAME
-    ]
-    return ";".join(kept).strip()
 
 
 def find_django_provider(annotation: Any) -> Provider | None:

@@ -1,0 +1,123 @@
+"""The HTTP request that handlers see, without credentials: those are for this server, or for other parts of the site."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest, QueryDict
+from django.utils.datastructures import MultiValueDict
+
+_CREDENTIAL: Final = re.compile(
+    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|api.?key|secret|passw|credential|assertion|jwt"
+    r"|signature|user(?!.?agent)|forwarded.email|client.?cert|ssl.client",
+    re.IGNORECASE,
+)
+"""Parts of names of what says who somebody is: headers, variables of WSGI, attributes, query parameters."""
+
+_KEPT_OF_SCOPE: Final = frozenset(
+    [
+        "type",
+        "asgi",
+        "http_version",
+        "method",
+        "scheme",
+        "path",
+        "raw_path",
+        "query_string",
+        "root_path",
+        "headers",
+        "client",
+        "server",
+        "extensions",
+        "url_route",
+        "path_remaining",
+    ]
+)
+
+_BODY: Final = ("_body", "_post", "_files", "_stream", "_messages", "_post_parse_error")
+
+
+def is_credential(name: str) -> bool:
+    """Return whether a header, variable, attribute or parameter of this name may hold credentials."""
+    return _CREDENTIAL.search(name) is not None or name.upper() in (
+        settings.SESSION_COOKIE_NAME.upper(),
+        settings.CSRF_HEADER_NAME.upper(),
+    )
+
+
+def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
+    """Return a copy of a request for a handler: without credentials and body, and with another user.
+
+    It has no cookies; no header, variable, query parameter or attribute whose name is that of
+    credentials (`is_credential`), such as `Authorization`, `X-CSRFToken`, `REMOTE_USER` or
+    `request.session`; and of the scope of ASGI only what describes the request itself. The source is
+    not changed, since the site's middleware may still read it.
+    """
+    request = source.__class__.__new__(source.__class__)
+    attributes = vars(request)
+    for name, value in vars(source).items():
+        # What middleware has made of the request may hold all of it.
+        if not is_credential(name) and not _holds(value, source):
+            attributes[name] = value
+    for name in (*_BODY, "GET", "headers"):
+        # Cached properties of ASGI and WSGI requests as well.
+        attributes.pop(name, None)
+    request.META = _without_credentials(source.META)
+    request.META["QUERY_STRING"] = query = _clean_query(source.META.get("QUERY_STRING", ""))
+    request.COOKIES = {}
+    request.GET = QueryDict(query, encoding=source.encoding)
+    # Also of those classes whose POST is a property.
+    request.POST = QueryDict(encoding=source.encoding)
+    attributes.update(_body=b"", _files=MultiValueDict(), _stream=BytesIO(), _read_started=False)
+    if "FILES" in attributes:
+        attributes["FILES"] = attributes["_files"]
+    if "environ" in attributes:
+        # META was made from it.
+        attributes["environ"] = request.META
+    if "scope" in attributes:
+        attributes["scope"] = _clean_scope(attributes["scope"], query)
+    request.user = user
+
+    async def auser() -> Any:
+        return user
+
+    request.auser = auser
+    return request
+
+
+def _holds(value: Any, source: HttpRequest) -> bool:
+    """Return whether an object has the request as an attribute, or is a list of such objects."""
+    if isinstance(value, list | tuple):
+        # Such as the upload handlers of a form that was read.
+        return any(_holds(each, source) for each in value)
+    return value is source or any(
+        each is source for each in getattr(value, "__dict__", {}).values()
+    )
+
+
+def _without_credentials(meta: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in meta.items() if not is_credential(name)}
+    if "wsgi.input" in kept:
+        kept["wsgi.input"] = BytesIO()
+    return kept
+
+
+def _clean_query(query: str) -> str:
+    """Return a query string without parameters of credentials; any other is left as it came."""
+    if _CREDENTIAL.search(query) is None and "%" not in query:
+        return query
+    found = QueryDict(query, mutable=True)
+    names = [name for name in found if is_credential(name)]
+    for name in names:
+        del found[name]
+    return found.urlencode() if names else query
+
+
+def _clean_scope(scope: Mapping[str, Any], query: str) -> dict[str, Any]:
+    kept = {name: value for name, value in scope.items() if name in _KEPT_OF_SCOPE}
+    headers = [each for each in scope["headers"] if not is_credential(each[0].decode("latin-1"))]
+    return {**kept, "headers": headers, "query_string": query.encode()}

@@ -1,0 +1,301 @@
+"""A handler's request carries no credentials, in whatever way a call enters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.admin import site as admin_site
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest
+from django.test import AsyncClient, Client, RequestFactory, override_settings
+from django.urls import path
+
+from django_mcp import Context, MCPServer
+from django_mcp.auth.handler_requests import build_handler_request
+from django_mcp.contrib.http_calls import build_request
+from django_mcp.protocol.json import encode
+from django_mcp.test import MCPClient
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
+from tests.support.http.harness import Conversation, http_scope, part, talk
+from tests.support.wire import R4, R5, headers_for, message
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "swordfish"
+HEADERS = {
+    "Authorization": f"Basic {SECRET}",
+    "Proxy-Authorization": SECRET,
+    "X-Api-Key": SECRET,
+    "X-Auth-Token": SECRET,
+    "X-CSRFToken": SECRET,
+    "X-Forwarded-User": SECRET,
+    "X-Amzn-Oidc-Accesstoken": SECRET,
+    "Cf-Access-Jwt-Assertion": SECRET,
+    "Cookie": f"sessionid={SECRET}; csrftoken={SECRET}; remember={SECRET}",
+    "X-Tenant": "acme",
+}
+
+
+def find_texts(value: Any, seen: set[int] | None = None) -> Iterator[str]:
+    """Yield all texts that can be reached from an object."""
+    seen = set() if seen is None else seen
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if isinstance(value, str):
+        yield value
+    elif id(value) not in seen:
+        seen.add(id(value))
+        inner: list[Any] = []
+        if isinstance(value, dict):
+            inner = [*value, *value.values()]
+        elif isinstance(value, list | tuple | set):
+            inner = list(value)
+        elif type(value).__module__.partition(".")[0] in ("django", "types", "_io", "io"):
+            inner = [vars(value) if hasattr(value, "__dict__") else ()]
+            inner += [value.read()] if hasattr(value, "read") else []
+        for each in inner:
+            yield from find_texts(each, seen)
+
+
+def describe(request: Any) -> str:
+    names = (
+        "COOKIES",
+        "GET",
+        "POST",
+        "FILES",
+        "META",
+        "headers",
+        "body",
+        "session",
+        "_cached_user",
+    )
+    found = [getattr(request, name, None) for name in names]
+    urls = [request.get_full_path(), request.build_absolute_uri()]
+    return "\n".join(find_texts([found, urls, vars(request)]))
+
+
+def make_server(**options: Any) -> MCPServer:
+    server = MCPServer("seen", public=True, **options)
+
+    @server.tool(read_only=True)
+    def see(ctx: Context) -> str:
+        return describe(ctx.request)
+
+    @server.tool(read_only=True)
+    def pass_on(ctx: Context) -> str:
+        # The request of tools that are generated from views, operations and the admin.
+        return describe(build_request(ctx, "POST", RequestFactory().get("/").GET.copy()))
+
+    @server.tool(read_only=True)
+    async def see_async(request: HttpRequest) -> str:
+        return describe(request)
+
+    return server
+
+
+served = make_server(legacy_sse=True)
+urlpatterns = [path("admin/", admin_site.urls), path("", served.urls)]
+
+TOOLS = ("see", "pass_on", "see_async")
+
+
+def body_of(tool: str, revision: Any = R5) -> bytes:
+    return encode(message("tools/call", {"name": tool, "arguments": {}}, revision=revision))
+
+
+def wire_headers(tool: str) -> dict[str, str]:
+    sent = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
+    return {**headers_for(sent, R5), **HEADERS}
+
+
+def scope_of(headers: dict[str, str], **more: Any) -> dict[str, Any]:
+    user = SimpleNamespace(password=SECRET)
+    of_middleware: dict[str, Any] = {
+        "session": {"key": SECRET},
+        "cookies": {"a": SECRET},
+        "user": user,
+    }
+    found = {key.lower(): value for key, value in headers.items()}
+    return http_scope(headers=found, query_string=query(), **of_middleware, **more)
+
+
+def query() -> bytes:
+    return f"page=2&access_token={SECRET}".encode()
+
+
+@async_to_sync
+async def by_consumer(tool: str) -> str:
+    app: Any = MCPConsumer.as_asgi(server=served.core)
+    talked = await talk(app, scope_of(wire_headers(tool)), part(body_of(tool)))
+    return talked.body.decode()
+
+
+@async_to_sync
+async def by_legacy_sse(tool: str) -> str:
+    streams: Any = LegacyStreamConsumer.as_asgi(server=served.core)
+    messages: Any = LegacyMessageConsumer.as_asgi(server=served.core)
+    headers = {**HEADERS, "Accept": "text/event-stream"}
+    stream = Conversation(streams, scope_of(headers, method="GET", path="/sse"), part())
+    await stream.until_sent(2)
+    endpoint = stream.events[0].data.partition("?")[2] + f"&access_token={SECRET}"
+    declared = {"protocolVersion": R4.name, "capabilities": {}, "clientInfo": {"name": "t"}}
+    declared["clientInfo"] = {"name": "t", "version": "1"}
+    for number, each in enumerate(
+        (
+            encode(message("initialize", declared, revision=R4, id=1)),
+            body_of(tool, R4),
+        ),
+        3,
+    ):
+        scope = scope_of(HEADERS, path="/messages") | {"query_string": endpoint.encode()}
+        await talk(messages, scope, part(each))
+        await stream.until_sent(number)
+    stream.put({"type": "http.disconnect"})
+    await stream.end()
+    return stream.events[-1].data
+
+
+def by_view(tool: str) -> str:
+    client = signed_in()
+    more = {"Cookie": cookies_of(client), "Host": "localhost"}
+    headers: Any = {"headers": wire_headers(tool) | more}
+    return client.post(
+        f"/mcp?{query().decode()}", body_of(tool), content_type="application/json", **headers
+    ).content.decode()
+
+
+def by_admin(tool: str, revision: Any) -> str:
+    client = signed_in()
+    given = {"server": "seen", "method": "tools/call", "revision": revision.name}
+    params = {"name": tool, "arguments": {}}
+    response: Any = client.post(
+        f"/admin/django_mcp/disabledentry/try/?{query().decode()}",
+        encode({**given, "params": params, "csrfmiddlewaretoken": SECRET}),
+        content_type="application/json",
+        headers=HEADERS | {"Cookie": cookies_of(client)},
+    )
+    return b"".join(response.streaming_content).decode()
+
+
+def by_admin_on_asgi(tool: str) -> str:
+    client = signed_in()
+
+    async def ask() -> str:
+        found = AsyncClient()
+        found.cookies = client.cookies
+        given = {"server": "seen", "method": "tools/call", "revision": R4.name}
+        response: Any = await found.post(
+            "/admin/django_mcp/disabledentry/try/",
+            encode({**given, "params": {"name": tool, "arguments": {}}}),
+            content_type="application/json",
+            headers={key: value for key, value in HEADERS.items() if key != "Cookie"},
+        )
+        return b"".join([each async for each in response.streaming_content]).decode()
+
+    return async_to_sync(ask)()
+
+
+def in_process(tool: str) -> str:
+    request: Any = RequestFactory(headers=HEADERS).post(
+        f"/?{query().decode()}", {"password": SECRET}, REMOTE_USER=SECRET
+    )
+    assert request.POST["password"] == SECRET
+    request.session = {"key": SECRET}
+    request.by_middleware = SimpleNamespace(request=request)
+    found = str(served.call_tool(tool, request=request))
+    assert request.META["HTTP_AUTHORIZATION"] == HEADERS["Authorization"]
+    return found
+
+
+def by_test_client(tool: str) -> str:
+    return MCPClient(served, headers=HEADERS).call(tool).text
+
+
+def signed_in() -> Client:
+    user: Any = get_user_model().objects.create_superuser("root", password="x")
+    client = Client()
+    client.force_login(user)
+    # The id of the session is what may not be seen.
+    global SESSION
+    SESSION = client.cookies["sessionid"].value
+    return client
+
+
+SESSION = SECRET
+
+
+def cookies_of(client: Client) -> str:
+    return f"sessionid={client.cookies['sessionid'].value}; csrftoken={SECRET}"
+
+
+ENTRIES: dict[str, Callable[[str], str]] = {
+    "HTTP consumer": by_consumer,
+    "view": by_view,
+    "HTTP+SSE": by_legacy_sse,
+    "try-it, stateless": lambda tool: by_admin(tool, R5),
+    "try-it, handshake": lambda tool: by_admin(tool, R4),
+    "try-it on ASGI": by_admin_on_asgi,
+    "in process": in_process,
+    "test client": by_test_client,
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("entry", ENTRIES)
+@override_settings(
+    ROOT_URLCONF=__name__,
+    ALLOWED_HOSTS=["*"],
+    DJANGO_MCP={"SYNC_THREADS": 0, "SESSION_STORE": "memory", "PUBLIC": True},
+)
+def test_a_handler_sees_no_credentials_however_its_call_enters(entry: str, tool: str) -> None:
+    told = ENTRIES[entry](tool)
+
+    assert "acme" in told
+    assert "HTTP_HOST" in told or "SERVER_NAME" in told
+    assert SECRET not in told
+    assert SESSION not in told
+
+
+def test_the_request_keeps_what_describes_it_and_what_middleware_added() -> None:
+    source: Any = RequestFactory(headers={"User-Agent": "tests", "X-Tenant": "acme"}).get(
+        "/mcp?page=2"
+    )
+    source.tenant = "acme"
+
+    request: Any = build_handler_request(source, "ada")
+
+    assert (request.user, request.tenant) == ("ada", "acme")
+    assert request.headers["User-Agent"] == "tests"
+    assert request.headers["X-Tenant"] == "acme"
+    assert request.get_full_path() == "/mcp?page=2"
+    assert request.GET["page"] == "2"
+    assert json.loads(request.body or b"null") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name in HEADERS if name != "X-Tenant"),
+        *("CSRF_COOKIE", "REMOTE_USER", "AUTH_TYPE", "SSL_CLIENT_CERT", "HTTP_X_CSRFTOKEN"),
+        *("session", "_cached_user", "_dont_enforce_csrf_checks", "api_key", "Mcp-Session-Id"),
+    ],
+)
+def test_names_of_credentials_are_recognized(name: str) -> None:
+    from django_mcp.auth.handler_requests import is_credential
+
+    assert is_credential(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["User-Agent", "HTTP_USER_AGENT", "X-Author", "Accept-Language", "tenant", "X-Real-Ip"]
+)
+def test_names_of_other_things_are_kept(name: str) -> None:
+    from django_mcp.auth.handler_requests import is_credential
+
+    assert not is_credential(name)
