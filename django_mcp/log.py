@@ -1,12 +1,21 @@
-"""The logger of this package: a site configures all of it by the name `django_mcp`."""
+"""The logger of this package: a site configures all of it by the name `django_mcp`.
+
+What a client has sent may be part of a record: an argument of the message, or the text of an exception
+of the site. Such text is cut, and its line breaks and invisible characters are written as escapes, so that
+no client can write a line of the log, or fill it.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable
-from typing import Final
+import traceback
+from collections.abc import Callable, Hashable, Iterator
+from types import TracebackType
+from typing import Any, Final
+
+from django_mcp.protocol.texts import mark_invisible
 
 PERIOD_S: Final = 60.0
 
@@ -68,10 +77,113 @@ def _kind_of(record: logging.LogRecord) -> Hashable:
 
 
 def _add(record: logging.LogRecord, text: str) -> None:
-    record.msg, record.args = f"{record.getMessage()} ({text})", None
+    record.msg = f"{record.msg} ({text})"  # the text has no `%`
+
+
+MAX_TEXT_CHARS = 2_000
+"""Of one text in a record."""
+
+MAX_FRAMES = 50
+"""Of one exception in a record: the innermost."""
+
+MAX_EXCEPTIONS = 10
+"""That a record tells of: an exception, its causes, and the members of groups."""
+
+
+def clean(text: str) -> str:
+    """Return a text as the log has it: in one line, cut, and with escapes for invisible characters."""
+    rest = len(text) - MAX_TEXT_CHARS
+    if rest > 0:
+        text = f"{text[:MAX_TEXT_CHARS]}… (+{rest})"
+    return mark_invisible(text, lambda char: char.encode("unicode_escape").decode())
+
+
+class _Cleaned:
+    """An argument of a message that is no text, written as the log has it."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return clean(str(self._value))
+
+    def __repr__(self) -> str:
+        return clean(repr(self._value))
+
+
+def _clean(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    # `%r` of a text escapes line breaks itself, so it gets no escapes twice.
+    return _Cleaned(value)
+
+
+def format_exception(error: BaseException | None) -> str:
+    """Return the traceback of an exception as the log has it, with those of its causes."""
+    return "\n".join(_format_all(error))
+
+
+def _format_all(error: BaseException | None) -> Iterator[str]:
+    chain: list[tuple[BaseException, str]] = []
+    relation = ""
+    while error is not None and len(chain) < MAX_EXCEPTIONS:
+        chain.append((error, relation))
+        if error.__cause__ is not None:
+            error, relation = error.__cause__, "This was the cause of the next exception:"
+        elif error.__context__ is not None and not error.__suppress_context__:
+            error, relation = (
+                error.__context__,
+                "While it was handled, the next exception happened:",
+            )
+        else:
+            error = None
+    for each, relation in reversed(chain):
+        yield from _format_one(each)
+        if isinstance(each, BaseExceptionGroup):
+            for member in each.exceptions[:MAX_EXCEPTIONS]:
+                yield "In this group:"
+                yield from _format_one(member)
+        if relation:
+            yield f"\n{relation}\n"
+
+
+def _format_one(error: BaseException) -> Iterator[str]:
+    yield "Traceback (most recent call last):"
+    yield from _format_frames(error.__traceback__)
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("__main__", "builtins"):
+        name = f"{kind.__module__}.{name}"
+    try:
+        text = clean(str(error))
+    except Exception as fault:  # noqa: BLE001 - the method of a site may fail
+        text = f"<its text cannot be read: {type(fault).__name__}>"
+    yield f"{name}: {text}" if text else name
+    yield from (clean(str(note)) for note in getattr(error, "__notes__", ()))
+
+
+def _format_frames(tb: TracebackType | None) -> Iterator[str]:
+    yield from (line.rstrip("\n") for line in traceback.format_tb(tb, limit=-MAX_FRAMES))
+
+
+class CleanRecords(logging.Filter):
+    """Cleans what records hold of clients, for every handler and formatter of a site."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Clean a record; none is left out."""
+        given = record.args
+        if isinstance(given, dict):
+            record.args = {name: _clean(value) for name, value in given.items()}
+        elif given:
+            record.args = tuple(map(_clean, given))
+        if record.exc_info and not record.exc_text:
+            # Formatters take it as it is.
+            record.exc_text = format_exception(record.exc_info[1])
+        return True
 
 
 logger = logging.getLogger("django_mcp")
 
 repetitions: Final = RepetitionLimit()
 logger.addFilter(repetitions)
+logger.addFilter(CleanRecords())

@@ -9,12 +9,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.core import checks
+from django.db import IntegrityError
+from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
-from django_mcp.protocol.json import JSONObject
+from django_mcp.contrib.values import is_about_values
+from django_mcp.log import logger
+from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.servers import MCPServer
 
 MAX_RESULTS = 100
@@ -105,6 +110,34 @@ class GeneratedFunction:
         """Return the result of a call."""
         return self._run(ctx, arguments if self._is_of_template else arguments["arguments"])
 
+    def explain(self, error: Exception, arguments: Mapping[str, Any]) -> Exception:
+        """Return what a caller is told in place of an error: its arguments are wrong, if they are.
+
+        Values are checked before they reach a query. This is for those that only the database knows to
+        be wrong, and for those that reach it through the site's own code.
+        """
+        return explain_values(self.__qualname__, error, arguments)
+
+
+def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) -> Exception:
+    """Return the error for arguments whose values a database cannot take; another error, as it is.
+
+    Args:
+        what: was called, for the log.
+        error: of the call.
+        arguments: of the call.
+    """
+    if not is_about_values(error):
+        return error
+    logger.warning("The database refused a value of %s: %s", what, error)
+    logger.debug("Why a value of %s was refused", what, exc_info=error)
+    if isinstance(error, IntegrityError):
+        told = _("This conflicts with other data: a value is already in use, or no longer exists.")
+    else:
+        told = _("The database cannot take a value: it is too large, too long, or not valid.")
+    pointer = to_pointer(list(arguments)) if len(arguments) == 1 else ""
+    return ArgumentErrors([Problem(pointer, told)])
+
 
 def register_generated(
     server: MCPServer,
@@ -140,7 +173,8 @@ def register_generated(
         permission=options.permission,
         scopes=options.scopes,
         check=options.check,
-        **tool,
+        # The limits of the schema are limits of queries.
+        **{"validate_input": True, **tool},
     )
 
 

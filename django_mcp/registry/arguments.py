@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -24,6 +24,8 @@ from django_mcp.registry.problems import (
     in_order,
 )
 from django_mcp.registry.signatures import Provider
+
+E = TypeVar("E", bound=BaseException)
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
@@ -62,6 +64,17 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
         """Add what the server provides to arguments that `read` returned."""
         for parameter, provide in self.injections.items():
             bound[parameter] = provide(ctx)
+
+    def explain(self, error: E, arguments: JSONObject) -> E | Exception:
+        """Return what the function says in place of an error, by its method `explain`, if it has one.
+
+        It covers errors that occur after the function itself, such as those of a commit.
+        """
+        explain = getattr(self.origin, "explain", None)
+        if explain is None or not isinstance(error, Exception):
+            return error
+        found: Exception = explain(error, arguments)
+        return found
 
 
 def read_nothing(arguments: JSONObject) -> dict[str, Any]:

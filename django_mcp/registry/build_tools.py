@@ -89,6 +89,7 @@ def build_tool(
         timeout_s=options.get("timeout"),
         throttle=None if throttle is None else read_rate(throttle),
         required_client_capabilities=dict(options.get("required_client_capabilities") or {}),
+        validate_input=options.get("validate_input") is True,
         validate_output=options.get("validate_output"),
         task=options.get("task") or NEVER,
         record_arguments=options.get("record_arguments") or False,

@@ -112,6 +112,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         timeout_s: how long a call may take; None: the server's default.
         throttle: how often each principal may call it; None: no limit.
         required_client_capabilities: capabilities that a client has to declare.
+        validate_input: whether arguments are checked even if the server does not check them.
         validate_output: whether results are checked; None: the server's default.
         task: whether calls can become tasks: `never`, `allowed`, `required` or `auto`.
         record_arguments: whether a record of calls may keep the arguments.
@@ -128,6 +129,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     timeout_s: float | None = None
     throttle: Rate | None = None
     required_client_capabilities: JSONObject = field(default_factory=dict)
+    validate_input: bool = False
     validate_output: bool | None = None
     task: str = NEVER
     record_arguments: bool = False

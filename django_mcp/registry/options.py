@@ -58,6 +58,7 @@ class ToolOptions(CommonOptions, total=False):
     timeout: seconds a call may take; by default the server's.
     throttle: how often each principal may call it, such as `"10/m"`.
     required_client_capabilities: capabilities that a client has to declare.
+    validate_input: check arguments even if the server does not (`VALIDATE_INPUT`).
     validate_output: check results against the output schema; by default the server's.
     task: whether a call may continue after its request as a task that the client polls:
         `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: if it takes long.
@@ -77,6 +78,7 @@ class ToolOptions(CommonOptions, total=False):
     timeout: float | None
     throttle: str | None
     required_client_capabilities: JSONObject | None
+    validate_input: bool | None
     validate_output: bool | None
     task: str
     atomic: Atomic | None
@@ -119,7 +121,7 @@ ATOMIC = rules.reading(
 )
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 RULES: Mapping[str, rules.Rule] = {
-    **dict.fromkeys((*_HINTS, "validate_output", "record_arguments"), rules.BOOL),
+    **dict.fromkeys((*_HINTS, "validate_input", "validate_output", "record_arguments"), rules.BOOL),
     "name": rules.NAME,
     "title": rules.TEXT,
     "description": rules.TEXT,

@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --messages 1000000 --sockets 100000
     python -m tests.fuzz --messages 1 --seed 7 --round 1234     one conversation again
+    python -m tests.fuzz --values 100000 --database postgresql  generated tools, with extreme values
 
 It exits with 1 when anything failed: an exception, an error in the log, an internal error, a status
 of 500 and above, no answer, or a callback that took more than 100 ms of CPU on the event loop.
@@ -17,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests.fuzz import generated
 from tests.fuzz.inprocess import run_share
 from tests.support import sites
 
@@ -28,6 +30,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--messages", type=int, default=0, help="messages sent in process")
     parser.add_argument("--sockets", type=int, default=0, help="messages sent over sockets")
+    parser.add_argument("--values", type=int, default=0, help="calls of generated tools in process")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--round", type=int, default=0, help="the conversation to begin with")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the messages")
@@ -44,6 +48,8 @@ def main() -> int:
         failures += fuzz_in_process(options)
     if options.sockets:
         failures += fuzz_sockets(options)
+    if options.values:
+        failures += generated.run(options.values, options.seed, options.database, options.round)
     for failure in failures[:SHOWN]:
         print(failure)
     print(f"{len(failures)} failures")

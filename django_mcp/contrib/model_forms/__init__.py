@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.contrib.model_forms.binding import (
-    Limit,
-    bind_form,
-    check_form,
-    check_moment,
-    check_new,
-)
+from django_mcp.contrib.model_forms.binding import Limit, bind_form, check_form, check_new
 from django_mcp.contrib.model_forms.schema import FormMaker, FormProblem, form_schema, key_schema
 
 __all__ = [
@@ -17,7 +11,6 @@ __all__ = [
     "Limit",
     "bind_form",
     "check_form",
-    "check_moment",
     "check_new",
     "form_schema",
     "key_schema",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal, DecimalException
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import models
+from django.db import models, router
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
@@ -18,14 +19,18 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.model_forms.schema import FormMaker, find_model_field, offered_fields
+from django_mcp.contrib.values import (
+    check_column,
+    check_moment,
+    check_plain,
+    to_python,
+    value_field,
+)
 from django_mcp.protocol.json import encode, to_pointer
 from django_mcp.registry.problems import Problem
 
 MAX_NUMBER = 10**30
 """Larger numbers have to be sent as text. Some are slow to convert, some cannot be."""
-
-MAX_KEY = 2**63
-"""Keys of objects are smaller, on every database."""
 
 Limit = Callable[[str, models.QuerySet[Any]], models.QuerySet[Any]]
 """Takes the name of a field and some objects, and returns those that the user may choose and see.
@@ -71,6 +76,7 @@ def bind_form(
             if limit is not None and isinstance(field, forms.ModelMultipleChoiceField):
                 _keep_hidden_members(field, form, name, limit)
             _fill(field, arguments[name])
+            _check_columns(field, find_model_field(form, name))
             # For the form's own methods that look at its data.
             listed = arguments[name] if isinstance(arguments[name], list) else [arguments[name]]
             data.setlist(form.add_prefix(name), listed)
@@ -90,12 +96,20 @@ def bind_form(
 def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
     """Return the objects with the given keys among those that a field offers."""
     keys = given if isinstance(given, list | tuple) else [given]
-    key = getattr(field, "to_field_name", None) or "pk"
     rows: models.QuerySet[Any] = field.queryset
-    try:
-        return rows.filter((f"{key}__in", keys))
-    except (TypeError, ValidationError, ValueError):
-        return rows.none()
+    key = _key_field(field)
+    known = []
+    for each in keys:
+        with suppress(ValidationError):
+            known.append(to_python(key, getattr(each, key.attname, each), rows.db))
+    return rows.filter((f"{key.name}__in", known))
+
+
+def _key_field(field: Any) -> Any:
+    """Return the field of the model whose values a field takes to tell objects apart."""
+    meta = field.queryset.model._meta
+    name = getattr(field, "to_field_name", None)
+    return meta.get_field(name) if name else meta.pk
 
 
 def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:
@@ -196,12 +210,44 @@ def _fill(field: Any, value: Any) -> None:
     field.clean = clean
 
 
+def _check_columns(field: Any, found: Any) -> None:
+    """Have a field refuse values that the column of the model's field cannot hold."""
+    if found is None or found.is_relation or not found.concrete:
+        return
+    clean, using = field.clean, router.db_for_write(found.model)
+
+    def clean_for_column(*values: Any) -> Any:
+        cleaned = clean(*values)
+        check_column(found, cleaned, using)
+        return cleaned
+
+    field.clean = clean_for_column
+
+
 def _find_fault_for(field: Any, value: Any) -> str | None:
     is_json = isinstance(field, forms.JSONField)
     if isinstance(value, list | dict) and not (is_json or _takes_several(field)):
         return _("Enter a valid value.")
-    largest = MAX_KEY if hasattr(field, "queryset") else MAX_NUMBER
-    return _find_fault(value, largest, is_json=is_json)
+    fault = _find_fault(value, MAX_NUMBER, is_json=is_json)
+    if fault is None and getattr(field, "queryset", None) is not None:
+        key = _key_field(field)
+        parts = value if isinstance(value, list) else [value]
+        fault = next(filter(None, (_find_key_fault(key, each) for each in parts)), None)
+    return fault
+
+
+def _find_key_fault(key: Any, value: Any) -> str | None:
+    """Return what is wrong with a key that breaks queries; the form finds what else may be wrong."""
+    key = value_field(key)
+    try:
+        found = key.to_python(value)
+    except (ArithmeticError, TypeError, ValidationError, ValueError):
+        return None
+    try:
+        check_column(key, found, router.db_for_read(key.model))
+    except ValidationError:
+        return _("Enter a valid value.")
+    return None
 
 
 def _takes_several(field: Any) -> bool:
@@ -211,11 +257,17 @@ def _takes_several(field: Any) -> bool:
 
 def _find_fault(value: Any, largest: int, *, is_json: bool) -> str | None:
     """Return what is wrong with a value that would break a field or a database."""
-    if isinstance(value, str):
-        return _("Null characters are not allowed.") if "\0" in value else None
+    try:
+        check_plain(value)
+    except ValidationError as error:
+        return str(error.message)
+    return _find_large(value, largest, is_json=is_json)
+
+
+def _find_large(value: Any, largest: int, *, is_json: bool) -> str | None:
     if isinstance(value, list | dict):
-        parts = value if isinstance(value, list) else [*value, *value.values()]
-        faults = (_find_fault(each, largest, is_json=is_json) for each in parts)
+        parts = value if isinstance(value, list) else value.values()
+        faults = (_find_large(each, largest, is_json=is_json) for each in parts)
         return next(filter(None, faults), None)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and not is_json and not -largest < value < largest:
@@ -260,13 +312,6 @@ def _to_data(field: Any, value: Any) -> Any:
                 found = None
             return value if found is None else found
     return value
-
-
-def check_moment(moment: datetime) -> datetime:
-    """Return a moment; raises `OverflowError` if it has no form in UTC, as databases store it."""
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    aware.astimezone(UTC)
-    return moment
 
 
 def _moment(text: str) -> datetime | None:

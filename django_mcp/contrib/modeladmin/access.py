@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 
 from django_mcp.contrib.modeladmin.requests import lead_to_object
 from django_mcp.contrib.models.paths import Path
-from django_mcp.contrib.models.schema import value_field
+from django_mcp.contrib.values import to_python
 
 SEARCH, GET, CREATE, UPDATE, DELETE = "search", "get", "create", "update", "delete"
 
@@ -162,14 +162,8 @@ class Access:
     def to_key(self, key: Any) -> Any:
         """Return a primary key as the model has it; raises `DoesNotExist` if none can be that."""
         try:
-            if isinstance(key, str) and "\0" in key:
-                raise self.missing()
-            found = self.model._meta.pk.to_python(key)
-            if isinstance(found, int):
-                # A number that is too large for the column breaks some queries.
-                value_field(self.model._meta.pk).run_validators(found)
-            return found
-        except (OverflowError, TypeError, ValidationError, ValueError):
+            return to_python(self.model._meta.pk, key, router.db_for_read(self.model))
+        except ValidationError:
             raise self.missing() from None
 
     def missing(self) -> ObjectDoesNotExist:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db.models import Field, IntegerField, Model, Q, QuerySet
-from django.utils import timezone
+from django.db import connections, router
+from django.db.models import Field, IntegerField, JSONField, Model, Q, QuerySet
 from django.utils.text import format_lazy, smart_split, unescape_string_literal
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.model_forms import check_moment
 from django_mcp.contrib.models.paths import Path, PathError, read_path, read_whole_path
-from django_mcp.contrib.models.schema import (
-    MAX_TEXT_CHARS,
-    describe_field,
-    describe_value,
-    value_field,
-)
+from django_mcp.contrib.models.schema import MAX_TEXT_CHARS, describe_field, describe_value
+from django_mcp.contrib.values import MAX_INTEGER, check_plain, to_python, value_field
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 
@@ -37,8 +30,18 @@ _REFUSED = {"regex", "iregex"}
 
 _YEARS = {"year", "iso_year"}
 
-_YEAR: Any = IntegerField(validators=[MinValueValidator(1), MaxValueValidator(9999)])
-"""A year that a date can have in Python."""
+_YEAR: Any = IntegerField(validators=[MinValueValidator(2), MaxValueValidator(9998)])
+"""A year whose first and last moment a date can have in Python, in every time zone."""
+
+_ORDERED = {"gt", "gte", "lt", "lte", "range"}
+
+_KEYS = {"has_key", "has_keys", "has_any_keys"}
+"""Lookups of JSON that take keys."""
+
+_PARTS = {"contains", "contained_by", "overlap"}
+"""Lookups that compare JSON or an array with another one."""
+
+_SCALAR: JSONObject = {"type": ["string", "number", "boolean"], "maxLength": MAX_TEXT_CHARS}
 
 _TEXT_LOOKUPS = {
     "contains", "endswith", "icontains", "iendswith", "iexact", "istartswith", "search", "startswith",
@@ -73,8 +76,12 @@ def read_filter(model: type[Model], name: str) -> Filter:
     compared, lookup = _read_lookup(path)
     if lookup in _REFUSED:
         raise PathError(f"{name!r} would take regular expressions, which can keep a database busy")
+    using = router.db_for_read(model)
+    is_json = isinstance(compared, JSONField)
+    if is_json and lookup in _PARTS and connections[using].vendor in ("sqlite", "oracle"):
+        raise PathError(f"{name!r} is a lookup that its database has not")
     schema = _describe_lookup(path, compared, lookup)
-    return Filter(name=name, path=path, schema=schema, convert=_converter(compared, lookup))
+    return Filter(name=name, path=path, schema=schema, convert=_converter(compared, lookup, using))
 
 
 def _read_lookup(path: Path) -> tuple[Any, str]:
@@ -92,7 +99,8 @@ def _read_lookup(path: Path) -> tuple[Any, str]:
         transform = compared.get_transform(name)
         if transform is None:
             raise PathError(f"{path.lookup!r} has no lookup {name!r}")
-        output = getattr(transform, "output_field", None)
+        # One element of an array has the field of the elements.
+        output = getattr(transform, "output_field", getattr(transform, "base_field", None))
         compared = output if isinstance(output, Field) else compared
     return compared, "exact"
 
@@ -108,44 +116,47 @@ def _describe_lookup(path: Path, compared: Any, lookup: str) -> JSONObject:
 def _describe_values(compared: Any, lookup: str) -> JSONObject:
     if lookup == "isnull":
         return {"type": "boolean"}
+    if lookup in _PARTS and _is_structured(compared):
+        return describe_value(compared, is_input=True)
+    if lookup in _KEYS:
+        key = {"type": "string", "maxLength": MAX_TEXT_CHARS}
+        return key if lookup == "has_key" else _several(key, MAX_VALUES)
     if lookup in _TEXT_LOOKUPS:
         return {"type": "string", "maxLength": MAX_TEXT_CHARS}
     single = describe_value(compared, is_input=True)
+    if lookup in _ORDERED and isinstance(compared, JSONField):
+        single = _SCALAR
     if lookup == "in":
-        return {"type": "array", "items": single, "minItems": 1, "maxItems": MAX_VALUES}
+        return _several(single, MAX_VALUES)
     if lookup == "range":
-        return {"type": "array", "items": single, "minItems": 2, "maxItems": 2}
+        return _several(single, 2, least=2)
     return single
 
 
-def _converter(compared: Any, lookup: str) -> Callable[[Any], Any]:
+def _several(items: JSONObject, most: int, least: int = 1) -> JSONObject:
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+
+
+def _is_structured(field: Any) -> bool:
+    return isinstance(field, JSONField) or hasattr(field, "base_field")
+
+
+def _converter(compared: Any, lookup: str, using: str) -> Callable[[Any], Any]:
+    is_plain = lookup in {"isnull", *_KEYS, *_TEXT_LOOKUPS} and not (
+        lookup in _PARTS and _is_structured(compared)
+    )
+
     def convert(value: Any) -> Any:
-        if lookup == "isnull":
+        if is_plain:
+            check_plain(value)
             return value
-        if isinstance(value, str) and "\0" in value:
-            raise ValidationError(_("Null characters are not allowed."))
-        if lookup in _TEXT_LOOKUPS:
-            return value
-        return to_python(compared, value)
+        if isinstance(compared, JSONField) and type(value) is int and abs(value) >= MAX_INTEGER:
+            raise ValidationError(_("Enter a valid value."))
+        return to_python(compared, value, using)
 
     if lookup in ("in", "range"):
         return lambda values: [convert(each) for each in values]
     return convert
-
-
-def to_python(field: Any, value: Any) -> Any:
-    """Return a value of JSON as a field has it.
-
-    Raises:
-        ValidationError, ValueError, OverflowError: it is not valid.
-    """
-    if isinstance(value, str) and "\0" in value:
-        raise ValidationError(_("Null characters are not allowed."))
-    found = value_field(field).to_python(value)
-    if not isinstance(found, datetime):
-        return found
-    is_without_zone = settings.USE_TZ and timezone.is_naive(found)
-    return check_moment(timezone.make_aware(found) if is_without_zone else found)
 
 
 class Filters:
@@ -189,8 +200,6 @@ class Filters:
                 condition &= Q((name, each.convert(arguments[name])))
             except ValidationError as error:
                 problems.append(Problem(to_pointer([name]), " ".join(error.messages)))
-            except (OverflowError, ValueError):
-                problems.append(Problem(to_pointer([name]), _("Enter a valid value.")))
         if problems:
             raise ArgumentErrors(problems)
         if arguments.get("search"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,13 +12,13 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Cast
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
+from django.utils.translation import gettext as _
 
 from django_mcp.context import Context
-from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions
+from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, explain_values
 from django_mcp.contrib.models.definition import Definition
-from django_mcp.contrib.models.filters import to_python
 from django_mcp.contrib.models.reading import FindRows, Reading
-from django_mcp.contrib.models.schema import value_field
+from django_mcp.contrib.values import check_plain, is_about_values, to_python, value_field
 from django_mcp.protocol.results import Completion
 from django_mcp.servers import MCPServer
 
@@ -25,6 +26,9 @@ ACTION = "resource"
 
 MAX_VALUES = 100
 """Values that a completion proposes."""
+
+MAX_PREFIX_CHARS = 1000
+"""Longer texts are completed to nothing."""
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 """What stays as it is in place of `{+key}`."""
@@ -89,6 +93,7 @@ class Live:
         def complete(ctx: Context, value: str) -> Completion:
             return self.complete(ctx, value, options.check)
 
+        complete.explain = partial(explain_values, f"the completion of {key}")  # type: ignore[attr-defined]
         server.completion(uri, key)(complete)
         self._follow()
 
@@ -108,7 +113,12 @@ class Live:
                 return True
             key = self._reading.key_of(arguments)
             rows = self._find_rows(ctx.user, "get")
-            return rows.filter(**{self._definition.key.name: key}).exists()
+            try:
+                return rows.filter(**{self._definition.key.name: key}).exists()
+            except Exception as error:
+                if is_about_values(error):
+                    return False
+                raise
 
         return may_read
 
@@ -123,25 +133,35 @@ class Live:
             check: of the template; the first `MAX_VALUES` keys are checked.
         """
         field = self._definition.key
-        compared, name = value_field(field), field.name
-        rows = self._find_rows(ctx.user, "get").order_by(name)
-        if "\0" in value:
+        try:
+            rows = self._find_beginning(self._find_rows(ctx.user, "get"), field, value)
+        except ValidationError:
             return Completion([])
-        if isinstance(compared, models.CharField | models.TextField):
-            rows = rows.filter(**{f"{name}__startswith": value}) if value else rows
-        elif isinstance(compared, models.IntegerField):
-            text = Cast(field.attname, models.CharField())
-            rows = rows.alias(mcp_text=text).filter(mcp_text__startswith=value) if value else rows
-        elif value:
-            try:
-                rows = rows.filter(**{name: to_python(field, value)})
-            except (ValidationError, ValueError):
-                return Completion([])
         keys = rows.values_list(field.attname, flat=True)[: MAX_VALUES + 1]
         found = [str(key) for key in keys]
         if check is not None:
-            found = [key for key in found if _call_check(check, ctx, {name: key})]
+            found = [key for key in found if _call_check(check, ctx, {field.name: key})]
         return Completion(found)
+
+    def _find_beginning(self, rows: models.QuerySet[Any], field: Any, value: str) -> Any:
+        """Return the rows whose keys begin with a text, in order.
+
+        Raises:
+            ValidationError: no key can begin with it.
+        """
+        compared, name = value_field(field), field.name
+        rows = rows.order_by(name)
+        if not value:
+            return rows
+        if len(value) > MAX_PREFIX_CHARS:
+            raise ValidationError(_("Enter a valid value."))
+        check_plain(value)
+        if isinstance(compared, models.CharField | models.TextField):
+            return rows.filter(**{f"{name}__startswith": value})
+        if isinstance(compared, models.IntegerField):
+            text = Cast(field.attname, models.CharField())
+            return rows.alias(mcp_text=text).filter(mcp_text__startswith=value)
+        return rows.filter(**{name: to_python(field, value, rows.db)})
 
     # -- changes
 

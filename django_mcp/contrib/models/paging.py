@@ -25,7 +25,7 @@ from django.db.models.expressions import OrderBy
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.models.paths import Path, PathError, read_whole_path
-from django_mcp.contrib.models.schema import value_field
+from django_mcp.contrib.values import value_field
 from django_mcp.protocol.json import JSONObject, decode, encode, encode_sorted
 from django_mcp.registry.problems import Problem
 

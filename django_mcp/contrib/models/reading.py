@@ -12,9 +12,9 @@ from django.utils.text import format_lazy
 from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.models.definition import Definition
-from django_mcp.contrib.models.filters import to_python
 from django_mcp.contrib.models.paging import Pages
 from django_mcp.contrib.models.schema import describe_field
+from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject
 
 FindRows = Callable[[Any, str], QuerySet[Any]]
@@ -73,7 +73,7 @@ class Reading:
         field = self._definition.key
         try:
             return to_python(field, arguments[field.name])
-        except (OverflowError, ValidationError, ValueError):
+        except ValidationError:
             raise self._definition.missing() from None
 
     def load_one(self, rows: QuerySet[Any], key: Any) -> Any:

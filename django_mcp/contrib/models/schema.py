@@ -12,6 +12,7 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.values import value_field
 from django_mcp.protocol.json import JSONObject
 
 MAX_CHOICES = 200
@@ -35,19 +36,6 @@ _FORMATS: tuple[tuple[type[models.Field[Any, Any]], JSONObject], ...] = (
     (models.JSONField, {}),
 )
 """The first class that a field is of decides; all other fields are strings."""
-
-
-def value_field(field: Any) -> Any:
-    """Return the field whose values a field has: that of the other model, if it is a relation."""
-    while True:
-        if isinstance(field, models.ForeignKey):
-            field = field.target_field
-        elif field.is_relation:
-            return field.related_model._meta.pk
-        elif isinstance(field, models.GeneratedField):
-            field = field.output_field
-        else:
-            return field
 
 
 def describe_value(field: Any, *, is_input: bool) -> JSONObject:
@@ -131,7 +119,8 @@ def read_value(field: Any) -> Callable[[Any], Any]:
         return lambda instance: str(name(instance)) or None
     if isinstance(value_field(field), _PLAIN) or hasattr(field, "base_field"):
         return attrgetter(field.attname)
-    return field.value_to_string  # type: ignore[no-any-return]
+    value, to_text = attrgetter(field.attname), field.value_to_string
+    return lambda instance: None if value(instance) is None else to_text(instance)
 
 
 _PLAIN = (*(cls for cls, _ in _FORMATS), models.CharField, models.TextField)

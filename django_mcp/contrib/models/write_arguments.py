@@ -15,9 +15,9 @@ from django_mcp import ArgumentErrors, ToolError
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import FormProblem, form_schema
-from django_mcp.contrib.models.filters import to_python
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.contrib.models.shown import Shown
+from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 
@@ -168,7 +168,7 @@ def check_unmodified(version: Any, instance: Any, arguments: Mapping[str, Any]) 
     given = arguments[IF_UNMODIFIED]
     try:
         known = None if given is None else to_python(version, given)
-    except (OverflowError, ValidationError, ValueError):
+    except ValidationError:
         problem = Problem(to_pointer([IF_UNMODIFIED]), _("Enter a valid value."))
         raise ArgumentErrors([problem]) from None
     if known != getattr(instance, version.attname):

@@ -145,7 +145,7 @@ async def run_handler(
             return Failure(kind=FailureKind.TIMEOUT, message=BUSY)
         return error.to_refusal()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
-        failure = await _describe(call, error, what)
+        failure = await _describe(call, handler.explain(error, arguments), what)
         return replace(failure, error=type(error).__name__)
     finally:
         if detach_trace is not None:

@@ -61,7 +61,7 @@ async def call(call: ServedCall) -> bytes | Refusal:
 async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
-    if call.options.validate_input:
+    if call.options.validate_input or entry.validate_input:
         problems: list[Problem] | Failure | None = None
         if len(call.exchange.body) <= LARGE_BYTES:
             problems = entry.input_validator.check(arguments)

@@ -82,3 +82,48 @@ class Reminder(models.Model):
 
     def __str__(self) -> str:
         return str(self.text)
+
+
+class Sample(models.Model):
+    """Has a field of each kind, and relations of each kind."""
+
+    code = models.SlugField(max_length=40, unique=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
+    )
+    label = models.CharField(max_length=600, blank=True)
+    note = models.TextField(blank=True)
+    mail = models.EmailField(blank=True)
+    level = models.SmallIntegerField(default=0)
+    size = models.IntegerField(default=0)
+    weight = models.BigIntegerField(default=0)
+    amount = models.PositiveIntegerField(default=0)
+    ratio = models.FloatField(default=0)
+    price = models.DecimalField(max_digits=8, decimal_places=2, default=0)
+    is_open = models.BooleanField(default=True)
+    is_known = models.BooleanField(null=True, blank=True)
+    day = models.DateField(null=True, blank=True)
+    moment = models.DateTimeField(null=True, blank=True)
+    clock = models.TimeField(null=True, blank=True)
+    took = models.DurationField(null=True, blank=True)
+    address = models.GenericIPAddressField(null=True, blank=True)
+    uid = models.UUIDField(null=True, blank=True)
+    data = models.JSONField(default=dict, blank=True)
+    kind = models.CharField(max_length=1, choices=[("a", "A"), ("b", "B")], default="a")
+    tags = models.ManyToManyField(Tag, blank=True)
+
+    class Meta:
+        ordering = ["code"]
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class Part(models.Model):
+    """One of the parts of a sample, of which there may be many."""
+
+    sample = models.ForeignKey(Sample, on_delete=models.CASCADE, related_name="parts")
+    name = models.CharField(max_length=20)
+
+    def __str__(self) -> str:
+        return self.name

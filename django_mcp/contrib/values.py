@@ -1,0 +1,185 @@
+"""Values of clients on their way into queries: which of them a column can hold, and which errors are about them."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    connections,
+    models,
+    router,
+)
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+MAX_EXPONENT = 1000
+"""Decimals with more digits in front of the point, or behind it, reach no database."""
+
+MAX_INTEGER = 2**63
+"""Integers are smaller, on every database."""
+
+
+def value_field(field: Any) -> Any:
+    """Return the field whose values a field has: that of the other model, if it is a relation."""
+    while True:
+        if isinstance(field, models.ForeignKey):
+            field = field.target_field
+        elif field.is_relation:
+            return field.related_model._meta.pk
+        elif isinstance(field, models.GeneratedField):
+            field = field.output_field
+        else:
+            return field
+
+
+def to_python(field: Any, value: Any, using: str | None = None) -> Any:
+    """Return a value of JSON as a field has it, if its column can be compared with it.
+
+    Args:
+        field: of a model; of a relation, the field that it leads to.
+        value: as a client sent it.
+        using: the database; by default the one that the model of the field is read from.
+
+    Raises:
+        ValidationError: no row can have the value.
+    """
+    compared = value_field(field)
+    check_plain(value)
+    found = _try(compared.to_python, value)
+    if isinstance(found, datetime):
+        is_without_zone = settings.USE_TZ and timezone.is_naive(found)
+        found = _try(check_moment, timezone.make_aware(found) if is_without_zone else found)
+    check_column(compared, found, using or router.db_for_read(field.model))
+    return found
+
+
+def check_plain(value: Any) -> None:
+    """Check that a value of JSON has no text that some database cannot hold.
+
+    Raises:
+        ValidationError: it has a null character, or half of a surrogate pair.
+    """
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValidationError(_("Null characters are not allowed."))
+        if not value.isascii():
+            _try(str.encode, value)
+    elif isinstance(value, list | dict):
+        for each in value if isinstance(value, list) else [*value, *value.values()]:
+            check_plain(each)
+
+
+def check_column(field: Any, value: Any, using: str) -> None:
+    """Check that the column of a field can hold a value, or be compared with it.
+
+    The validators that a site has added are not asked: they may refuse what rows have.
+
+    Raises:
+        ValidationError: it cannot.
+    """
+    if value is None:
+        return
+    connection = connections[using]
+    if isinstance(value, Decimal) and not (
+        value.is_finite() and abs(value.adjusted()) < MAX_EXPONENT
+    ):
+        raise _invalid()
+    if isinstance(field, models.GenericIPAddressField) and value:
+        field.run_validators(value)
+    prepared = _try(lambda each: field.get_db_prep_value(each, connection), value)
+    if isinstance(prepared, int) and not isinstance(prepared, bool):
+        low = high = None
+        if isinstance(field, models.IntegerField):
+            low, high = connection.ops.integer_field_range(field.get_internal_type())
+        if not (-MAX_INTEGER if low is None else low) <= prepared <= (high or MAX_INTEGER - 1):
+            raise _invalid()
+
+
+def check_moment(moment: datetime) -> datetime:
+    """Return a moment; raises `OverflowError` if it has no form in UTC, as databases store it."""
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    aware.astimezone(UTC)
+    return moment
+
+
+def _try(convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise _invalid() from None
+
+
+def _invalid() -> ValidationError:
+    return ValidationError(_("Enter a valid value."))
+
+
+_STATES = ("22", "23", "54")
+"""Classes of SQLSTATE: data exceptions, violated constraints, and limits such as the size of an index row."""
+
+_MYSQL = {
+    1139, 1153, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690, 3140, 3141, 3143, 3144, 3685, 3692,
+}  # fmt: skip
+"""Errors about data that MySQL and MariaDB report as operational ones."""
+
+_TEXTS = (
+    # SQLite
+    "binding parameter", "blob too big", "expression tree is too large", "integer overflow", "json path",
+    "malformed json", "parser stack overflow", "pattern too complex", "too many sql variables",
+    # psycopg
+    "cannot adapt type",
+)  # fmt: skip
+
+
+_EXTRACTING = re.compile(
+    "Error extracting attribute: (DataError|IntegrityError|OverflowError|InvalidOperation)\\b"
+)
+
+
+_PREPARATION = (
+    "adapt_", "execute", "get_db_prep_", "get_prep_", "prepare_value", "process_rhs", "year_lookup_bounds",
+)  # fmt: skip
+"""Functions of Django that bring values into the form of the database."""
+
+
+def _is_of_preparation(error: BaseException) -> bool:
+    """Return whether an error was raised by Django while it prepared a value for a query."""
+    frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
+    return any(
+        frame.f_code.co_name.startswith(_PREPARATION)
+        and frame.f_globals.get("__name__", "").startswith("django.db.")
+        for frame in frames
+    )
+
+
+def _is_in_response(error: Exception) -> bool:
+    """Return whether pydantic met such an error while it read a lazy queryset, and kept its text alone."""
+    return type(error).__module__.startswith("pydantic") and bool(_EXTRACTING.search(str(error)))
+
+
+def is_about_values(error: BaseException) -> bool:
+    """Return whether an error means that a database, or its driver, cannot take a value."""
+    if isinstance(error, DataError | IntegrityError | DecimalException | OverflowError):
+        return True
+    if isinstance(error, ArithmeticError | TypeError | ValueError):
+        return _is_of_preparation(error) or _is_in_response(error)
+    text = str(error).lower()
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return False
+    codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
+    has_code = any(isinstance(each, str) and each[:2] in _STATES for each in codes)
+    return (
+        has_code
+        or (bool(error.args) and isinstance(error.args[0], int) and error.args[0] in _MYSQL)
+        or any(each in text for each in _TEXTS)
+    )
