@@ -16,7 +16,7 @@ from tests.support.library.models import Sample
 
 class SampleIn(Schema):
     code: str = Field(max_length=40)
-    label: str = ""
+    label: str = Field("", max_length=600)
     size: int = 0
     ratio: float = 0
     price: Decimal = Field(Decimal(0), max_digits=8, decimal_places=2)
