@@ -16,7 +16,13 @@ from hypothesis import HealthCheck, settings
 
 from django_mcp import log
 from django_mcp.execution import outages
-from tests.support.backends import is_answering, postgres_address, redis_address, require
+from tests.support.backends import (
+    is_answering,
+    mariadb_address,
+    postgres_address,
+    redis_address,
+    require,
+)
 from tests.support.background import wait_for_pools
 
 settings.register_profile(
@@ -125,6 +131,18 @@ def postgres() -> tuple[str, int]:
     """Where PostgreSQL listens: PGHOST and PGPORT, or 127.0.0.1:5432."""
     host, port = postgres_address()
     require(is_answering(host, port), f"PostgreSQL does not answer on {host}:{port}")
+    return host, port
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> tuple[str, int]:
+    """Where MariaDB or MySQL listens: MYSQL_HOST and MYSQL_PORT, or 127.0.0.1:3306.
+
+    Its tests are skipped without one, on CI too.
+    """
+    host, port = mariadb_address()
+    if not is_answering(host, port):
+        pytest.skip(f"MariaDB does not answer on {host}:{port}")
     return host, port
 
 

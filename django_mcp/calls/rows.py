@@ -143,9 +143,13 @@ def tally(calls: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Add rows of `tally` to existing ones, in the caller's transaction."""
     connection = connections[using]
+    quote = connection.ops.quote_name
+    key, calls = ", ".join(map(quote, _KEY)), quote("calls")
+    if connection.vendor == "mysql":
+        suffix = f"ON DUPLICATE KEY UPDATE {calls} = {calls} + VALUES({calls})"
+        insert_rows(connection, CallTally, (*_KEY, "calls"), rows, suffix)
+        return
     if connection.features.supports_update_conflicts_with_target:
-        quote = connection.ops.quote_name
-        key, calls = ", ".join(map(quote, _KEY)), quote("calls")
         total = f"{quote(CallTally._meta.db_table)}.{calls} + excluded.{calls}"
         suffix = f"ON CONFLICT ({key}) DO UPDATE SET {calls} = {total}"
         insert_rows(connection, CallTally, (*_KEY, "calls"), rows, suffix)

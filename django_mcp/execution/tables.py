@@ -142,6 +142,32 @@ def delete_some(rows: QuerySet[Any]) -> int:
     return len(keys)
 
 
+def insert_missing(rows: Sequence[Any], same: str, *, batch_size: int | None = None) -> None:
+    """Insert the rows of one model that are not there yet, and leave the others as they are.
+
+    Args:
+        rows: objects of the model.
+        same: a field that has the same value in a row that is there.
+        batch_size: how many rows one statement inserts.
+
+    Raises:
+        IntegrityError: a row refers to one that does not exist.
+    """
+    if not rows:
+        return
+    # Loads `django.db`, which importing a server must not.
+    from django.db import connections
+
+    objects = type(rows[0])._default_manager
+    if connections[objects.db].vendor == "mysql":
+        # Its form of ignoring conflicts also drops rows that refer to nothing, without an error.
+        objects.bulk_create(
+            rows, update_conflicts=True, update_fields=[same], batch_size=batch_size
+        )
+    else:
+        objects.bulk_create(rows, ignore_conflicts=True, batch_size=batch_size)
+
+
 class Pruner:
     """Prunes a table or several, in a thread, when a process that writes them is due to do it.
 

@@ -11,6 +11,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.models.sessions import JSONTextField, user_key
 
@@ -47,19 +48,19 @@ class CallRecord(Table):
     step = models.SmallIntegerField(
         _("step"), editable=False, help_text=_("The duration on a logarithmic scale.")
     )
-    server = models.CharField(_("server"), max_length=100)
-    method = models.CharField(_("method"), max_length=20, choices=Method)
-    name = models.CharField(_("name"), max_length=200)
-    outcome = models.CharField(_("outcome"), max_length=10, choices=Outcome)
-    reference = models.CharField(_("error reference"), max_length=20, blank=True)
+    server = KeyField(_("server"), max_length=100)
+    method = KeyField(_("method"), max_length=20, choices=Method)
+    name = KeyField(_("name"), max_length=200)
+    outcome = KeyField(_("outcome"), max_length=10, choices=Outcome)
+    reference = KeyField(_("error reference"), max_length=20, blank=True)
     user = user_key(on_delete=models.SET_NULL)
-    principal = models.CharField(_("principal"), max_length=128, blank=True)
+    principal = KeyField(_("principal"), max_length=128, blank=True)
     revision = models.CharField(_("revision"), max_length=20)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
     arguments = models.TextField(_("arguments"), blank=True)
-    session = models.CharField(_("session"), max_length=32, blank=True)
-    error = models.CharField(
+    session = KeyField(_("session"), max_length=32, blank=True)
+    error = KeyField(
         _("exception"), max_length=100, blank=True, help_text=_("The class of the exception.")
     )
 
@@ -106,10 +107,10 @@ class CallTally(Table):
 
     width = models.SmallIntegerField()
     minute = models.IntegerField()
-    server = models.CharField(max_length=100)
-    method = models.CharField(max_length=20)
-    name = models.CharField(max_length=200)
-    outcome = models.CharField(max_length=10)
+    server = KeyField(max_length=100)
+    method = KeyField(max_length=20)
+    name = KeyField(max_length=200)
+    outcome = KeyField(max_length=10)
     step = models.SmallIntegerField()
     calls = models.BigIntegerField()
 
@@ -135,8 +136,8 @@ class KeptState(Table):
     quota key is a digest as well, by which the rows of one caller are counted.
     """
 
-    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
-    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    digest = KeyField(_("digest"), max_length=64, primary_key=True)
+    quota_key = KeyField(_("quota"), max_length=64, db_index=True, editable=False)
     value = models.BinaryField(_("value"))
     size = models.PositiveIntegerField(_("size"), help_text=_("In bytes."))
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
@@ -153,8 +154,8 @@ class KeptState(Table):
 class UsedState(Table):
     """A state that was used, and is rejected if it is sent again, until it expires."""
 
-    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
-    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    digest = KeyField(_("digest"), max_length=64, primary_key=True)
+    quota_key = KeyField(_("quota"), max_length=64, db_index=True, editable=False)
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
 
     class Meta:
@@ -174,11 +175,11 @@ class PageVisit(Table):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = user_key(null=False, blank=False)
-    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
-    server = models.CharField(_("server"), max_length=100)
-    entry = models.CharField(_("entry"), max_length=200, blank=True)
+    principal_key = KeyField(_("principal"), max_length=128, blank=True)
+    server = KeyField(_("server"), max_length=100)
+    entry = KeyField(_("entry"), max_length=200, blank=True)
     path = models.TextField(_("path"))
-    session_key = models.CharField(_("session"), max_length=64, blank=True)
+    session_key = KeyField(_("session"), max_length=64, blank=True)
     state = JSONTextField(_("state"), null=True, blank=True)
     result = JSONTextField(_("result"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -209,16 +210,16 @@ class Task(Table):
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
 
-    id = models.CharField(_("id"), max_length=64, primary_key=True, editable=False)
-    server = models.CharField(_("server"), max_length=100)
-    tool = models.CharField(_("tool"), max_length=128)
-    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    id = KeyField(_("id"), max_length=64, primary_key=True, editable=False)
+    server = KeyField(_("server"), max_length=100)
+    tool = KeyField(_("tool"), max_length=128)
+    principal_key = KeyField(_("principal"), max_length=128, blank=True)
     user = user_key()
-    quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
-    session = models.CharField(_("session"), max_length=64, blank=True)
+    quota_key = KeyField(_("quota"), max_length=64, blank=True, editable=False)
+    session = KeyField(_("session"), max_length=64, blank=True)
     revision = models.CharField(_("revision"), max_length=32)
     call = JSONTextField(_("call"))
-    status = models.CharField(_("status"), max_length=16, choices=Status)
+    status = KeyField(_("status"), max_length=16, choices=Status)
     status_message = models.CharField(_("status message"), max_length=500, blank=True)
     rounds = JSONTextField(_("rounds"))
     result = models.BinaryField(_("result"), null=True, blank=True)
@@ -228,7 +229,7 @@ class Task(Table):
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
     ttl_ms = models.BigIntegerField(_("lifetime (ms)"))
     poll_ms = models.IntegerField(_("poll interval (ms)"))
-    run = models.CharField(_("run"), max_length=64, blank=True)
+    run = KeyField(_("run"), max_length=64, blank=True)
     leased_until = models.DateTimeField(_("leased until"), null=True, blank=True)
     version = models.IntegerField(_("version"), default=0)
     size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
@@ -239,9 +240,11 @@ class Task(Table):
         default_permissions = ("view", "change", "delete")
         ordering = ("created_at", "id")
         indexes = [
-            models.Index("server", "principal_key", "created_at", name="django_mcp_task_owner"),
-            models.Index("status", "session", name="django_mcp_task_status"),
-            models.Index("quota_key", "updated_at", name="django_mcp_task_quota"),
+            models.Index(
+                fields=["server", "principal_key", "created_at"], name="django_mcp_task_owner"
+            ),
+            models.Index(fields=["status", "session"], name="django_mcp_task_status"),
+            models.Index(fields=["quota_key", "updated_at"], name="django_mcp_task_quota"),
         ]
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 
 
@@ -23,9 +24,9 @@ class DisabledEntry(Table):
         TEMPLATE = "templates", _("resource template")
         PROMPT = "prompts", _("prompt")
 
-    server = models.CharField(_("server"), max_length=100)
-    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
-    key = models.CharField(
+    server = KeyField(_("server"), max_length=100)
+    kind = KeyField(_("kind"), max_length=10, choices=Kind)
+    key = KeyField(
         _("key"), max_length=400, help_text=_("Its name; for resources, the URI or URI template.")
     )
     disabled_at = models.DateTimeField(_("disabled at"), auto_now_add=True)

@@ -16,6 +16,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.known_servers import find_unknown
+from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import PrimaryManager, Table
 from django_mcp.protocol.texts import clean, mark_invisible
 from django_mcp.server.exchange.derived import Allowed
@@ -91,8 +92,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
 class APIKey(Table):
     """A key of a user. Its text, `mcp_PREFIX_SECRET`, is shown once; only a digest is stored."""
 
-    prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)
-    digest = models.CharField(_("digest"), max_length=64, editable=False)
+    prefix = KeyField(_("prefix"), max_length=12, unique=True, editable=False)
+    digest = KeyField(_("digest"), max_length=64, editable=False)
     name = models.CharField(
         _("name"), max_length=100, help_text=_("What the key is for, such as the name of a client.")
     )
@@ -203,8 +204,8 @@ class GivenLink(Table):
     which the rows of one key are counted.
     """
 
-    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
-    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    digest = KeyField(_("digest"), max_length=64, primary_key=True)
+    quota_key = KeyField(_("quota"), max_length=64, db_index=True, editable=False)
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
 
     class Meta:

@@ -14,6 +14,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.texts import clean
@@ -75,11 +76,11 @@ class Session(Table):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
-    server = models.CharField(_("server"), max_length=100)
-    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    digest = KeyField(_("digest"), max_length=64, unique=True, editable=False)
+    server = KeyField(_("server"), max_length=100)
+    principal_key = KeyField(_("principal"), max_length=128, blank=True)
     user = user_key()
-    quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
+    quota_key = KeyField(_("quota"), max_length=64, blank=True, editable=False)
     revision = models.CharField(_("revision"), max_length=20)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
@@ -87,7 +88,7 @@ class Session(Table):
     capabilities = JSONTextField(_("capabilities"), default=dict, blank=True)
     is_initialized = models.BooleanField(_("initialized"), default=False)
     log_level = models.CharField(_("log level"), max_length=20, blank=True)
-    transport = models.CharField(_("transport"), max_length=10, default="http")
+    transport = KeyField(_("transport"), max_length=10, default="http")
     created_at = models.DateTimeField(_("opened"), default=timezone.now)
     last_seen_at = models.DateTimeField(
         _("last seen"), default=timezone.now, help_text=_("Accurate to a few seconds.")
@@ -123,7 +124,7 @@ class SessionItem(Table):
     """One key of `ctx.session`, in a row of its own, so that concurrent writers do not conflict."""
 
     session = _session_key("items")
-    key = models.CharField(_("key"), max_length=200)
+    key = KeyField(_("key"), max_length=200)
     value = JSONTextField(_("value"))
     size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
 
@@ -144,7 +145,7 @@ class Subscription(Table):
 
     session = _session_key("subscriptions")
     uri = models.TextField(_("URI"))
-    uri_digest = models.CharField(_("digest"), max_length=64, editable=False)
+    uri_digest = KeyField(_("digest"), max_length=64, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
 
     class Meta:
@@ -203,14 +204,14 @@ class Stream(Table):
         STDIO = "stdio", _("stdio")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    kind = KeyField(_("kind"), max_length=10, choices=Kind)
     worker = models.ForeignKey(
         Worker, verbose_name=_("worker"), on_delete=models.CASCADE, related_name="streams"
     )
     # No constraint: rows are inserted in bulk, and an ended session must not fail the batch.
     session = _session_key("streams", null=True, blank=True, db_constraint=False)
-    server = models.CharField(_("server"), max_length=100)
-    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    server = KeyField(_("server"), max_length=100)
+    principal_key = KeyField(_("principal"), max_length=128, blank=True)
     user = user_key()
     revision = models.CharField(_("revision"), max_length=20, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
@@ -270,7 +271,7 @@ class PendingAnswer(Table):
     """A request sent to a client on a stream, and the response once it has arrived."""
 
     session = _session_key("questions")
-    ask_id = models.CharField(_("id"), max_length=64)
+    ask_id = KeyField(_("id"), max_length=64)
     answer = JSONTextField(_("answer"), null=True, blank=True)
     answered_at = models.DateTimeField(_("answered"), null=True, blank=True)
     size = models.PositiveIntegerField(
@@ -294,7 +295,7 @@ class PendingAnswer(Table):
 class BusMessage(Table):
     """A message from one process to all others; deleted after a minute."""
 
-    sender = models.CharField(_("sender"), max_length=32)
+    sender = KeyField(_("sender"), max_length=32)
     body = models.TextField(_("body"))
     created_at = models.DateTimeField(_("created"), default=timezone.now, db_index=True)
 

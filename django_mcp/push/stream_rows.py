@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
-from django_mcp.execution.tables import moment
+from django_mcp.execution.tables import insert_missing, moment
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
@@ -211,7 +211,7 @@ def _own_uris(stream: PushStream) -> set[str] | None:
 def _insert(streams: Collection[PushStream]) -> None:
     rows = [_to_row(stream) for stream in streams]
     with transaction.atomic(router.db_for_write(Stream)):
-        Stream.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
+        insert_missing(rows, "server", batch_size=200)
 
 
 def _to_row(stream: PushStream) -> Any:

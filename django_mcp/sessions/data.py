@@ -13,7 +13,7 @@ from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
 from django_mcp.execution.primary import reading_primary
-from django_mcp.execution.tables import Usage, caller_of
+from django_mcp.execution.tables import Usage, caller_of, insert_missing
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.models.sessions import SessionItem
@@ -102,7 +102,7 @@ class RowData(SessionData):
 
 def _insert(rows: list[SessionItem], *, is_new: bool) -> None:
     if is_new:
-        SessionItem.objects.bulk_create(rows, ignore_conflicts=True)
+        insert_missing(rows, "key")
         return
     connection = connections[router.db_for_write(SessionItem)]
     has_target = connection.features.supports_update_conflicts_with_target

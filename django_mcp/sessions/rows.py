@@ -15,7 +15,13 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.tables import Usage, caller_of, digest_of_quota, moment
+from django_mcp.execution.tables import (
+    Usage,
+    caller_of,
+    digest_of_quota,
+    insert_missing,
+    moment,
+)
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
@@ -228,7 +234,7 @@ def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
     if scope is not None:
         return TOO_MANY_URIS[scope]
     row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=digest_of(uri))
-    Subscription.objects.bulk_create([row], ignore_conflicts=True)
+    insert_missing([row], "uri_digest")
     return found
 
 

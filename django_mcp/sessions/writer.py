@@ -22,7 +22,7 @@ from django_mcp.conf import server_settings, settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.outages import Warner
-from django_mcp.execution.tables import ANONYMOUS_PREFIX
+from django_mcp.execution.tables import ANONYMOUS_PREFIX, insert_missing
 from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
 from django_mcp.log import logger
 from django_mcp.models.sessions import Session, Stream, StreamEvent
@@ -109,10 +109,10 @@ def write_batch(batch: Batch) -> None:
 def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
     if batch.streams:
         process_lease.hold(is_due=is_renewed)
-        Stream.objects.bulk_create(batch.streams, ignore_conflicts=True)
+        insert_missing(batch.streams, "server")
     # Rows written before the database went down are left unchanged.
     events = [event for event, _server, _quota_key in batch.events]
-    StreamEvent.objects.bulk_create(events, ignore_conflicts=True)
+    insert_missing(events, "number")
     if batch.ended:
         Stream.objects.filter(pk__in=batch.ended).delete()
     for key in _find_due(batch.events):

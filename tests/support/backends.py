@@ -131,6 +131,10 @@ def redis_address() -> tuple[str, int]:
     return os.environ.get("REDIS_HOST", "127.0.0.1"), int(os.environ.get("REDIS_PORT", "6379"))
 
 
+def mariadb_address() -> tuple[str, int]:
+    return os.environ.get("MYSQL_HOST", "127.0.0.1"), int(os.environ.get("MYSQL_PORT", "3306"))
+
+
 def is_answering(host: str, port: int) -> bool:
     """Whether something listens on a TCP port."""
     try:

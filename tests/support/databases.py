@@ -1,4 +1,4 @@
-"""Two databases to write to, on SQLite and on PostgreSQL, apart from the test database."""
+"""Two databases to write to, on SQLite, PostgreSQL and MariaDB, apart from the test database."""
 
 from __future__ import annotations
 
@@ -66,7 +66,13 @@ Maker: TypeAlias = Callable[[str], dict[str, Any]]
 """Makes the settings of a database of an alias."""
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgresql", marks=pytest.mark.services),
+        pytest.param("mariadb", marks=pytest.mark.services),
+    ]
+)
 def databases(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[str]:
@@ -177,3 +183,39 @@ def postgresql_settings(postgres: tuple[str, int], django_db_blocker: Any) -> It
         yield make
     finally:
         run("DROP DATABASE {} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def mariadb_settings(mariadb: tuple[str, int], django_db_blocker: Any) -> Iterator[Maker]:
+    """As `postgresql_settings`."""
+    pymysql = pytest.importorskip("pymysql")
+    from tests.support import mysql_driver  # noqa: F401  (takes the place of mysqlclient)
+
+    host, port = mariadb
+    access: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "user": os.environ.get("MYSQL_USER", "root"),
+        "password": os.environ.get("MYSQL_PASSWORD", ""),
+    }
+    names = {alias: f"django_mcp_{alias}_{os.getpid()}" for alias in ALIASES}
+
+    def run(command: str) -> None:
+        with pymysql.connect(**access) as connection, connection.cursor() as cursor:
+            for name in names.values():
+                cursor.execute(command.format(name))
+
+    def make(alias: str) -> dict[str, Any]:
+        return {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": names[alias],
+            **{key.upper(): str(value) for key, value in access.items()},
+        }
+
+    run("CREATE DATABASE `{}` CHARACTER SET utf8mb4")
+    try:
+        with django_db_blocker.unblock(), serving(make):
+            make_tables()
+        yield make
+    finally:
+        run("DROP DATABASE `{}`")

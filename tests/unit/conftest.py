@@ -4,12 +4,19 @@ import pytest
 
 from tests.support.databases import (
     databases,
+    mariadb_settings,
     postgresql_settings,
     sqlite_files,
     sqlite_settings,
 )
 
-__all__ = ["databases", "postgresql_settings", "sqlite_files", "sqlite_settings"]
+__all__ = [
+    "databases",
+    "mariadb_settings",
+    "postgresql_settings",
+    "sqlite_files",
+    "sqlite_settings",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from oauth2_provider.models import get_access_token_model
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.addresses import canonical_uri
+from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 
 
@@ -29,7 +30,7 @@ class ClientEndpoint(Table):
         related_name="+",
         verbose_name=_("client"),
     )
-    resource = models.CharField(
+    resource = KeyField(
         _("endpoint"),
         max_length=500,
         help_text=_("The full address of the endpoint, such as https://shop.example.com/mcp."),

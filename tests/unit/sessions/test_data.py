@@ -68,6 +68,20 @@ async def test_data_is_like_a_dict(kind: str, clock: Time):
     await run_in_pool(use)
 
 
+async def test_keys_that_differ_in_case_or_spaces_are_several(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+
+    def use() -> None:
+        data.update({"key": 1, "Key": 2, "key ": 3, "këy": 4})
+        data["KEY"] = 5
+        del data["Key"]
+        assert dict(data.items()) == {"key": 1, "key ": 3, "këy": 4, "KEY": 5}
+
+    await run_in_pool(use)
+
+
 async def test_data_is_awaited_by_asynchronous_handlers(kind: str, clock: Time):
     here = site(kind, clock)
     _, session = await here.open()

@@ -278,6 +278,8 @@ async def test_events_are_deleted_with_their_session(here: Site):
 
 CHILD = """
 import asyncio, sys, uuid, json
+if "mysql" in sys.argv[1]:
+    import tests.support.mysql_driver
 import django
 from django.conf import settings
 settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[

@@ -62,6 +62,34 @@ async def test_a_lapsed_task_does_not_count_as_running():
     assert await store.find_lapsed("other", 10) == []
 
 
+@pytest.mark.parametrize("other", ["Ann", "ann "])
+async def test_owners_that_differ_in_case_or_spaces_are_two(other: str):
+    store = DatabaseTasks()
+    task = make_task(owner=other)
+    assert await store.insert(task, ANY)
+
+    assert await store.list_of("shop", "ann", None, 10) == []
+    assert await store.list_of("shop ", other, None, 10) == []
+    assert await store.find([task.id.swapcase(), f"{task.id} "]) == {}
+    assert [each.id for each in await store.list_of("shop", other, None, 10)] == [task.id]
+
+
+def test_tasks_have_their_indexes():
+    connection = connections["first"]
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, Row._meta.db_table)
+
+    indexes = {name: each["columns"] for name, each in found.items() if each["index"]}
+    assert (
+        indexes.items()
+        >= {
+            "django_mcp_task_owner": ["server", "principal_key", "created_at"],
+            "django_mcp_task_status": ["status", "session"],
+            "django_mcp_task_quota": ["quota_key", "updated_at"],
+        }.items()
+    )
+
+
 async def test_anonymous_tasks_are_counted_by_address_and_capped():
     store, limits = DatabaseTasks(), CountLimits(total=4, anonymous=2, each=1)
 
