@@ -59,6 +59,8 @@ class _Lease:
         now_s = time.monotonic()
         if now_s < self._next_renewal_s and not is_due:
             return
+        # A process that renewed its own lease late lets the others renew theirs before it deletes them.
+        is_steady = now_s < self._next_renewal_s + LEASE_S
         lease_until = timezone.now() + timedelta(seconds=LEASE_S)
         key = worker_id()
         if not Worker.objects.filter(pk=key).update(lease_until=lease_until):
@@ -72,8 +74,6 @@ class _Lease:
                 lease_until=lease_until,
             )
             Worker.objects.bulk_create([row], ignore_conflicts=True)
-        # A process that renewed its own lease late lets the others renew theirs before it deletes them.
-        is_steady = now_s < self._next_renewal_s + LEASE_S
         self._next_renewal_s = now_s + RENEW_EVERY_S
         if is_steady and (keys := list(gone_workers().values_list("pk", flat=True)[:100])):
             Worker.objects.filter(pk__in=keys).delete()
