@@ -194,6 +194,18 @@ def encode_error(id_: RequestId | None, refusal: Refusal) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id_), error)
 
 
+class _WithId(msgspec.Struct):
+    id: RequestId | None = None
+
+
+def find_id(response: bytes) -> RequestId | None:
+    """Return the id of an encoded response; None if it has none, or is that to a batch."""
+    try:
+        return msgspec.json.decode(response, type=_WithId).id
+    except msgspec.ValidationError:
+        return None
+
+
 def encode_request(id_: RequestId, method: str, params: JSONObject | None = None) -> bytes:
     """Return a request to the client as JSON on one line."""
     head = b'{"jsonrpc":"2.0","id":%b,"method":%b' % (encode(id_), encode(method))

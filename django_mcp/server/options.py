@@ -128,6 +128,23 @@ class Options:
     body_timeout_s: float = setting(
         30, SECONDS, "The time in which a request body must arrive. A later one gets 408."
     )
+    send_timeout_s: float = setting(
+        30,
+        SECONDS,
+        "The time in which a client must read each 64 KiB of a response. A slower one is disconnected.",
+    )
+    max_pending_bytes: int = setting(
+        256 * MiB,
+        whole("bytes"),
+        "The maximum size, in one process, of the bodies above 64 KiB of requests that are being served, of "
+        "incomplete bodies, and of answers above 64 KiB that clients have not read. More get 503.",
+    )
+    max_pending_bytes_per_principal: int = setting(
+        64 * MiB,
+        whole("bytes"),
+        "The maximum of the same for one client of one user, or for one address of anonymous callers. More "
+        "get 429.",
+    )
     max_result_bytes: int = setting(
         4 * MiB,
         whole("bytes"),
@@ -269,8 +286,8 @@ class Options:
     anonymous_share: float = setting(
         0.5,
         SHARE,
-        "The share of `MAX_SESSIONS`, `MAX_STREAMS`, `MAX_TASKS` and the stored states of calls that "
-        "anonymous callers may use together. The rest is kept for authenticated users. Set it to `1` "
+        "The share of `MAX_SESSIONS`, `MAX_STREAMS`, `MAX_TASKS`, `MAX_PENDING_BYTES` and the stored states "
+        "of calls that anonymous callers may use together. The rest is kept for authenticated users. Set it to `1` "
         "if all callers are anonymous.",
     )
     read_chunk_bytes: int | None = setting(

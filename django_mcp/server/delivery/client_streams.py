@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
@@ -29,6 +29,7 @@ from django_mcp.server.exchange.admission import check_version
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.derived import NONE_VISIBLE
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refusal_reply
+from django_mcp.server.exchange.pending import PendingBytes
 from django_mcp.server.exchange.quotas import Limits, QuotaScope
 from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
@@ -144,6 +145,20 @@ def _mark(start: str, session: Session) -> str:
     return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
 
 
+async def _read_on(
+    server: Services, session: Session, stream_id: str, number: int
+) -> Resumption | None:
+    try:
+        return await server.events.read(stream_id, session, number)
+    except StoreUnavailable:
+        # Until the store is available again, nothing new is known.
+        return Resumption(events=(), is_running=True)
+
+
+def _events_of(resumption: Resumption | None) -> Sequence[Event]:
+    return () if resumption is None else resumption.events
+
+
 async def resume(
     server: Services, exchange: Exchange, session: Session, last_id: str
 ) -> Reply | None:
@@ -161,14 +176,20 @@ async def resume(
     if resumption is None and request_id is None:
         return None
     waited_s = 0.0
-    with server.hub.followers.follow(stream_id) as follower:
+    pending = PendingBytes(exchange.quota_key, server.options)
+    with server.hub.followers.follow(stream_id) as follower, closing(pending):
         while True:
-            for event in resumption.events if resumption is not None else ():
+            events = _events_of(resumption)
+            # The client sends the id of the last event that it got, and gets the rest later.
+            if pending.add(sum(len(each.message) for each in events)) is not None:
+                return Reply(200)
+            for event in events:
                 number = event.number
-                event_id = f"{stream_id}-{number}" + (f"-{request_id}" if request_id else "")
+                event_id = "-".join(filter(None, (stream_id, str(number), request_id)))
                 if event.is_last:
                     return Reply(200, event.message, event_id=event_id)
                 await sink.send(event.message, event_id)
+            pending.close()
             is_running = resumption is not None and resumption.is_running
             if is_running:
                 waited_s = 0.0
@@ -178,11 +199,7 @@ async def resume(
                 waited_s += LOOK_S
             for message in await follower.wait(POLL_S if is_running else LOOK_S):
                 await sink.send(message)
-            try:
-                resumption = await server.events.read(stream_id, session, number)
-            except StoreUnavailable:
-                # Until the store is available again, nothing new is known.
-                resumption = Resumption(events=(), is_running=True)
+            resumption = await _read_on(server, session, stream_id, number)
 
 
 def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
@@ -199,7 +216,7 @@ async def _find_end(
 ) -> Reply:
     """Return the end of a stream without recorded events behind event `number`."""
     resumption = await server.events.read(stream_id, session, 0)
-    events = resumption.events if resumption is not None else ()
+    events = _events_of(resumption)
     if events and events[-1].is_last:
         # The client has the response, or names an event that does not exist.
         return Reply(200) if number <= events[-1].number else refusal_reply(_UNKNOWN_ID)
@@ -272,6 +289,7 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
     stream.quota_key = exchange.quota_key
+    stream.pending = PendingBytes(stream.quota_key, server.options)
     stream.rights = exchange.visible
     if stream.rights is NONE_VISIBLE:
         # Only if that is known without a query.

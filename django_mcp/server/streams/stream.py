@@ -21,6 +21,7 @@ from django_mcp.protocol.revisions import Revision, find_revision
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.derived import VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange, Sink
+from django_mcp.server.exchange.pending import PART_BYTES, PendingBytes
 from django_mcp.server.streams.process_messages import ProcessMessage
 
 MAX_QUEUED_EVENTS = 256
@@ -136,6 +137,8 @@ class PushStream(Record, kw_only=True, weakref=True):
     ping_id: str | None = None
     ping_failures: int = 0
     queued_bytes: int = 0
+    pending: PendingBytes | None = None
+    """What counts of its large messages; None until it runs."""
     is_active: bool = False
     tail: bytes = b""
     _queue: dict[Topic | object, bytes] = field(default_factory=dict)
@@ -197,6 +200,11 @@ class PushStream(Record, kw_only=True, weakref=True):
                 return False
             self._late[topic] = None
             return True
+        pending = self.pending if len(message) > PART_BYTES else None
+        if pending is not None and pending.add(len(message)) is not None:
+            logger.warning("Closed stream %s: its user has too many unread bytes", self.id)
+            self.end(Ending.SLOW)
+            return False
         self.queued_bytes = size_bytes
         self._queue[object() if topic is None else topic] = message
         if self._flusher is None:
@@ -222,6 +230,8 @@ class PushStream(Record, kw_only=True, weakref=True):
                     break
                 await self.sink.send(message)
                 self.queued_bytes -= len(message)
+                if len(message) > PART_BYTES and self.pending is not None:
+                    self.pending.give_back(len(message))
         except Exception:
             logger.exception("Could not write to stream %s", self.id)
             self.end(Ending.CLIENT)
@@ -267,6 +277,8 @@ class PushStream(Record, kw_only=True, weakref=True):
             self.end(Ending.CLIENT)
             if self._flusher is not None:
                 self._flusher.cancel()
+            if self.pending is not None:
+                self.pending.close()
 
 
 class StreamIndex:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from io import BytesIO
 from typing import Any, TypeAlias
 
@@ -18,9 +19,16 @@ from msgspec.structs import replace
 from django_mcp.execution.threads import caller_address
 from django_mcp.log import logger
 from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.messages import find_id
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
+from django_mcp.server.exchange.pending import (
+    ANSWER_DROPPED,
+    BODY_REFUSED,
+    PART_BYTES,
+    PendingBytes,
+)
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import (
@@ -31,12 +39,22 @@ from django_mcp.transports.http.replies import (
     reject_websocket,
     too_large,
 )
-from django_mcp.transports.http.sink import Receive, Send, StreamSink, Watch
+from django_mcp.transports.http.sink import (
+    Receive,
+    Send,
+    StreamSink,
+    Watch,
+    send_parts,
+    wait_for_room,
+)
 
 EntryPoint: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
 WATCH_AFTER_S = 0.1
 """A client is watched only after this time, because most calls have finished by then."""
+
+
+CLOSE = (b"connection", b"close")
 
 
 class MCPConsumer(AsyncHttpConsumer):
@@ -52,6 +70,8 @@ class MCPConsumer(AsyncHttpConsumer):
     _released: asyncio.Future[None] | None = None
     _watching: Watch | None = None
     _gone: Interrupt | None = None
+    _pending: PendingBytes | None = None
+    """What counts of this request; None: nothing, since its body is small."""
 
     def __init__(self, *, server: Core) -> None:
         super().__init__()
@@ -85,12 +105,44 @@ class MCPConsumer(AsyncHttpConsumer):
         try:
             reply = await self._reply()
             if reply is not None:
+                if reply.body is not None and len(reply.body) > PART_BYTES:
+                    reply = self._count_answer(reply, reply.body)
                 if reply.status >= 400:
                     self._log(reply)
                 await self._respond(reply)
         except Exception:
             logger.exception("Could not serve a request")
             await self._abort()
+        finally:
+            if self._pending is not None:
+                self._pending.close()
+
+    def _count_answer(self, reply: Reply, body: bytes) -> Reply:
+        """Return a reply if its body may wait for the client, else an error in its place."""
+        pending = self._find_pending()
+        # The body of the request has been served.
+        pending.close()
+        scope = pending.add(len(body))
+        if scope is None:
+            return reply
+        return refusal_reply(ANSWER_DROPPED[scope], request_id=find_id(body))
+
+    def _count_body(self, size: int) -> Reply | None:
+        """Count more bytes of the request's body; return an error if it may not be kept."""
+        scope = self._find_pending().add(size)
+        if scope is None:
+            return None
+        reply = refusal_reply(BODY_REFUSED[scope])
+        # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
+        return replace(reply, headers=(*reply.headers, CLOSE))
+
+    def _find_pending(self) -> PendingBytes:
+        pending = self._pending
+        if pending is None:
+            exchange = self._exchange
+            quota_key = "" if exchange is None else exchange.quota_key
+            pending = self._pending = PendingBytes(quota_key, self.server.options)
+        return pending
 
     def _log(self, reply: Reply) -> None:
         """Log a refusal, unless it is the last event of a stream or its client has gone."""
@@ -144,7 +196,11 @@ class MCPConsumer(AsyncHttpConsumer):
         timers = exchange.timers = TaskTimers.of_current_task()
         if method == "POST":
             body = await read_body(
-                self._receive, options.max_body_bytes, options.body_timeout_s, timers
+                self._receive,
+                options.max_body_bytes,
+                options.body_timeout_s,
+                timers,
+                self._count_body,
             )
             if not isinstance(body, bytes):
                 return body
@@ -193,7 +249,8 @@ class MCPConsumer(AsyncHttpConsumer):
         caller_address.set(address)
         route = scope.get("url_route")
         if clearance.may_stream:
-            self._sink = StreamSink(self._send, clearance.headers)
+            timeout_s = self.server.options.send_timeout_s
+            self._sink = StreamSink(self._send, clearance.headers, timeout_s)
         return Exchange(
             headers=headers,
             address=address,
@@ -204,7 +261,7 @@ class MCPConsumer(AsyncHttpConsumer):
         )
 
     def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
-        return _RequestBuilder(self.scope, body)
+        return _RequestBuilder(self.scope, body, self._pending)
 
     def _find_entry_point(self, method: str) -> EntryPoint:
         if method == "POST":
@@ -232,19 +289,28 @@ class MCPConsumer(AsyncHttpConsumer):
                 await sink.finish(reply)
                 return
             sink.is_finished = True
+        start = {
+            "type": "http.response.start",
+            "status": reply.status,
+            "headers": json_headers(reply, self._clearance.headers),
+        }
+        body = reply.body or b""
         try:
-            await self._send(
-                {
-                    "type": "http.response.start",
-                    "status": reply.status,
-                    "headers": json_headers(reply, self._clearance.headers),
-                }
-            )
+            if len(body) > PART_BYTES:
+                await self._send_large(start, body)
+                return
+            await self._send(start)
             self._has_started = True
-            await self._send({"type": "http.response.body", "body": reply.body or b""})
+            await self._send({"type": "http.response.body", "body": body})
         except OSError:
             # Servers of ASGI 2.4 may report a disconnect this way.
             return
+
+    async def _send_large(self, start: Any, body: bytes) -> None:
+        send, timeout_s = wait_for_room(self._send), self.server.options.send_timeout_s
+        self._has_started = True
+        begin = partial(send, start)
+        await send_parts(send, body, timeout_s, is_last=True, begin=begin)
 
     async def _abort(self) -> None:
         """End what was started, or report that the request cannot be served."""
@@ -257,21 +323,32 @@ class MCPConsumer(AsyncHttpConsumer):
 class _RequestBuilder(Record):
     scope: Any
     body: bytes
+    _pending: PendingBytes | None
 
     def __call__(self) -> ASGIRequest:
         return ASGIRequest(self.scope, BytesIO(self.body))
 
     def forget_body(self) -> None:
         self.body = b""
+        if self._pending is not None:
+            self._pending.close()
 
 
 async def read_body(
-    receive: Receive, limit_bytes: int, timeout_s: float, timers: TaskTimers
+    receive: Receive,
+    limit_bytes: int,
+    timeout_s: float,
+    timers: TaskTimers,
+    count: Callable[[int], Reply | None],
 ) -> bytes | Reply | None:
     """Return the whole body, or an error reply, or None if the client has disconnected.
 
     At most `limit_bytes` and one message are held in memory. A larger body is rejected as soon as
     the limit is passed (413), and an incomplete one after `timeout_s` (408).
+
+    Args:
+        count: is called with the size of each part that has to be kept, unless the body is small and
+            whole; returns an error reply if too much is kept.
     """
     deadline = timers.limit(timeout_s)
     body = bytearray()
@@ -281,9 +358,12 @@ async def read_body(
             if len(body) + len(part) > limit_bytes:
                 return too_large(limit_bytes)
             is_last = not message.get("more_body")
-            if is_last and not body:
-                # Nearly every body is one message.
+            if is_last and not body and len(part) <= PART_BYTES:
+                # Nearly every body is one small message.
                 return part
+            refusal = count(len(part))
+            if refusal is not None:
+                return refusal
             body += part
             if is_last:
                 return bytes(body)
@@ -293,8 +373,6 @@ async def read_body(
         if not deadline.is_ours():
             raise
         # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
-        return error_reply(
-            408, f"The body was not complete after {timeout_s:g} s", ((b"connection", b"close"),)
-        )
+        return error_reply(408, f"The body was not complete after {timeout_s:g} s", (CLOSE,))
     finally:
         deadline.cancel()

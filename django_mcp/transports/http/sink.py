@@ -7,9 +7,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from django_mcp.execution.outages import Warner
+from django_mcp.execution.threads import caller_address
 from django_mcp.protocol import sse
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.pending import PART_BYTES
+from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -17,6 +21,71 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 """The ASGI callable that sends a message; it waits while the client is slow, if the server can."""
+
+
+_slow = Warner()
+
+
+async def send_parts(
+    send: Send,
+    data: bytes,
+    timeout_s: float,
+    *,
+    is_last: bool,
+    begin: Callable[[], Awaitable[None]] | None = None,
+) -> bool:
+    """Send a part of a response's body; return False if its client did not read it and was disconnected.
+
+    It is sent in pieces of `PART_BYTES`, each within `timeout_s`. The end of a large body follows once
+    the client has read nearly all of it.
+
+    Args:
+        send: waits while the client is slow.
+        is_last: it is the end of the body.
+        begin: sends what begins the response, if that is to be sent too.
+    """
+    limit = TaskTimers.of_current_task().limit(timeout_s)
+    size = len(data)
+    has_end = is_last and size > PART_BYTES
+    more_body = has_end or not is_last
+    try:
+        if begin is not None:
+            await begin()
+        for at in range(0, size or 1, PART_BYTES):
+            part = data[at : at + PART_BYTES]
+            await send({"type": "http.response.body", "body": part, "more_body": more_body})
+            if size > PART_BYTES:
+                limit.postpone(timeout_s)
+        if has_end:
+            await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        if not limit.is_ours():
+            raise
+        text = "Disconnected clients that did not read their answers, such as one at %s"
+        _slow.warn(text, caller_address.get() or "an unknown address")
+        await _disconnect(send)
+        return False
+    finally:
+        limit.cancel()
+    return True
+
+
+async def _disconnect(send: Send) -> None:
+    """Close the connection of a response at once, if its server and no middleware made `send`.
+
+    Otherwise the server closes it when the application returns, after what it has buffered was read.
+    """
+    bound: Any = send
+    owner = bound.args[0] if type(bound) is partial else getattr(bound, "__self__", None)
+    # That of Daphne's request; uvicorn's cycle has the transport itself.
+    transport = getattr(getattr(owner, "channel", owner), "transport", None)
+    for name in ("abort", "abortConnection"):
+        abort = getattr(transport, name, None)
+        if abort is not None:
+            abort()
+    # Only then does the server know that nobody waits for the rest.
+    for _ in range(2):
+        await asyncio.sleep(0)
 
 
 class StreamSink(Record):
@@ -29,6 +98,7 @@ class StreamSink(Record):
 
     _send: Send
     _headers: RawHeaders
+    _timeout_s: float
     is_finished: bool = False
     """Whether what is sent from now on is dropped."""
     _lock: asyncio.Lock | None = None
@@ -70,28 +140,32 @@ class StreamSink(Record):
             if self.is_finished:
                 return
             self.is_finished = is_last
+            begin = None
+            if not self.has_started:
+                self._send, begin = wait_for_room(self._send), self._begin
             try:
-                if not self.has_started:
-                    self._send = _wait_for_room(self._send)
-                    await self._send(
-                        {
-                            "type": "http.response.start",
-                            "status": 200,
-                            "headers": [*STREAM_HEADERS, *self._headers],
-                        }
-                    )
-                    self.has_started = True
-                await self._send(
-                    {"type": "http.response.body", "body": data, "more_body": not is_last}
+                was_read = await send_parts(
+                    self._send, data, self._timeout_s, is_last=is_last, begin=begin
                 )
+                self.is_finished |= not was_read
             except OSError:
                 # Servers of ASGI 2.4 may report a disconnect this way.
                 self.is_finished = True
             self.last_sent_s = asyncio.get_running_loop().time()
 
+    async def _begin(self) -> None:
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [*STREAM_HEADERS, *self._headers],
+            }
+        )
+        self.has_started = True
 
-def _wait_for_room(send: Send) -> Send:
-    """Return a `send` for one streamed response that waits while the client is slow.
+
+def wait_for_room(send: Send) -> Send:
+    """Return a `send` for one large or streamed response that waits while the client is slow.
 
     Daphne's `send` never waits: Twisted buffers what the client has not read. It asks the registered
     producer to pause when its buffer is full (64 KiB), and to resume when it is empty. Other servers'
@@ -102,7 +176,7 @@ def _wait_for_room(send: Send) -> Send:
     request = send.args[0]
     if not callable(getattr(request, "registerProducer", None)):
         return send
-    return _Producer(send, request)
+    return _Producer(send, request).send
 
 
 class _Producer:
@@ -115,7 +189,12 @@ class _Producer:
         self._has_room = asyncio.Event()
         self._has_room.set()
 
-    async def __call__(self, message: Any) -> None:
+    @property
+    def channel(self) -> Any:
+        """The HTTP connection; None: it is closed."""
+        return self._request.channel
+
+    async def send(self, message: Any) -> None:
         # A closed connection has no channel.
         is_connected = self._request.channel is not None
         if message["type"] == "http.response.start":

@@ -22,6 +22,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.timers import call_in_loop, hold
 from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.consumer import MCPConsumer
@@ -92,12 +93,12 @@ class MCPView(EndpointView):
             body = error_reply(400, "The body could not be read").body
             return HttpResponse(body, status=400, content_type="application/json")
         is_stream = can_stream and STREAM_HEADERS[0] in start["headers"]
+        first = None if is_stream else await consumer.messages.get()
         response: HttpResponseBase
-        if is_stream:
-            response = StreamingHttpResponse(_Frames(consumer))
+        if is_stream or (first is not None and first.get("more_body")):
+            response = StreamingHttpResponse(_Frames(consumer, first), status=start["status"])
         else:
-            end = await consumer.messages.get()
-            response = HttpResponse((end or {}).get("body", b""), status=start["status"])
+            response = HttpResponse((first or {}).get("body", b""), status=start["status"])
         del response["Content-Type"]
         for raw_name, raw_value in start["headers"]:
             name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
@@ -117,6 +118,10 @@ class _ViewConsumer(MCPConsumer):
         self._request = request
         self._is_read = False
         self._has_left = asyncio.Event()
+        self.reader: asyncio.Task[Any] | None = None
+        """The task of Django that sends a streamed response, once it does."""
+        self.wants_more = asyncio.Event()
+        """Set while nothing of a large response waits here, where no deadline holds for it."""
 
     async def serve(self, url_kwargs: Mapping[str, Any]) -> None:
         """Put all messages of the response, and None at the end, into `messages`."""
@@ -146,12 +151,29 @@ class _ViewConsumer(MCPConsumer):
             await self._put(None)
 
     async def _put(self, message: Mapping[str, Any] | None) -> None:
-        if not self._has_left.is_set():
-            await self.messages.put(message)
+        if self._has_left.is_set():
+            return
+        self.wants_more.clear()
+        await self.messages.put(message)
+        if message is not None and len(message.get("body", b"")) >= PART_BYTES:
+            await self.wants_more.wait()
+
+    def abort(self) -> None:
+        """End the response at once, since the client does not read it."""
+        self.leave()
+        if self.reader is not None:
+            # Django takes this for a client that has disconnected.
+            self.reader.cancel()
+
+    @property
+    def transport(self) -> _ViewConsumer:
+        """What `abort` is called on; see `send_parts`."""
+        return self
 
     def leave(self) -> None:
         """Note that the client is gone, or the response; what is sent from now on is dropped."""
         self._has_left.set()
+        self.wants_more.set()
         while not self.messages.empty():
             # Makes room for the message that waits, if there is one.
             self.messages.get_nowait()
@@ -223,6 +245,10 @@ class _BufferingConsumer(_ViewConsumer):
     def _watch(self) -> None:
         """No disconnect is reported."""
 
+    async def _send_large(self, start: Any, body: bytes) -> None:
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body})
+
     async def _respond(self, reply: Reply) -> None:
         buffer = self._buffer
         if buffer.dropped:
@@ -244,17 +270,24 @@ class _Frames:
     Django closes a response in any thread; one that middleware discards is only collected.
     """
 
-    __slots__ = ("_consumer", "_loop")
+    __slots__ = ("_consumer", "_first", "_loop")
 
-    def __init__(self, consumer: _ViewConsumer) -> None:
+    def __init__(self, consumer: _ViewConsumer, first: Mapping[str, Any] | None) -> None:
         self._consumer = consumer
+        self._first = first
         self._loop = asyncio.get_running_loop()
 
     def __aiter__(self) -> _Frames:
         return self
 
     async def __anext__(self) -> bytes:
-        message = await self._consumer.messages.get()
+        consumer = self._consumer
+        consumer.reader = asyncio.current_task()
+        message, self._first = self._first, None
+        if message is None:
+            if consumer.messages.empty():
+                consumer.wants_more.set()
+            message = await consumer.messages.get()
         if message is None:
             raise StopAsyncIteration
         body: bytes = message["body"]

@@ -7,15 +7,17 @@ import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import invalid_request
-from django_mcp.protocol.messages import encode_error
+from django_mcp.protocol.messages import encode_error, find_id
 from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES, PendingBytes
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
@@ -187,7 +189,7 @@ class Pipe:
             )
             body = (await self._server.answer(exchange)).body
             if body is not None:
-                await self._writer.send(body)
+                await self._send(exchange, body)
             connection = self._connection
             if self._notifying is None and connection.is_initialized and connection.revision:
                 self._origin = exchange
@@ -204,6 +206,17 @@ class Pipe:
                     self._initializing = None
                 if self._waiting:
                     self._loop.call_soon(self._begin)
+
+    async def _send(self, exchange: Exchange, body: bytes) -> None:
+        """Write an answer, or an error if too many large ones wait for the client."""
+        if len(body) <= PART_BYTES:
+            await self._writer.send(body)
+            return
+        with closing(PendingBytes(exchange.quota_key, self._server.options)) as pending:
+            scope = pending.add(len(body))
+            if scope is not None:
+                body = encode_error(find_id(body), ANSWER_DROPPED[scope])
+            await self._writer.send(body)
 
     # -- the stream
 

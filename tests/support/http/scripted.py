@@ -12,6 +12,7 @@ A body is a list of steps, played in order:
     ["fail", text]            raise a programming fault
     ["tell", fact]            answer with a fact of the exchange
     ["reply", status, body]   answer
+    ["swell", status, size]   answer the request 7 with a text of that size
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ class ScriptedServer:
                 elif step == "reply":
                     status, body = arguments
                     return Reply(status, None if body is None else dumps(body))
+                elif step == "swell":
+                    status, size = arguments
+                    return Reply(status, dumps({"id": 7, "result": "x" * size}))
                 elif step == "tell":
                     return Reply(200, dumps(self._tell(arguments[0], exchange)))
                 else:

@@ -15,6 +15,10 @@ from tests.support.http.harness import GONE, LIMIT_S, part
 LIMIT = 100
 
 
+def admit(_size: int) -> None:
+    """Keep whatever comes."""
+
+
 async def read(
     *messages: dict[str, Any], limit: int = LIMIT, timeout_s: float = 30
 ) -> bytes | Reply | None:
@@ -23,7 +27,7 @@ async def read(
     for message in messages:
         incoming.put_nowait(message)
     async with asyncio.timeout(LIMIT_S):
-        return await read_body(incoming.get, limit, timeout_s, TaskTimers.of_current_task())
+        return await read_body(incoming.get, limit, timeout_s, TaskTimers.of_current_task(), admit)
 
 
 def status(found: bytes | Reply | None) -> int:
@@ -74,7 +78,7 @@ async def test_a_trickled_body_is_rejected_at_the_deadline():
         return part(b"x", more=True)
 
     async with asyncio.timeout(LIMIT_S):
-        refused = await read_body(trickle, 10**6, 0.05, TaskTimers.of_current_task())
+        refused = await read_body(trickle, 10**6, 0.05, TaskTimers.of_current_task(), admit)
 
     assert status(refused) == 408
 
@@ -139,7 +143,7 @@ async def test_a_million_tiny_chunks_stay_within_the_memory_cap():
 
     gc.collect()
     tracemalloc.start()
-    refused = await read_body(receive, limit, 30, TaskTimers.of_current_task())
+    refused = await read_body(receive, limit, 30, TaskTimers.of_current_task(), admit)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -29,7 +29,7 @@ class Wire:
 
 async def test_nothing_is_sent_before_the_first_message():
     wire = Wire()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
 
     assert not sink.has_started
     assert wire.messages == []
@@ -38,7 +38,7 @@ async def test_nothing_is_sent_before_the_first_message():
 async def test_the_first_message_opens_the_stream():
     """Its header keeps a proxy from holding events back."""
     wire = Wire()
-    sink = StreamSink(wire.send, EXTRA)
+    sink = StreamSink(wire.send, EXTRA, 30)
     await sink.send(b'{"a":1}')
 
     start, body = wire.messages
@@ -55,7 +55,7 @@ async def test_the_first_message_opens_the_stream():
 
 async def test_nothing_follows_the_last_message():
     wire = Wire()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
     await sink.send(b"1")
     await sink.finish(Reply(200, b"2"))
     await sink.send(b"3")
@@ -68,7 +68,7 @@ async def test_nothing_follows_the_last_message():
 
 async def test_a_stream_may_end_without_a_last_message():
     wire = Wire()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
     await sink.send(b"1")
     await sink.finish(Reply(200))
 
@@ -77,7 +77,7 @@ async def test_a_stream_may_end_without_a_last_message():
 
 async def test_a_closed_sink_does_not_open_a_stream():
     wire = Wire()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
     sink.is_finished = True
     await sink.send(b"1")
 
@@ -87,7 +87,7 @@ async def test_a_closed_sink_does_not_open_a_stream():
 async def test_messages_of_many_tasks_arrive_whole_in_order_and_before_the_last():
     wire = Wire()
     wire.is_open.clear()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
     tasks = [asyncio.create_task(sink.send(b"%d" % number)) for number in range(20)]
     await asyncio.sleep(0)
     tasks.append(asyncio.create_task(sink.finish(Reply(200, b"last"))))
@@ -103,7 +103,7 @@ async def test_messages_of_many_tasks_arrive_whole_in_order_and_before_the_last(
 async def test_a_cancelled_response_start_is_sent_again():
     wire = Wire()
     wire.is_open.clear()
-    sink = StreamSink(wire.send, ())
+    sink = StreamSink(wire.send, (), 30)
     task = asyncio.create_task(sink.keep_alive())
     await asyncio.sleep(0)
     task.cancel()
@@ -125,7 +125,7 @@ async def test_a_send_error_of_the_server_means_disconnect():
         sent += 1
         raise OSError("gone")
 
-    sink = StreamSink(send, ())
+    sink = StreamSink(send, (), 30)
     await sink.send(b"1")
     await sink.send(b"2")
     await sink.finish(Reply(200, b"3"))
