@@ -207,7 +207,10 @@ def or_null(schema: JSONObject) -> JSONObject:
     return found
 
 
-_reports: WeakKeyDictionary[MCPServer, list[tuple[str, str, str]]] = WeakKeyDictionary()
+Report = tuple[str, str, str]
+"""The message, the hint and the id of a check."""
+
+_reports: WeakKeyDictionary[MCPServer, list[Callable[[], Report | None]]] = WeakKeyDictionary()
 
 _LEVELS = {"E": checks.Error, "W": checks.Warning, "I": checks.Info}
 
@@ -221,14 +224,20 @@ def report(server: MCPServer, message: str, hint: str, id: str) -> None:
         hint: what to do.
         id: of the check; the letter of its number says how severe it is.
     """
-    _reports.setdefault(server, []).append((message, hint, id))
+    report_later(server, lambda: (message, hint, id))
+
+
+def report_later(server: MCPServer, find: Callable[[], Report | None]) -> None:
+    """Have `manage.py check` say what a function returns, which may look at the site's URLs."""
+    _reports.setdefault(server, []).append(find)
 
 
 @checks.register("django_mcp")
 def check_generated(**_options: Any) -> list[checks.CheckMessage]:
     """Report what did not become a tool, and what tools lack."""
+    found = [(server, find()) for server, reports in list(_reports.items()) for find in reports]
     return [
-        _LEVELS[id.rpartition(".")[2][0]](message, hint=hint, obj=server, id=id)
-        for server, reports in list(_reports.items())
-        for message, hint, id in reports
+        _LEVELS[each[2].rpartition(".")[2][0]](each[0], hint=each[1], obj=server, id=each[2])
+        for server, each in found
+        if each is not None
     ]

@@ -13,9 +13,12 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, QueryDict
+from django.urls import get_script_prefix
 
 from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema, report
+from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.servers import MCPServer
 
@@ -111,20 +114,56 @@ class Arguments:
         if is_required:
             self.required.append(argument)
 
-    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, str], QueryDict, dict[str, Any]]:
-        """Return the variables of the path, the query and the body of a call."""
-        path: dict[str, str] = {}
+    @property
+    def path_names(self) -> frozenset[str]:
+        """The variables of the path."""
+        return frozenset(each.name for each in self._parts.values() if each.place == PATH)
+
+    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], QueryDict, dict[str, Any]]:
+        """Return the variables of the path, the query and the body of a call.
+
+        Raises:
+            ToolError: no URL can carry the query.
+        """
+        path: dict[str, Any] = {}
         query = QueryDict(mutable=True)
         body: dict[str, Any] = {}
         for argument, value in given.items():
             part = self._parts[argument]
             if part.place == PATH:
-                path[part.name] = str(value)
+                path[part.name] = value
             elif part.place == BODY:
                 body[part.name] = value
             elif value is not None:
                 query.setlist(part.name, to_texts(value))
+        check_fields(query)
+        if len(query.urlencode()) > MAX_URL_BYTES:
+            raise ToolError("The arguments of the query are too long for a URL.")
         return path, query, body
+
+
+def check_fields(fields: QueryDict) -> None:
+    """Check that a query or a form has no more values than Django accepts over HTTP.
+
+    Raises:
+        ToolError: it has more than `DATA_UPLOAD_MAX_NUMBER_FIELDS`.
+    """
+    limit: int | None = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+    count = sum(len(values) for _, values in fields.lists())
+    if limit is not None and count > limit:
+        raise ToolError(f"There are more than {limit} values; send less at once.")
+
+
+def get_found(routes: ViewRoutes, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> Found:
+    """Return where the URL of a call leads; see `ViewRoutes.find`.
+
+    Raises:
+        ToolError: it does not lead to what the tool calls.
+    """
+    found = routes.find(given, fixed)
+    if found is None:
+        raise ToolError(describe_status(HTTPStatus.NOT_FOUND))
+    return found
 
 
 def to_texts(value: Any) -> list[str]:
@@ -135,10 +174,10 @@ def to_texts(value: Any) -> list[str]:
     ]
 
 
-def build_request(ctx: Context, method: str, query: QueryDict) -> Any:
+def build_request(ctx: Context, method: str, query: QueryDict, found: Found | None = None) -> Any:
     """Return a request of the caller, with a query and a method in place of the client's.
 
-    It has the user of the MCP request, and no credentials.
+    It has the user of the MCP request, and no credentials. With `found`, it leads there.
     """
     source = ctx.request
     request: Any = HttpRequest()
@@ -163,6 +202,11 @@ def build_request(ctx: Context, method: str, query: QueryDict) -> Any:
         "HTTP_ACCEPT": "*/*",
     }
     request._read_started = False
+    request.resolver_match = None
+    if found is not None and found.path is not None:
+        request.resolver_match = found.match
+        request.path_info = request.META["PATH_INFO"] = found.path
+        request.path = get_script_prefix() + found.path.removeprefix("/")
     return request
 
 

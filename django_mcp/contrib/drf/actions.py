@@ -95,6 +95,7 @@ class Action:
         initkwargs: of the view, from `@action`.
         action_map: of a view set, the methods' actions; None for other views.
         path: the names of the URL's variables, without those in `kwargs`.
+        url_path: of a view set's extra action, its part of the URL.
         kwargs: the URL's variables that are the same for each call.
         serializers: what the site says of the data that actions read.
     """
@@ -106,6 +107,7 @@ class Action:
     initkwargs: Mapping[str, Any] = field(default_factory=dict)
     action_map: Mapping[str, str] | None = None
     path: tuple[str, ...] = ()
+    url_path: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     serializers: Mapping[str, Any] = field(default_factory=dict)
 
@@ -134,9 +136,16 @@ class Action:
         """The model of the view's queryset; None if it names none."""
         return getattr(getattr(self.view_class, "queryset", None), "model", None)
 
-    def bind(self, request: Any, kwargs: Mapping[str, Any]) -> Any:
-        """Return a fresh view for a request, as `as_view()` makes it."""
-        view = self.view_class(**self.initkwargs)
+    def bind(self, request: Any, kwargs: Mapping[str, Any], callback: Any = None) -> Any:
+        """Return a fresh view for a request, as `as_view()` makes it.
+
+        Args:
+            request: of the call.
+            kwargs: the variables of the URL.
+            callback: what `as_view()` returned for the URL; None: the action has none.
+        """
+        initkwargs = {**self.initkwargs, **getattr(callback, "initkwargs", {})}
+        view = self.view_class(**initkwargs)
         if self.action_map is not None:
             view.action_map = dict(self.action_map)
             for method, action in self.action_map.items():
@@ -146,18 +155,18 @@ class Action:
         view.format_kwarg = None
         return view
 
-    def bind_without_call(self, user: Any) -> Any:
+    def bind_without_call(self, user: Any, callback: Any = None) -> Any:
         """Return a view that serves no call, to ask it for its permissions or serializers.
 
         It has a user and a method. There is no data, and there are no variables of the URL but the
-        constant ones.
+        constant ones. `callback` is that of `bind`.
         """
         request = HttpRequest()
         request.method = self.method.upper()
         request.user = user
         request.mcp_auth = None  # type: ignore[attr-defined]
         request.mcp_data = {}  # type: ignore[attr-defined]
-        view = self.bind(request, self.kwargs)
+        view = self.bind(request, self.kwargs, callback)
         view.request = view.initialize_request(request)
         view.request.version, view.request.versioning_scheme = None, None
         view.headers = {}
@@ -224,6 +233,7 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Ac
                 initkwargs={"detail": extra.detail, **extra.kwargs},
                 action_map=dict(extra.mapping),
                 path=_path(view, common["kwargs"], is_detail=extra.detail, url_path=extra.url_path),
+                url_path=extra.url_path,
                 **common,
             )
 

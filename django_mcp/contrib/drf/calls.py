@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,19 +18,27 @@ from django_mcp.context import Context
 from django_mcp.contrib.drf.actions import Action
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments, arguments_of
-from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
+from django_mcp.contrib.generated import (
+    GeneratedFunction,
+    GeneratedOptions,
+    register_generated,
+    report_later,
+)
 from django_mcp.contrib.http_calls import (
     DatabaseProblem,
     ViewProblem,
     build_request,
     describe_status,
     find_errors,
+    get_found,
     hints_of,
     join_errors,
     note_files,
     note_problem,
     to_object,
 )
+from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
@@ -50,7 +58,11 @@ def register_action(
     rename: Mapping[str, str],
     listed_if: Callable[..., Any] | None,
 ) -> ToolEntry | None:
-    """Register an action as a tool; None if it cannot be one, which a system check reports."""
+    """Register an action as a tool; None if it cannot be one, which a system check reports.
+
+    If the site has URLs for the view but none for the action, the tool is hidden unless `options`
+    name the action.
+    """
     what = f"The action {action.name!r} of {action.source.__module__}.{action.source.__qualname__}"
     try:
         arguments = arguments_of(
@@ -65,7 +77,9 @@ def register_action(
     if annotated.is_excluded and options.include is None:
         return None
     note_files(server, what, arguments.files, "django_mcp.drf.I001")
-    run = partial(_run, action, arguments, options.max_results)
+    routes = find_routes_of(action, path, is_named=action.name in (options.include or ()))
+    report_later(server, partial(_find_fault, action, routes, arguments, what))
+    run = partial(_run, action, routes, arguments, options.max_results)
     return register_generated(
         server,
         options,
@@ -76,24 +90,55 @@ def register_action(
         description=annotated.description or _describe(action),
         input_schema=arguments.all.schema,
         output_schema={"type": "object"},
-        listed_if=listed_if or _permission_classes(action),
+        listed_if=_make_rule(action, routes, listed_if),
         atomic=_alias(action),
         **({"destructive": False} if action.name == "create" else hints_of(action.method)),
     )
 
 
-def _permission_classes(action: Action) -> Callable[[Any], bool]:
-    def may_be_listed(user: Any) -> bool:
-        return _may_be_listed(action, user)
+def _find_fault(
+    action: Action, routes: ViewRoutes, arguments: ActionArguments, what: str
+) -> tuple[str, str, str] | None:
+    """Return why an action cannot be called, as `report` takes it: the URLconf is known by now."""
+    if not routes.callbacks:
+        decorators = find_decorators_of(action)
+        if decorators:
+            message = f"no tool can run the decorator {decorators[0]} of its URL"
+            hint = "Decorate the view's class instead: @method_decorator(..., name='dispatch')."
+        else:
+            message = "the site has URLs for this view, but none for this action"
+            hint = "Name it in actions= if it may be called, or leave it out with exclude=."
+    elif not routes.takes(arguments.all.path_names, frozenset(action.kwargs)):
+        message = "no URL of it has exactly the variables that the tool has"
+        hint = "Name further variables in path=, or constant ones in kwargs=."
+    else:
+        return None
+    return f"{what} cannot be called: {message}.", hint, "django_mcp.drf.E002"
 
-    may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
-    return may_be_listed
+
+def _make_rule(
+    action: Action, routes: ViewRoutes, listed_if: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """Return what says to whom a tool is shown: nobody if no URL leads to its action."""
+    if listed_if is None:
+
+        def may_be_listed(user: Any) -> Any:
+            return any(_may_be_listed(action, user, each) for each in routes.callbacks)
+
+        may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
+        return may_be_listed
+
+    @wraps(listed_if)
+    def may_be_listed_by_site(*args: Any, **kwargs: Any) -> Any:
+        return bool(routes.callbacks) and listed_if(*args, **kwargs)
+
+    return may_be_listed_by_site
 
 
-def _may_be_listed(action: Action, user: Any) -> bool:
+def _may_be_listed(action: Action, user: Any, callback: Any) -> bool:
     """Return whether the view's permission classes let a user in, before any object is looked at."""
     try:
-        view = action.bind_without_call(user)
+        view = action.bind_without_call(user, callback)
         view.check_permissions(view.request)
     except (APIException, PermissionDenied, Http404):
         return False
@@ -141,20 +186,22 @@ def _describe(action: Action) -> str:
 
 def _run(
     action: Action,
+    routes: ViewRoutes,
     arguments: ActionArguments,
     max_results: int,
     ctx: Context,
     given: dict[str, Any],
 ) -> Any:
     path, query, body = arguments.all.split(given)
-    kwargs = {**action.kwargs, **path}
-    request = build_request(ctx, action.method.upper(), query)
+    found = get_found(routes, path, action.kwargs)
+    kwargs = {**found.match.kwargs, **action.kwargs}
+    request = build_request(ctx, action.method.upper(), query, found)
     request.mcp_auth = ctx.auth
     request.mcp_data = body.get(MANY, []) if arguments.is_many else body
     if action.method != "get":
         # Tells Django REST framework that there is something to parse.
         request.META["CONTENT_LENGTH"] = "1"
-    view = action.bind(request, kwargs)
+    view = action.bind(request, kwargs, found.match.func)
     view.mcp_max_results = max_results
     response = view.dispatch(request, **kwargs)
     if not isinstance(response, Response):

@@ -28,7 +28,7 @@ def operation_tools(
     descriptions: Mapping[str, Any] | None = None,
     annotations: Mapping[str, Mapping[str, Any]] | None = None,
     rename: Mapping[str, str] | None = None,
-    auth: Callable[[Any], Any] | None = None,
+    auth: Callable[[Any], Any] | Mapping[Any, Callable[[Any], Any]] | None = None,
     permission: Permission = None,
     scopes: str | Sequence[str] | None = None,
     check: Callable[..., Any] | None = None,
@@ -58,7 +58,9 @@ def operation_tools(
             `"body.name"`.
         auth: a function of the request that takes the place of the operations' authentication
             unless that is of sessions. What it returns becomes `request.auth`; something false
-            refuses the request, and hides the tool.
+            refuses the request, and hides the tool. If the operations have different
+            authentication, a function for each, by what they were given as `auth=` or by its
+            class: `{StaffToken: is_staff, CustomerToken: is_customer}`.
         permission: needed in addition to what the operation asks for.
         scopes: OAuth scopes that a token needs for each tool.
         check: a function of the user and the arguments that a call has to pass in addition.

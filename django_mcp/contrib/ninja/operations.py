@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from functools import cache, partial, wraps
 from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils.module_loading import import_string
 from ninja.conf import settings as ninja_settings
 from ninja.openapi.schema import OpenAPISchema
-from ninja.operation import Operation
-from ninja.security import SessionAuth
-from ninja.security.session import SessionAuthSuperUser
-from ninja.utils import is_async_callable
+from ninja.operation import Operation, PathView
 
 from django_mcp.context import Context
-from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.generated import (
+    GeneratedFunction,
+    GeneratedOptions,
+    Report,
+    register_generated,
+    report_later,
+)
 from django_mcp.contrib.http_calls import (
     BODY,
     PATH,
@@ -26,8 +32,10 @@ from django_mcp.contrib.http_calls import (
     Arguments,
     ViewProblem,
     build_request,
+    check_fields,
     describe_status,
     find_errors,
+    get_found,
     hints_of,
     join_errors,
     note_files,
@@ -35,11 +43,16 @@ from django_mcp.contrib.http_calls import (
     to_object,
     to_texts,
 )
+from django_mcp.contrib.ninja.authentication import Authentication, Replaced
+from django_mcp.contrib.ninja.routes import find_routes_of
+from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.results import ToolResult
+from django_mcp.registry.adapters import adapt
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.unions import AmbiguousUnion
 from django_mcp.servers import MCPServer
 
 _REFERENCE = "#/components/schemas/"
@@ -68,17 +81,20 @@ class Operations:
     """
 
     def __init__(
-        self, api: Any, *, tags: Collection[str] | None, auth: Callable[[Any], Any] | None
+        self, api: Any, *, tags: Collection[str] | None, auth: Authentication | None
     ) -> None:
+        self._api = api
         self._found = [
-            operation
-            for operation in _find_operations(api)
+            (operation, path_view)
+            for path_view in _find_path_views(api)
+            for operation in path_view.operations
             if tags is None or set(operation.tags or ()) & set(tags)
         ]
         self._openapi: OpenAPISchema = api.get_openapi_schema(path_prefix="")
         self._auth = auth
-        self.names = {operation.view_func.__name__ for operation in self._found}
-        self.shown = {each.view_func.__name__ for each in self._found if each.include_in_schema}
+        operations = [operation for operation, _ in self._found]
+        self.names = {each.view_func.__name__ for each in operations}
+        self.shown = {each.view_func.__name__ for each in operations if each.include_in_schema}
 
     def register(
         self,
@@ -92,10 +108,10 @@ class Operations:
         """Register those that the options include, and return the tools."""
         taken: set[str] = set()
         entries = []
-        for operation in self._found:
+        found = [each for each in self._found if options.has(each[0].view_func.__name__)]
+        replaced = Replaced(self._auth, [operation for operation, _ in found])
+        for operation, path_view in found:
             name = operation.view_func.__name__
-            if not options.has(name):
-                continue
             what = f"The operation {operation.view_func.__module__}.{name}"
             try:
                 if name in taken:
@@ -104,21 +120,24 @@ class Operations:
                         "Rename one of the functions.",
                     )
                 taken.add(name)
-                tool = _Tool(operation, self._openapi, self._auth, rename, options.max_results)
+                routes = find_routes_of(self._api, operation, path_view)
+                tool = _Tool(
+                    operation, routes, self._openapi, replaced, rename, options.max_results
+                )
             except ViewProblem as problem:
                 note_problem(server, what, problem, "django_mcp.ninja.E001")
                 continue
             note_files(server, what, tool.files, "django_mcp.ninja.I001")
+            report_later(server, partial(tool.find_fault, what))
             entry = tool.register(server, options, prefix, listed_if)
             if entry is not None:
                 entries.append(entry)
         return entries
 
 
-def _find_operations(api: Any) -> Iterator[Operation]:
+def _find_path_views(api: Any) -> Iterator[PathView]:
     for router in api._get_bound_routers():
-        for view in router.path_operations.values():
-            yield from view.operations
+        yield from router.path_operations.values()
 
 
 class _Tool:
@@ -131,12 +150,15 @@ class _Tool:
     def __init__(
         self,
         operation: Operation,
+        routes: ViewRoutes,
         openapi: OpenAPISchema,
-        auth: Callable[[Any], Any] | None,
+        auth: Replaced,
         rename: Mapping[str, str],
         max_results: int,
     ) -> None:
+        _check_models(operation)
         self.files: list[str] = []
+        self._routes = routes
         self._arguments = Arguments(rename)
         self._sizes: dict[str, int] = {}
         self._max_results = max_results
@@ -147,7 +169,7 @@ class _Tool:
         self._operation = operation.clone()
         self._operation.api = operation.api
         self._operation.auth_callbacks = self._callbacks = [
-            _replace_authentication(callback, auth) for callback in operation.auth_callbacks
+            auth.replace(callback) for callback in operation.auth_callbacks
         ]
 
     def register(
@@ -160,8 +182,6 @@ class _Tool:
         """Register it; None if the options leave it out."""
         operation = self._operation
         name = operation.view_func.__name__
-        if listed_if is None and self._callbacks:
-            listed_if = self._make_rule()
         return register_generated(
             server,
             options,
@@ -172,7 +192,7 @@ class _Tool:
             description=operation.description or operation.summary,
             input_schema=self._schema(),
             output_schema={"type": "object"},
-            listed_if=listed_if,
+            listed_if=self._make_rule(listed_if),
             atomic=self._method != "get",
             **hints_of(self._method),
         )
@@ -258,12 +278,15 @@ class _Tool:
         path, query, body = self._arguments.split(given)
         for name, size in self._sizes.items():
             query.setdefault(name, str(size))
-        request = build_request(ctx, self._method.upper(), query)
+        found = get_found(self._routes, path, {})
+        if not self._may_enter(ctx.user):
+            raise ToolError(describe_status(HTTPStatus.UNAUTHORIZED))
+        request = build_request(ctx, self._method.upper(), query, found)
         self._fill(request, body)
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
-        return _read(run(request, **path), self._max_results)
+        return _read(run(request, **found.match.kwargs), self._max_results)
 
     def _fill(self, request: Any, body: dict[str, Any]) -> None:
         request._files = {}
@@ -271,6 +294,7 @@ class _Tool:
         if self._is_form:
             for name, value in body.items():
                 form.setlist(name, to_texts(value))
+            check_fields(form)
             request._body = b""
         elif self._is_whole:
             request._body = encode(body[_WHOLE]) if _WHOLE in body else b""
@@ -279,12 +303,23 @@ class _Tool:
 
     # -- authentication
 
-    def _make_rule(self) -> Callable[[Any], bool]:
+    def _make_rule(self, listed_if: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Return what says to whom the tool is shown: nobody if no URL leads to the operation."""
+        if listed_if is not None:
+
+            @wraps(listed_if)
+            def may_be_listed_by_site(*args: Any, **kwargs: Any) -> Any:
+                return bool(self._routes.callbacks) and listed_if(*args, **kwargs)
+
+            return may_be_listed_by_site
+
         def may_be_listed(user: Any) -> bool:
+            if not self._routes.callbacks or not self._may_enter(user):
+                return False
             request = HttpRequest()
             request.method, request.user = self._method.upper(), user
             try:
-                return any(callback(request) for callback in self._callbacks)
+                return not self._callbacks or any(each(request) for each in self._callbacks)
             except PermissionDenied:
                 return False
 
@@ -292,31 +327,49 @@ class _Tool:
         may_be_listed.__qualname__ = f"{function.__qualname__}.auth"
         return may_be_listed
 
+    def _may_enter(self, user: Any) -> bool:
+        """Return whether the site's `LoginRequiredMiddleware`, if there is one, lets a user in."""
+        needs_login = any(getattr(each, "login_required", True) for each in self._routes.callbacks)
+        return user.is_authenticated or not (
+            needs_login and _has_login_middleware(tuple(settings.MIDDLEWARE))
+        )
 
-def _replace_authentication(
-    callback: Any, auth: Callable[[Any], Any] | None
-) -> Callable[[Any], Any]:
-    """Return what says, in place of a callback, who makes a request.
+    def find_fault(self, what: str) -> Report | None:
+        """Return why the tool cannot be called, as `report` takes it."""
+        if not self._routes.callbacks:
+            message = "another operation or a decorator takes the requests to its URL"
+            hint = "Give it a URL of its own, and decorate the operation instead of the URL."
+        elif not self._routes.takes(self._arguments.path_names, frozenset()):
+            message = "no URL of it has exactly the variables that the tool has"
+            hint = "Declare each variable of the URL as a parameter of the operation."
+        else:
+            return None
+        return f"{what} cannot be called: {message}.", hint, "django_mcp.ninja.E002"
 
-    Raises:
-        ViewProblem: the callback reads credentials, and the site did not say what to do.
-    """
-    if isinstance(callback, SessionAuth | SessionAuthSuperUser):
-        # Without the CSRF check, which is for cookies.
-        return partial(_ask_session, callback)
-    if auth is not None:
-        return auth
-    name = getattr(callback, "__name__", type(callback).__name__)
-    raise ViewProblem(
-        f"its authentication {name} reads credentials, which the server has read already",
-        "Say whom it lets in: auth=lambda request: request.user.is_authenticated and request.user.",
+
+@cache
+def _has_login_middleware(middleware: tuple[str, ...]) -> bool:
+    classes = map(import_string, middleware)
+    return any(
+        isinstance(each, type) and issubclass(each, LoginRequiredMiddleware) for each in classes
     )
 
 
-def _ask_session(callback: Any, request: Any) -> Any:
-    if is_async_callable(callback.authenticate):
-        return async_to_sync(callback.authenticate)(request, None)
-    return callback.authenticate(request, None)
+def _check_models(operation: Operation) -> None:
+    """Check that the models of what a client sends, and gets back, are checked in linear time.
+
+    Raises:
+        ViewProblem: one has an ambiguous union.
+    """
+    answers = [each for each in operation.response_models.values() if isinstance(each, type)]
+    for model in (*operation.models, *answers):
+        try:
+            adapt(model)
+        except AmbiguousUnion as problem:
+            raise ViewProblem(
+                f"pydantic would try form by form what it reads or returns: {problem}",
+                "Give the union a discriminator.",
+            ) from problem
 
 
 def _read(response: Any, max_results: int) -> Any:

@@ -1,0 +1,79 @@
+"""The URLs of an action: those of the site, or those that a router would make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+from django.urls import URLResolver, get_resolver, path
+from rest_framework.routers import SimpleRouter
+from rest_framework.viewsets import ViewSetMixin
+
+from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.routes import ViewRoutes, find_decorators, find_routes, make_urlconf
+
+
+def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -> ViewRoutes:
+    """Return the URLs of an action.
+
+    Args:
+        action: of a view.
+        nested: further variables of its URLs.
+        is_named: the site named it, so that it needs no URL of its own.
+    """
+    leads_here = partial(_leads_to, action)
+    is_of_view = leads_here if is_named else partial(_is_of, action)
+    return ViewRoutes(leads_here, is_of_view, partial(_make_own, action, nested))
+
+
+def _is_of(action: Action, callback: Any) -> bool:
+    return getattr(callback, "cls", None) is action.source
+
+
+def _leads_to(action: Action, callback: Any) -> bool:
+    return _serves(action, callback) and not find_decorators(callback)
+
+
+def _serves(action: Action, callback: Any) -> bool:
+    actions = getattr(callback, "actions", None)
+    return _is_of(action, callback) and (
+        actions is None or actions.get(action.method) == action.name
+    )
+
+
+def find_decorators_of(action: Action) -> list[str]:
+    """Return the names of the decorators in the URLconf that keep an action from being a tool."""
+    found = (each.callback for each in find_routes(get_resolver()))
+    return [name for each in found if _serves(action, each) for name in find_decorators(each)]
+
+
+def _make_own(action: Action, nested: Collection[str]) -> list[URLResolver]:
+    """Return URLconfs with the URLs of an action's view, as a router and `path()` make them."""
+    names = [name for name in nested if name not in action.path]
+    if not issubclass(action.source, ViewSetMixin):
+        variables = "".join(f"<{name}>/" for name in (*names, *action.path))
+        return [make_urlconf([path(f"view/{variables}", action.source.as_view())])]
+    found = []
+    if _has_converters(action):
+        prefix = "".join(f"<{name}>/" for name in names)
+        found.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=False)))
+    is_plain = "<" not in action.url_path
+    if not found or (is_plain and hasattr(action.source, "lookup_value_regex")):
+        prefix = "".join(f"(?P<{name}>[^/.]+)/" for name in names)
+        found.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=True)))
+    return found
+
+
+def _has_converters(action: Action) -> bool:
+    """Return whether a router with path converters is meant, not one with regular expressions."""
+    if "<" in action.url_path:
+        return "(?P<" not in action.url_path
+    return hasattr(action.source, "lookup_value_converter")
+
+
+def _view_set_patterns(action: Action, prefix: str, *, use_regex_path: bool) -> list[Any]:
+    router = SimpleRouter(use_regex_path=use_regex_path)
+    router.register(f"{prefix}objects", action.source, basename="own")
+    found: list[Any] = router.urls
+    return found

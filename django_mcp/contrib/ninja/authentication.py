@@ -1,0 +1,100 @@
+"""What takes the place of the authentication of operations when they are called in process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from asgiref.sync import async_to_sync
+from ninja.operation import Operation
+from ninja.security import SessionAuth
+from ninja.security.base import AuthBase
+from ninja.security.session import SessionAuthSuperUser
+from ninja.utils import is_async_callable
+
+from django_mcp.contrib.http_calls import ViewProblem
+
+Authentication: TypeAlias = Callable[[Any], Any] | Mapping[Any, Callable[[Any], Any]]
+"""A function of the request, or one for each authentication."""
+
+
+class Replaced:
+    """What the site says of authentication that reads credentials.
+
+    Args:
+        auth: the option of `operation_tools`.
+        operations: that become tools.
+    """
+
+    def __init__(self, auth: Authentication | None, operations: Sequence[Operation]) -> None:
+        self._auth = auth
+        self._kinds: list[Any] = []
+        for operation in operations:
+            for callback in operation.auth_callbacks:
+                if not _is_session(callback) and not any(
+                    _are_equal(callback, each) for each in self._kinds
+                ):
+                    self._kinds.append(callback)
+
+    def replace(self, callback: Any) -> Callable[[Any], Any]:
+        """Return what says, in place of a callback, who makes a request.
+
+        Raises:
+            ViewProblem: the callback reads credentials, and the site did not say what to do.
+        """
+        if _is_session(callback):
+            # Without the CSRF check, which is for cookies.
+            return partial(_ask_session, callback)
+        if isinstance(self._auth, Mapping):
+            found = _find(self._auth, callback)
+            if found is not None:
+                return found
+        elif self._auth is not None:
+            if len(self._kinds) > 1:
+                raise ViewProblem(
+                    f"the operations have different authentication ({_join(self._kinds)}), for which "
+                    "one function cannot stand",
+                    f"Give a function for each: auth={{{_name(callback)}: ...}}.",
+                )
+            return self._auth
+        raise ViewProblem(
+            f"its authentication {_name(callback)} reads credentials, which the server has read "
+            "already",
+            "Say whom it lets in: auth=lambda request: request.user.is_authenticated and request.user.",
+        )
+
+
+def _is_session(callback: Any) -> bool:
+    """Return whether a callback asks about the user alone, and adds nothing before that."""
+    if not isinstance(callback, SessionAuth | SessionAuthSuperUser):
+        return False
+    kind: Any = type(callback)
+    return kind.__call__ is SessionAuth.__call__ and kind._get_key is SessionAuth._get_key
+
+
+def _ask_session(callback: Any, request: Any) -> Any:
+    if is_async_callable(callback.authenticate):
+        return async_to_sync(callback.authenticate)(request, None)
+    return callback.authenticate(request, None)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether two callbacks are one, or two objects of a class with the same settings."""
+    are_objects = isinstance(one, AuthBase) and type(one) is type(other)
+    return one is other or (are_objects and vars(one) == vars(other))
+
+
+def _find(auth: Mapping[Any, Callable[[Any], Any]], callback: Any) -> Callable[[Any], Any] | None:
+    for key, function in auth.items():
+        if key is callback or key is type(callback):
+            return function
+    return None
+
+
+def _name(callback: Any) -> str:
+    return str(getattr(callback, "__name__", type(callback).__name__))
+
+
+def _join(callbacks: Sequence[Any]) -> str:
+    return ", ".join(map(_name, callbacks))

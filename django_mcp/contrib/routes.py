@@ -1,0 +1,278 @@
+"""The URLs of a site that lead to a view, and the variables that a client may put into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import getclosurevars, isfunction
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
+from django.urls.resolvers import RegexPattern
+from django.utils.regex_helper import normalize
+from django.utils.translation import get_language
+
+MAX_URL_BYTES = 8192
+"""Of the path of a URL, and of its query, escaped; as common HTTP servers take. Our own limit."""
+
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """One pattern of a URLconf, with those that lead to it.
+
+    Attributes:
+        patterns: of the URL resolvers from the root on, and of the URL pattern.
+        forms: how its URLs are built, such as `("/orders/%(pk)s/", {"pk"})`: one for each set of
+            variables.
+        callback: the view.
+        defaults: variables that the URLconf adds.
+    """
+
+    patterns: Sequence[Any]
+    forms: Sequence[tuple[str, frozenset[str]]]
+    callback: Any
+    defaults: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """The pattern as `ResolverMatch.route` has it."""
+        _, first, *others = map(str, self.patterns)
+        return first + "".join(each.removeprefix("^") for each in others)
+
+    def captures(self, path: str, texts: Mapping[str, str]) -> bool:
+        """Return whether a path matches as a whole, and each variable is exactly its text."""
+        found: dict[str, str] = {}
+        rest = path
+        for pattern in self.patterns:
+            match = pattern.regex.match(rest)
+            if match is None:
+                return False
+            found.update(
+                {name: value for name, value in match.groupdict().items() if value is not None}
+            )
+            rest = rest[match.end() :]
+        return not rest and found == texts
+
+
+def find_routes(resolver: URLResolver) -> Iterator[Route]:
+    """Yield the patterns of a URLconf in the order in which Django tries them."""
+    yield from _walk(resolver, (), {})
+
+
+def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) -> Iterator[Route]:
+    patterns = (*patterns, resolver.pattern)
+    defaults = {**defaults, **resolver.default_kwargs}
+    for each in resolver.url_patterns:
+        if hasattr(each, "url_patterns"):
+            yield from _walk(each, patterns, defaults)
+            continue
+        found = (*patterns, each.pattern)
+        regex = "".join(pattern.regex.pattern.removeprefix("^") for pattern in found)
+        yield Route(
+            patterns=found,
+            forms=[(form, frozenset(names)) for form, names in normalize(regex)],
+            callback=each.callback,
+            defaults={**defaults, **each.default_args},
+        )
+
+
+def find_decorators(callback: Any) -> list[str]:
+    """Return the names of the decorators around a view that may refuse requests."""
+    found = []
+    while hasattr(callback, "__wrapped__"):
+        code = getattr(callback, "__code__", None)
+        if code is None:
+            found.append(type(callback).__qualname__)
+        elif code.co_qualname.endswith("as_view.<locals>.view"):
+            break  # it has the attributes of its class, which may be those of a decorated function
+        elif not _is_harmless(callback):
+            found.append(code.co_qualname.partition(".")[0])
+        callback = callback.__wrapped__
+    return found
+
+
+def _is_harmless(wrapper: Any) -> bool:
+    """Return whether a decorator is one of Django's that let in whom the view lets in."""
+    module = str(wrapper.__globals__.get("__name__", ""))
+    if module == "django.utils.decorators":  # made from a middleware, which its parts have
+        parts = getclosurevars(wrapper).nonlocals.values()
+        found = [getclosurevars(each).nonlocals for each in parts if isfunction(each)]
+        made = [type(each["middleware"]).__module__ for each in found if "middleware" in each]
+        module = made[0] if made else ""
+    return module.startswith(("django.views.decorators.", "django.middleware."))
+
+
+def make_urlconf(patterns: list[Any]) -> URLResolver:
+    """Return a URLconf of its own for some patterns."""
+    return URLResolver(RegexPattern(r"^/"), patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    resolver: URLResolver
+    is_of_site: bool
+    by_language: dict[str | None, list[Route]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """Where the URL of a call leads.
+
+    Attributes:
+        match: Django's own result, with the converted variables.
+        path: of the URL, without the prefix of a script; None if the site has no such URL.
+    """
+
+    match: ResolverMatch
+    path: str | None
+
+
+class ViewRoutes:
+    """The URLs that lead to what a tool calls.
+
+    Those of the site's URLconf count. If it has none for this view, the URLs count that the framework
+    would make.
+
+    Args:
+        leads_here: whether a callback of a URLconf does what the tool does.
+        is_of_view: whether it belongs to the same view, perhaps with other methods. If the site has
+            URLs for the view, but none that leads here, the tool cannot be called.
+        make_own: makes URLconfs for a view that the site serves nowhere. The URL has to lead here in all
+            of them, and the first converts the variables.
+    """
+
+    def __init__(
+        self,
+        leads_here: Callable[[Any], bool],
+        is_of_view: Callable[[Any], bool],
+        make_own: Callable[[], Sequence[URLResolver]],
+    ) -> None:
+        self._leads_here = leads_here
+        self._is_of_view = is_of_view
+        self._make_own = make_own
+        self._own: list[_Known] = []
+        self._known: tuple[URLResolver | None, list[_Known]] | None = None
+
+    def find(self, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> Found | None:
+        """Return where the URL with some variables leads; None if it does not lead here.
+
+        Args:
+            given: variables of a client, all of which must be in the URL.
+            fixed: variables of the site. Those that are not in the URL are ignored.
+        """
+        texts = {name: _to_text(value) for name, value in given.items()}
+        texts |= {name: str(value) for name, value in fixed.items()}
+        found = []
+        for known in self._find_known():
+            each = self._find_in(known, given, fixed, texts)
+            if each is None:
+                return None
+            found.append(each)
+        return found[0]
+
+    def _find_in(
+        self,
+        known: _Known,
+        given: Mapping[str, Any],
+        fixed: Mapping[str, Any],
+        texts: Mapping[str, str | None],
+    ) -> Found | None:
+        for route in self._routes(known):
+            if any(route.defaults.get(name, value) != value for name, value in fixed.items()):
+                continue
+            for form, names in route.forms:
+                if given.keys() <= names <= texts.keys():
+                    found = self._resolve(known, route, form, {name: texts[name] for name in names})
+                    if found is not None:
+                        return found
+        return None
+
+    def _resolve(
+        self, known: _Known, route: Route, form: str, texts: Mapping[str, str | None]
+    ) -> Found | None:
+        checked = {
+            name: text for name, text in texts.items() if text is not None and _is_allowed(text)
+        }
+        if len(checked) < len(texts):
+            return None
+        path = _PLACEHOLDER.sub(lambda found: checked[found[1]], form)
+        if {".", ".."} & set(path.split("/")) or len(quote(path)) > MAX_URL_BYTES:
+            return None
+        if not route.captures(path, checked):
+            return None
+        try:
+            match = known.resolver.resolve(path)
+        except Resolver404:
+            return None
+        if match.route != route.path or not self._leads_here(match.func):
+            return None
+        return Found(match=match, path=path if known.is_of_site else None)
+
+    def takes(self, names: frozenset[str], fixed: frozenset[str]) -> bool:
+        """Return whether a URL can have exactly some variables of a client, and any of the site's."""
+        return any(
+            names <= found <= names | fixed
+            for route in self._find_routes()
+            for _, found in route.forms
+        )
+
+    @property
+    def callbacks(self) -> list[Any]:
+        """The views to which the URLs lead; none where the tool cannot be called."""
+        return [route.callback for route in self._find_routes()]
+
+    def _find_routes(self) -> list[Route]:
+        return self._routes(self._find_known()[0])
+
+    def _routes(self, known: _Known) -> list[Route]:
+        language = get_language()  # patterns may be translated
+        if language not in known.by_language:
+            found = find_routes(known.resolver)
+            known.by_language[language] = [
+                each for each in found if self._leads_here(each.callback)
+            ]
+        return known.by_language[language]
+
+    def _find_known(self) -> list[_Known]:
+        site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None
+        if self._known is None or self._known[0] is not site:
+            self._known = site, self._choose(site)
+        return self._known[1]
+
+    def _choose(self, site: URLResolver | None) -> list[_Known]:
+        if site is not None and any(self._is_of_view(each.callback) for each in find_routes(site)):
+            return [_Known(site, is_of_site=True)]
+        if not self._own:
+            self._own = [_Known(each, is_of_site=False) for each in self._make_own()]
+        return self._own
+
+
+def _to_text(value: Any) -> str | None:
+    """Return the text of a value in a URL; None if it has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        return str(value)
+    except ValueError:  # a number of thousands of digits
+        return None
+
+
+def _is_allowed(text: str) -> bool:
+    """Return whether a text can be a variable of a URL.
+
+    It is no absolute path, which proxies would shorten, and no text that UTF-8 cannot encode.
+    """
+    if text.startswith("/") or len(text) > MAX_URL_BYTES:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,308 @@
+"""What a client may put into the URL of a view of Django REST framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.checks import run_checks
+from django.urls import path
+from django.views.decorators.cache import cache_page, never_cache
+from rest_framework import permissions, routers, viewsets
+from rest_framework.decorators import action, api_view
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+
+calls: list[dict[str, Any]] = []
+
+
+class Echo(viewsets.ViewSet):
+    """Remembers the variables of its URL."""
+
+    permission_classes = (permissions.AllowAny,)
+
+    def remember(self, kwargs: dict[str, Any]) -> Response:
+        calls.append(kwargs)
+        return Response({"done": True})
+
+    def retrieve(self, request: Any, **kwargs: Any) -> Response:
+        return self.remember(kwargs)
+
+
+class Files(Echo):
+    @action(detail=True, url_path=r"files/(?P<name>[\w-]+\.txt)")
+    def file(self, request: Any, **kwargs: Any) -> Response:
+        return self.remember(kwargs)
+
+    @action(detail=False, url_path=r"(?P<year>[0-9]{4})/(?P<month>[0-9]{1,2})")
+    def archive(self, request: Any, **kwargs: Any) -> Response:
+        return self.remember(kwargs)
+
+    @action(detail=False)
+    def stats(self, request: Any) -> Response:
+        return Response({"secret": True})
+
+
+class Named(Echo):
+    lookup_value_regex = "[a-z]{3}-[0-9]+"
+
+
+class Greedy(Echo):
+    lookup_value_regex = ".*"
+
+
+class Numbered(Echo):
+    lookup_value_converter = "int"
+
+    @action(detail=True, url_path="on/<slug:day>")
+    def day(self, request: Any, **kwargs: Any) -> Response:
+        return self.remember(kwargs)
+
+
+class Nested(Echo):
+    def list(self, request: Any, **kwargs: Any) -> Response:
+        return self.remember(kwargs)
+
+
+class Plain(APIView):
+    permission_classes = (permissions.AllowAny,)
+
+    def get(self, request: Any, **kwargs: Any) -> Response:
+        calls.append({**kwargs, "path": request._request.path})
+        return Response({"done": True})
+
+
+class Guarded(Plain):
+    pass
+
+
+class Partly(Nested):
+    pass
+
+
+class Restricted(Plain):
+    pass
+
+
+@api_view(["GET"])
+def year(request: Any, year: Any, **kwargs: Any) -> Response:
+    calls.append({"year": year})
+    return Response({"done": True})
+
+
+router = routers.SimpleRouter()
+router.register("files", Files, basename="files")
+router.register(r"parents/(?P<parent_pk>[0-9]+)/nested", Nested, basename="nested")
+
+urlpatterns = [
+    path("plain/latest", Guarded.as_view()),
+    path("plain/<slug:slug>", Plain.as_view()),
+    path("years/<int:year>/", cache_page(60)(never_cache(year))),
+    path("partly/", Partly.as_view({"get": "list"})),
+    path("restricted/", Restricted.as_view(permission_classes=[permissions.IsAdminUser])),
+    *router.urls,
+]
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+    calls.clear()
+
+
+@pytest.fixture
+def routed(settings: Any):
+    settings.ROOT_URLCONF = __name__
+
+
+def make_server(view: Any, **options: Any) -> MCPServer:
+    server = MCPServer("urls", public=True)
+    viewset_tools(server, view, prefix="", **options)
+    return server
+
+
+def call(server: MCPServer, tool: str, **arguments: Any) -> Any:
+    """Return what the view got; None if the answer is "not found" and the view did not run."""
+    calls.clear()
+    result = server.call_tool(tool, arguments, user=AnonymousUser())
+    if result.is_error:
+        assert (result.raw["content"][0]["text"], calls) == ("Not Found.", [])
+        return None
+    return calls[0]
+
+
+OUTSIDE = [
+    "../outside.txt",
+    "/etc/passwd.txt",
+    "a.txt\n",
+    "a\n.txt",
+    "",
+    "a.txt/",
+    "%2e.txt",
+    ".",
+    "..",
+]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "a/b.txt", "a.txt?x", "x" * 10_000 + ".txt"])
+def test_a_value_outside_of_the_expression_in_url_path_is_not_found(name: str):
+    server = make_server(Files)
+
+    assert call(server, "file", pk="1", name="a-1.txt") == {"pk": "1", "name": "a-1.txt"}
+    assert call(server, "file", pk="1", name=name) is None
+
+
+@pytest.mark.parametrize("value", ["1 OR 1=1", "20255", "2025\n", "2025/1", "٢٠٢٥", 2025.0])
+def test_a_year_of_four_digits_is_no_sql(value: Any):
+    server = make_server(Files, actions=["archive"])
+
+    assert call(server, "archive", year=2025, month="1") == {"year": "2025", "month": "1"}
+    assert call(server, "archive", year=value, month="1") is None
+
+
+@pytest.mark.parametrize("key", ["a.b", "a/b", "", "..", "/a", "stats"])
+def test_a_key_that_the_router_would_not_take_or_lead_elsewhere_is_not_found(key: str):
+    server = make_server(Files)
+
+    assert call(server, "retrieve", pk="ä 1%2F") == {"pk": "ä 1%2F"}
+    assert call(server, "retrieve", pk=key) is None
+
+
+@pytest.mark.parametrize("key", ["abc", "abc-1\n", "ABC-1", "abc-1/", "xabc-1"])
+def test_a_key_outside_of_lookup_value_regex_is_not_found(key: str):
+    server = make_server(Named)
+
+    assert call(server, "retrieve", pk="abc-12") == {"pk": "abc-12"}
+    assert call(server, "retrieve", pk=key) is None
+
+
+@pytest.mark.parametrize("key", ["../x", "a/../../b", "/etc/passwd", "./a"])
+def test_a_greedy_expression_takes_no_path_that_leads_out(key: str):
+    server = make_server(Greedy)
+
+    assert call(server, "retrieve", pk="a/b.c") == {"pk": "a/b.c"}
+    assert call(server, "retrieve", pk=key) is None
+
+
+def test_a_converter_reads_the_value_and_refuses_others():
+    server = make_server(Numbered)
+
+    assert call(server, "retrieve", pk="007") == {"pk": 7}
+    assert call(server, "day", pk=1, day="mo-1") == {"pk": 1, "day": "mo-1"}
+    assert call(server, "retrieve", pk="-1") is None
+    assert call(server, "retrieve", pk="9" * 5000) is None
+    assert call(server, "day", pk=1, day="mo/1") is None
+
+
+def test_variables_of_a_nested_router_are_kept_to_one_segment():
+    server = make_server(Nested, path={"parent_pk": {"type": "string"}})
+
+    assert call(server, "retrieve", parent_pk="5", pk="1") == {"parent_pk": "5", "pk": "1"}
+    for parent in ("5/nested/1", "..", "", "a.b", "x/y"):
+        assert call(server, "retrieve", parent_pk=parent, pk="1") is None
+
+
+@pytest.mark.usefixtures("routed")
+def test_the_urlconf_of_the_site_decides():
+    server = make_server(Nested, path={"parent_pk": {"type": ["string", "integer"]}})
+
+    assert call(server, "list", parent_pk=5) == {"parent_pk": "5"}
+    assert call(server, "list", parent_pk="x") is None
+    assert call(make_server(Files), "retrieve", pk="stats") is None
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_view_sees_the_url_that_leads_to_it():
+    server = make_server(Plain, path={"slug": {"type": "string"}})
+
+    assert call(server, "get", slug="a-b") == {"slug": "a-b", "path": "/plain/a-b"}
+    assert call(server, "get", slug="latest") is None  # another view has this URL
+    assert call(server, "get", slug="a.b") is None
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_function_gets_converted_variables():
+    server = make_server(year.cls, path={"year": {"type": ["string", "integer"]}})
+
+    assert call(server, "get", year="2025") == {"year": 2025}
+    assert call(server, "get", year="2025;") is None
+
+
+def shown(server: MCPServer, user: Any = None) -> list[str]:
+    return [each["name"] for each in server.list_tools(user=user or AnonymousUser())]
+
+
+def faults(server: MCPServer) -> dict[str, str]:
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert {each.id for each in found} <= {"django_mcp.drf.E002"}
+    return {each.msg.partition(" cannot be called: ")[2]: str(each.hint) for each in found}
+
+
+@pytest.mark.usefixtures("routed")
+def test_an_action_without_a_url_is_hidden_unless_the_site_names_it():
+    server = make_server(Partly)
+
+    assert shown(server) == ["list"]
+    assert list(faults(server)) == ["the site has URLs for this view, but none for this action."]
+    with pytest.raises(LookupError, match="Unknown tool"):
+        server.call_tool("retrieve", {"pk": "1"}, user=AnonymousUser())
+    assert shown(make_server(Partly, listed_if=lambda user: True)) == ["list"]
+
+    named = make_server(Partly, actions=["retrieve"])
+    assert call(named, "retrieve", pk="1") == {"pk": "1"}
+    assert faults(named) == {}
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_tool_that_lacks_a_variable_of_every_url_does_not_run():
+    server = make_server(Nested, actions=["list"])
+
+    assert call(server, "list") is None
+    assert list(faults(server)) == ["no URL of it has exactly the variables that the tool has."]
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_view_with_a_login_decorator_in_the_urlconf_is_hidden():
+    class Decorated(Plain):
+        pass
+
+    urlpatterns.append(path("decorated/", login_required(Decorated.as_view())))
+    try:
+        server = make_server(Decorated)
+        assert shown(server) == []
+        (hint,) = faults(server).values()
+        assert "name='dispatch'" in hint
+    finally:
+        urlpatterns.pop()
+
+
+@pytest.mark.usefixtures("routed")
+@pytest.mark.django_db
+def test_options_of_as_view_in_the_urlconf_apply():
+    server = make_server(Restricted)
+    staff = User.objects.create_user("staff", is_staff=True)
+
+    assert shown(server) == []
+    assert shown(server, staff) == ["get"]
+    server = make_server(Restricted, listed_if=lambda user: True)
+    result = server.call_tool("get", {}, user=AnonymousUser())
+    assert (result.is_error, calls) == (True, [])
+
+
+def test_a_query_is_no_longer_than_a_url_can_be(settings: Any):
+    server = make_server(
+        Nested,
+        actions=["list"],
+        query={"list": {"q": {"type": "string"}, "ids": {"type": "array", "items": {}}}},
+    )
+
+    assert call(server, "list", q="x" * 8000) == {}
+    for arguments in ({"q": "x" * 9000}, {"q": "ä" * 3000}, {"ids": [1] * 1001}):
+        calls.clear()
+        result = server.call_tool("list", arguments, user=AnonymousUser())
+        assert (result.is_error, calls) == (True, [])

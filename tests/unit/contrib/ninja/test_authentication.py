@@ -1,0 +1,134 @@
+"""Authentication of operations that are called in process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from ninja import NinjaAPI
+from ninja.security import APIKeyQuery, HttpBearer, SessionAuth
+
+from django_mcp import MCPServer
+from django_mcp.contrib.ninja import operation_tools
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+class Bearer(HttpBearer):
+    def __init__(self, scope: str = "customer") -> None:
+        super().__init__()
+        self.scope = scope
+
+    def authenticate(self, request: Any, token: str) -> Any:
+        return None
+
+
+class Key(APIKeyQuery):
+    def authenticate(self, request: Any, key: str | None) -> Any:
+        return None
+
+
+class AtOffice(SessionAuth):
+    """Lets in only those at the office."""
+
+    def __call__(self, request: Any) -> Any:
+        return None
+
+
+def by_header(request: Any) -> Any:
+    return None
+
+
+STAFF = Bearer("staff")
+
+
+def make_api(namespace: str) -> NinjaAPI:
+    api = NinjaAPI(urls_namespace=namespace)
+
+    @api.get("/mine", auth=Bearer())
+    def mine(request: Any) -> Any:
+        return "mine"
+
+    @api.get("/also", auth=Bearer())
+    def also_mine(request: Any) -> Any:
+        return "also mine"
+
+    @api.get("/staff", auth=STAFF)
+    def staff(request: Any) -> Any:
+        return "staff"
+
+    @api.get("/key", auth=Key())
+    def key(request: Any) -> Any:
+        return "key"
+
+    @api.get("/header", auth=[by_header, SessionAuth()])
+    def header(request: Any) -> Any:
+        return str(request.auth)
+
+    @api.get("/office", auth=AtOffice())
+    def office(request: Any) -> Any:
+        return "office"
+
+    return api
+
+
+ADA = User(pk=1, username="ada")
+BOSS = User(pk=2, username="boss", is_staff=True)
+
+
+def anybody(request: Any) -> Any:
+    return request.user.is_authenticated and request.user
+
+
+def only_staff(request: Any) -> Any:
+    return request.user.is_staff and request.user
+
+
+def make_server(**options: Any) -> MCPServer:
+    server = MCPServer("auth", public=True)
+    operation_tools(server, make_api("auth"), **options)
+    return server
+
+
+def names(server: MCPServer, user: User) -> list[str]:
+    return [each["name"] for each in server.list_tools(user=user)]
+
+
+def test_one_function_does_not_stand_for_different_authentication():
+    server = make_server(auth=anybody)
+
+    assert names(server, ADA) == []
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert {each.id for each in found} == {"django_mcp.ninja.E001"}
+    assert len(found) == 6
+    assert (
+        "the operations have different authentication (Bearer, Bearer, Key, by_header, AtOffice), for "
+        "which one function cannot stand" in found[0].msg
+    )
+
+
+def test_one_function_stands_for_equal_authentication():
+    server = make_server(auth=anybody, include=["mine", "also_mine"])
+
+    assert names(server, ADA) == ["mine", "also_mine"]
+
+
+def test_each_authentication_has_its_own_function():
+    server = make_server(auth={STAFF: only_staff, Key: anybody, by_header: anybody})
+
+    assert names(server, ADA) == ["key", "header"]
+    assert names(server, BOSS) == ["staff", "key", "header"]
+    assert server.call_tool("staff", {}, user=BOSS).raw["structuredContent"] == {"result": "staff"}
+    with pytest.raises(LookupError, match="Unknown tool"):
+        server.call_tool("staff", {}, user=ADA)
+
+
+def test_a_session_authentication_that_adds_a_rule_is_not_taken_for_djangos():
+    server = make_server(include=["office"])
+
+    assert names(server, ADA) == []
