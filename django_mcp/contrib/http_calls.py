@@ -255,6 +255,14 @@ def find_errors(data: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {data}" if path else str(data)
 
 
+REDIRECTS = "The view redirects to another page, which a tool cannot follow."
+
+
+def is_redirect(status: int) -> bool:
+    """Return whether an HTTP status sends the client elsewhere, for example to a login page."""
+    return HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+
+
 def describe_status(status: int) -> str:
     """Return the phrase of an HTTP status."""
     try:

@@ -26,6 +26,7 @@ from django_mcp.contrib.generated import (
     report_later,
 )
 from django_mcp.contrib.http_calls import (
+    REDIRECTS,
     DatabaseProblem,
     ViewProblem,
     build_request,
@@ -33,6 +34,7 @@ from django_mcp.contrib.http_calls import (
     find_errors,
     get_found,
     hints_of,
+    is_redirect,
     join_errors,
     note_files,
     note_problem,
@@ -206,6 +208,8 @@ def _run(
     response = view.dispatch(request, **kwargs)
     if not isinstance(response, Response):
         return _read_plain(response)
+    if is_redirect(response.status_code):
+        raise ToolError(REDIRECTS)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         raise ToolError(join_errors(find_errors(response.data), response.status_code))
     return _read_data(response.data, view, arguments, max_results)
@@ -213,6 +217,8 @@ def _run(
 
 def _read_plain(response: Any) -> Any:
     """Return the result for a response that is not one of Django REST framework."""
+    if is_redirect(response.status_code):
+        raise ToolError(REDIRECTS)
     if response.status_code >= HTTPStatus.BAD_REQUEST or not isinstance(response, HttpResponse):
         raise ToolError(describe_status(response.status_code))
     mime_type = response.headers.get("Content-Type", "application/octet-stream")

@@ -23,7 +23,7 @@ def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -
         is_named: the site named it, so that it needs no URL of its own.
     """
     leads_here = partial(_leads_to, action)
-    is_of_view = leads_here if is_named else partial(_is_of, action)
+    is_of_view = partial(_serves if is_named else _is_of, action)
     return ViewRoutes(leads_here, is_of_view, partial(_make_own, action, nested))
 
 

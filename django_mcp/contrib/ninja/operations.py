@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
 from ninja.conf import settings as ninja_settings
 from ninja.openapi.schema import OpenAPISchema
@@ -34,28 +34,29 @@ from django_mcp.contrib.http_calls import (
     build_request,
     check_fields,
     describe_status,
-    find_errors,
     get_found,
     hints_of,
-    join_errors,
     note_files,
     note_problem,
-    to_object,
     to_texts,
 )
 from django_mcp.contrib.ninja.authentication import Authentication, Replaced
+from django_mcp.contrib.ninja.responses import read_response
 from django_mcp.contrib.ninja.routes import find_routes_of
+from django_mcp.contrib.ninja.schemas import (
+    REFERENCE,
+    is_file,
+    limit_integer,
+    referenced,
+    with_local_references,
+)
 from django_mcp.contrib.routes import ViewRoutes
-from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
-from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
-from django_mcp.protocol.results import ToolResult
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.adapters import adapt
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.unions import AmbiguousUnion
 from django_mcp.servers import MCPServer
-
-_REFERENCE = "#/components/schemas/"
 
 _WHOLE = "body"
 """The argument that holds a body which is no object."""
@@ -216,7 +217,7 @@ class _Tool:
     def _limit_page(self, name: str, schema: JSONObject) -> JSONObject:
         """Return the schema of a parameter of the pagination with the limits that it has here."""
         largest = self._max_results if name in _SIZES else _LARGEST_START
-        found = _limit_integer(schema, largest)
+        found = limit_integer(schema, largest)
         usual = schema.get("default")
         if name in _SIZES and found != schema:
             most = largest if usual is None else min(usual, largest)
@@ -239,7 +240,7 @@ class _Tool:
             return False, True
         for name, each in schema["properties"].items():
             is_required = body["required"] and name in schema.get("required", ())
-            if _is_file(self._resolve(each)):
+            if is_file(self._resolve(each)):
                 if is_required:
                     raise ViewProblem(
                         f"it requires the file {name!r}",
@@ -257,18 +258,18 @@ class _Tool:
             reference = schema["allOf"][0].get("$ref")
         if reference is None:
             return schema
-        found: JSONObject = self._definitions[reference.removeprefix(_REFERENCE)]
+        found: JSONObject = self._definitions[reference.removeprefix(REFERENCE)]
         return found
 
     def _schema(self) -> JSONObject:
         """Return the schema of all arguments, with the definitions that it refers to."""
-        schema = _with_local_references(self._arguments.schema)
+        schema = with_local_references(self._arguments.schema)
         needed: dict[str, JSONObject] = {}
         left = [schema]
         while left:
-            for name in _referenced(left.pop()):
+            for name in referenced(left.pop()):
                 if name not in needed:
-                    needed[name] = _with_local_references(self._definitions[name])
+                    needed[name] = with_local_references(self._definitions[name])
                     left.append(needed[name])
         return {**schema, "$defs": needed} if needed else schema
 
@@ -286,7 +287,7 @@ class _Tool:
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
-        return _read(run(request, **found.match.kwargs), self._max_results)
+        return read_response(run(request, **found.match.kwargs), self._max_results)
 
     def _fill(self, request: Any, body: dict[str, Any]) -> None:
         request._files = {}
@@ -370,78 +371,3 @@ def _check_models(operation: Operation) -> None:
                 f"pydantic would try form by form what it reads or returns: {problem}",
                 "Give the union a discriminator.",
             ) from problem
-
-
-def _read(response: Any, max_results: int) -> Any:
-    """Return the result for a response.
-
-    Raises:
-        ToolError: it is an error.
-    """
-    status = response.status_code
-    if not isinstance(response, HttpResponse):
-        raise ToolError("The operation answers with a stream, which a tool cannot return.")
-    media_type = response.headers.get("Content-Type", "").partition(";")[0]
-    if media_type != _JSON and response.content and status < HTTPStatus.BAD_REQUEST:
-        file = File(response.content, mime_type=media_type or "application/octet-stream")
-        return ToolResult(content=[file], structured={"status": status})
-    try:
-        data = decode(response.content) if response.content else None
-    except JSONDecodeError:
-        raise ToolError(describe_status(status)) from None
-    if status >= HTTPStatus.BAD_REQUEST:
-        raise ToolError(join_errors(_errors(data), status))
-    return to_object(data, max_results)
-
-
-def _errors(data: Any) -> Iterator[str]:
-    """Yield the errors of a response, each with the path of its field."""
-    details = data.get("detail") if isinstance(data, Mapping) else None
-    if not (isinstance(details, list) and all(isinstance(each, dict) for each in details)):
-        yield from find_errors(data)
-        return
-    for each in details:
-        # It begins with the place, such as "body", and the name of the function's parameter.
-        place, *path = map(str, each.get("loc", ("",)))
-        field = ".".join(path[1:] if place in ("body", "form") and len(path) > 1 else path)
-        text = each.get("msg", "")
-        yield f"{field}: {text}" if field else text
-
-
-def _limit_integer(schema: JSONObject, largest: int) -> JSONObject:
-    """Return a schema in which integers are not larger; it may take null as well."""
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [_limit_integer(each, largest) for each in schema["anyOf"]]}
-    if schema.get("type") != "integer":
-        return schema
-    return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
-
-
-def _is_file(schema: JSONObject) -> bool:
-    parts = [*schema.get("anyOf", ()), schema.get("items")]
-    is_of_files = any(isinstance(part, dict) and _is_file(part) for part in parts)
-    return schema.get("format") == "binary" or is_of_files
-
-
-def _with_local_references(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: f"#/$defs/{value.removeprefix(_REFERENCE)}"
-            if key == "$ref" and isinstance(value, str)
-            else _with_local_references(value)
-            for key, value in schema.items()
-        }
-    return [_with_local_references(each) for each in schema] if isinstance(schema, list) else schema
-
-
-def _referenced(schema: Any) -> Iterator[str]:
-    """Yield the names of the definitions that a schema refers to."""
-    if isinstance(schema, dict):
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield reference.removeprefix("#/$defs/")
-        for value in schema.values():
-            yield from _referenced(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _referenced(value)

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_page, never_cache
 from rest_framework import permissions, routers, viewsets
 from rest_framework.decorators import action, api_view
@@ -275,10 +276,22 @@ def test_a_view_with_a_login_decorator_in_the_urlconf_is_hidden():
     try:
         server = make_server(Decorated)
         assert shown(server) == []
+        assert shown(make_server(Decorated, actions=["get"])) == []
         (hint,) = faults(server).values()
         assert "name='dispatch'" in hint
     finally:
         urlpatterns.pop()
+
+
+def test_a_redirect_to_the_login_page_is_an_error():
+    @method_decorator(login_required, name="dispatch")
+    class Decorated(Plain):
+        pass
+
+    server = make_server(Decorated)
+    result = server.call_tool("get", {}, user=AnonymousUser())
+    assert (result.is_error, calls) == (True, [])
+    assert "redirects" in result.raw["content"][0]["text"]
 
 
 @pytest.mark.usefixtures("routed")

@@ -1,0 +1,52 @@
+"""The JSON Schemas of Django Ninja's OpenAPI document, as a tool needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject
+
+REFERENCE = "#/components/schemas/"
+"""What references to definitions begin with in the document."""
+
+
+def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
+    """Return a schema in which integers are not larger; it may take null as well."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [limit_integer(each, largest) for each in schema["anyOf"]]}
+    if schema.get("type") != "integer":
+        return schema
+    return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
+
+
+def is_file(schema: JSONObject) -> bool:
+    """Return whether a schema is that of a file, or of files."""
+    parts = [*schema.get("anyOf", ()), schema.get("items")]
+    is_of_files = any(isinstance(part, dict) and is_file(part) for part in parts)
+    return schema.get("format") == "binary" or is_of_files
+
+
+def with_local_references(schema: Any) -> Any:
+    """Return a schema that refers to definitions of its own."""
+    if isinstance(schema, dict):
+        return {
+            key: f"#/$defs/{value.removeprefix(REFERENCE)}"
+            if key == "$ref" and isinstance(value, str)
+            else with_local_references(value)
+            for key, value in schema.items()
+        }
+    return [with_local_references(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def referenced(schema: Any) -> Iterator[str]:
+    """Yield the names of the definitions that a schema refers to."""
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix("#/$defs/")
+        for value in schema.values():
+            yield from referenced(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from referenced(value)
