@@ -28,6 +28,7 @@ from django_mcp.endpoints.well_known import (
     patterns,
     require_authorization_servers,
 )
+from django_mcp.execution.migrated import is_migrated
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
@@ -70,13 +71,13 @@ def _ask_databases() -> bool:
                 continue
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1" + connection.features.bare_select_suffix)
+        return is_migrated()
     except Error:
         return False
-    return True
 
 
 class HealthView(EndpointView):
-    """The view of the health check: 200, or 503 if the databases do not respond."""
+    """The view of the health check: 200, or 503 if the databases do not respond or lack tables."""
 
     def __init__(self) -> None:
         super().__init__(serve_health)

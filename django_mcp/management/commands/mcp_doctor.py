@@ -21,6 +21,7 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
+from django_mcp.execution.migrated import find_missing
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
     SiteCommand,
@@ -92,6 +93,7 @@ class Command(SiteCommand):
         for message in checks.run_checks(app_configs=[apps.get_app_config("django_mcp")]):
             if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):
                 yield bad(f"{message.id}: {message.msg}", message.hint or "")
+        yield from find_missing_tables()
         yield from find_busy_threads()
         publish = None if server is None else partial(server.notify_list_changed, "tools")
         token = options["token"]
@@ -128,6 +130,21 @@ def _oauth(
         fix = "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md"
         return [bad("OAuth is not set up", fix)]
     return examiner.examine_oauth(url, find_user(username), look)
+
+
+def find_missing_tables() -> Iterator[Finding]:
+    """Yield which tables and columns of the package are missing."""
+    try:
+        missing = find_missing()
+    except Error:
+        # The endpoint's responses show what is wrong with the database.
+        return
+    if missing:
+        yield bad(
+            f"The database lacks tables or columns: {', '.join(missing)}",
+            "Run manage.py migrate. If it has nothing to do, an earlier state of the migrations made "
+            "these tables: remove them with manage.py migrate django_mcp zero, and migrate again.",
+        )
 
 
 def find_busy_threads() -> Iterator[Finding]:

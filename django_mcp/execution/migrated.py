@@ -1,0 +1,71 @@
+"""Which tables and columns of the package the databases lack.
+
+`manage.py migrate` may report that there is nothing to do and still leave some missing: if the database was
+made by migrations that were written differently then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+
+from django.apps import apps
+from django.db import connections, router
+from django.db.models import Model
+
+from django_mcp.conf import settings
+from django_mcp.execution.outages import Unmigrated, Warner
+from django_mcp.process import reset_on
+
+LABELS = ("django_mcp", "django_mcp_oauth")
+"""The apps of the package that have tables."""
+
+_is_complete = threading.Event()
+reset_on(_is_complete.clear, settings=("DATABASES", "DATABASE_ROUTERS", "DJANGO_MCP"))
+_trouble = Warner()
+
+
+def is_migrated() -> bool:
+    """Return whether nothing is missing that this site uses, and log what is.
+
+    In a thread with connections; raises errors of the database. Once nothing is missing, a process does
+    not look again.
+    """
+    if not _is_complete.is_set():
+        missing = find_missing()
+        if missing:
+            _trouble.warn(f"{Unmigrated.message} (missing: %s)", ", ".join(missing))
+            return False
+        _is_complete.set()
+    return True
+
+
+def find_missing() -> list[str]:
+    """Return the names of missing tables, and those of missing columns as `table.column`.
+
+    A site that keeps sessions and tasks in memory and records no calls misses nothing.
+    """
+    stores = (settings.SESSION_STORE, settings.TASK_STORE)
+    if "model" not in stores and not settings.RECORD_CALLS:
+        return []
+    models: defaultdict[str, list[type[Model]]] = defaultdict(list)
+    for model in apps.get_models():
+        if model._meta.app_label in LABELS:
+            models[router.db_for_write(model)].append(model)
+    return [name for alias in models for name in _find_missing_in(alias, models[alias])]
+
+
+def _find_missing_in(alias: str, models: list[type[Model]]) -> list[str]:
+    inspect = connections[alias].introspection
+    missing = []
+    with connections[alias].cursor() as cursor:
+        tables = set(inspect.table_names(cursor))
+        for model in models:
+            table = model._meta.db_table
+            if table not in tables:
+                missing.append(table)
+                continue
+            there = {column.name for column in inspect.get_table_description(cursor, table)}
+            wanted = {field.column for field in model._meta.local_concrete_fields}
+            missing += [f"{table}.{column}" for column in sorted(wanted - there)]
+    return missing

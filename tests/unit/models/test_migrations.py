@@ -1,0 +1,33 @@
+"""Migrations are only added: a database that has applied one never sees what is changed in it later."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from pathlib import Path
+
+import django_mcp
+
+PACKAGE = Path(django_mcp.__file__).parent
+
+WRITTEN = {
+    "migrations/0001_initial.py": "7082460d354e823b",
+    "migrations/0002_restricted_keys.py": "d5622283722b58ee",
+    "migrations/0003_keys_as_bytes.py": "6942c68103273c7d",
+    "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
+    "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
+}
+"""The digests of all migrations, without regard to layout and comments."""
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(ast.unparse(ast.parse(path.read_text())).encode()).hexdigest()[:16]
+
+
+def test_no_migration_is_changed_after_it_was_written():
+    found = {
+        str(path.relative_to(PACKAGE)): digest_of(path)
+        for path in PACKAGE.rglob("migrations/[0-9]*.py")
+    }
+
+    assert found == WRITTEN, "Add a migration instead of changing one, and its digest to WRITTEN"
