@@ -7,6 +7,7 @@ which starts processes, browsers and services, except `KEPT`, and single tests w
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from django_mcp import log
 from django_mcp.execution import outages
+from django_mcp.test import listening
 from tests.support.backends import (
     is_answering,
     mariadb_address,
@@ -46,6 +48,13 @@ KEPT = [
 """Tests of security that need one server and nothing but Python: they are not slow."""
 QUICK = "not slow"
 """The expression of marks in `addopts`."""
+NEVER_AGAIN = [*KEPT, LIVE / "auth", LIVE / "sessions", Path(__file__).parent / "fuzz"]
+"""Files and folders of tests that attack, race or kill; CI does not run them again after a failure."""
+NEVER_AGAIN_WORDS = re.compile(
+    r"(^|_)(attack|concurrent|confused|crash|dies|forged|hostile|kill|leak|race|replay|simultaneous|stolen)"
+    r"(s|d|ed|er|ing|ly)?(_|\b)"
+)
+"""The words in their names that tell of such tests elsewhere."""
 
 
 def named_paths(config: pytest.Config) -> list[Path]:
@@ -87,10 +96,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what starts processes."""
+    """Mark as slow what starts processes, and as `once` what looks for failures that come by chance."""
     for item in items:
         if item.path.is_relative_to(LIVE) and item.path not in KEPT:
             item.add_marker("slow")
+        name = item.name.partition("[")[0].removeprefix("test_")
+        if NEVER_AGAIN_WORDS.search(name) or any(map(item.path.is_relative_to, NEVER_AGAIN)):
+            item.add_marker("once")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -156,7 +168,8 @@ def redis_url() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient() -> Iterator[None]:
-    """Let a busy machine not look like a database that does not answer."""
+    """Let a busy machine not look like a database that does not answer, or a stream that does not open."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outages, "TIMEOUT_S", 60.0)
+        patch.setattr(listening, "LIMIT_S", 60.0)
         yield

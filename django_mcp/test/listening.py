@@ -78,14 +78,14 @@ class AsyncListening:
                 for uri in self._uris:
                     await self._client._request("resources/unsubscribe", {"uri": uri})
 
-    async def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
+    async def next(self, timeout_s: float | None = None) -> JSONObject:
         """Return the next notification in the protocol's form: `method`, and maybe `params`.
 
         Raises:
             TimeoutError: none came in time.
         """
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(LIMIT_S if timeout_s is None else timeout_s):
                 return await self._queue.get()
         except TimeoutError:
             registry = self._client.server.core.registry
@@ -280,7 +280,7 @@ class Listening:
         """All notifications so far, including those that `next` returned."""
         return self._changes.heard
 
-    def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
+    def next(self, timeout_s: float | None = None) -> JSONObject:
         """Return the next notification, or raise `TimeoutError`; see `AsyncListening.next`."""
         return self._get_portal().run(self._changes.next, timeout_s)
 

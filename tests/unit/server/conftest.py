@@ -28,8 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and inspect.iscoroutinefunction(metafunc.function)
         and why_http_only(metafunc.definition) is None
     ):
-        on_pipe = pytest.param("stdio", marks=pytest.mark.on_pipe)
-        metafunc.parametrize("transport", ["http", on_pipe], indirect=True)
+        metafunc.parametrize("transport", ["http", "stdio"], indirect=True)
 
 
 def why_http_only(test: pytest.Item) -> str | None:
