@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import math
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -255,7 +256,11 @@ COLUMNS = (
     "arguments",
 )
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(
+    r"""(^|[;|\t\r\n])(?=[\s"'\x00-\x20]*[=+\-@\u2212\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20])|^(?=[\t\r\n])"""
+)
+"""Where a spreadsheet might see the start of a formula: in front of an operator, in one of its widths, at the start
+of a text, or behind what another reader takes for a separator."""
 
 
 def export(request: HttpRequest, calls: QuerySet[Any]) -> StreamingHttpResponse:
@@ -294,4 +299,4 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else value
     shown = escape_invisible(value)
-    return f"'{shown}" if shown.startswith(_FORMULAS) else shown
+    return _FORMULA.sub(r"\1'", shown)

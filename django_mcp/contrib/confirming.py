@@ -1,4 +1,4 @@
-"""Deletions that the user agrees to: by an answer where the client can ask, by a second call elsewhere."""
+"""Deletions and other changes that the user agrees to: by an answer where the client can ask, by a second call elsewhere."""
 
 from __future__ import annotations
 
@@ -55,6 +55,58 @@ RESULT_SCHEMA = object_schema(
 )
 
 
+class Agreement:
+    """What the user has to agree to.
+
+    Args:
+        name: what is done, in one word.
+        title: what the user chooses, such as `Delete`.
+        question: says what is done.
+        refused: what the caller is told if the user does not agree.
+        state: differs for another user, other objects and another state of them.
+    """
+
+    def __init__(
+        self, name: str, *, title: str, question: str, refused: str, state: Sequence[Any]
+    ) -> None:
+        self._name = name
+        self._title = title
+        self.question = question
+        self._refused = refused
+        told = encode_sorted(list(state))
+        self._state = salted_hmac(_SALT, told, algorithm="sha256").hexdigest()
+
+    def ask(self, ctx: Context, arguments: Mapping[str, Any]) -> JSONObject | None:
+        """Return what a call that does nothing tells its caller; None, if the user has agreed.
+
+        Raises:
+            ToolError: the confirmation among the arguments is not for this.
+        """
+        agreed = self._ask_user(ctx)
+        if agreed is None:
+            if CONFIRMATION not in arguments:
+                token = signing.dumps(self._state, salt=_SALT)
+                return {"message": self.question, CONFIRMATION: token}
+            _check_confirmation(arguments[CONFIRMATION], self._state)
+        elif not agreed:
+            return {"message": self._refused}
+        return None
+
+    def _ask_user(self, ctx: Context) -> bool | None:
+        """Ask the user, and return whether they agreed; None, if they cannot be asked."""
+        form = {
+            "type": "object",
+            "properties": {self._name: {"type": "boolean", "title": self._title, "default": False}},
+            "required": [self._name],
+        }
+        try:
+            # Another state is another question, so an answer is good for what it was told only.
+            answer = ctx.elicit(self.question, form, key=f"{self._name}-{self._state[:20]}")
+        except CannotAsk:
+            return None
+        return answer.is_accepted and answer.data[self._name] is True
+
+
 class Deletion:
     """A deletion that the user has to agree to.
 
@@ -66,12 +118,17 @@ class Deletion:
 
     def __init__(self, what: str, falls: Sequence[Count], state: Sequence[Any]) -> None:
         self._what = what
-        told = encode_sorted([*state, falls])
-        self._state = salted_hmac(_SALT, told, algorithm="sha256").hexdigest()
         question = _("Delete %(what)s? This cannot be undone.") % {"what": what}
         if falls:
             lost = ", ".join(f"{count} {name}" for name, count in falls)
             question = f"{question} " + _("This also deletes: %(lost)s.") % {"lost": lost}
+        self._agreement = Agreement(
+            "delete",
+            title=_("Delete"),
+            question=question,
+            refused=_("The user did not agree, so nothing was deleted."),
+            state=[*state, falls],
+        )
         self._result: JSONObject = {
             "deleted": False,
             "message": question,
@@ -84,35 +141,13 @@ class Deletion:
         Raises:
             ToolError: the confirmation among the arguments is not for this.
         """
-        agreed = _ask(ctx, self._result["message"], self._state)
-        if agreed is None:
-            if CONFIRMATION not in arguments:
-                return {**self._result, CONFIRMATION: signing.dumps(self._state, salt=_SALT)}
-            _check_confirmation(arguments[CONFIRMATION], self._state)
-        elif not agreed:
-            refused = _("The user did not agree, so nothing was deleted.")
-            return {**self._result, "message": refused}
-        return None
+        told = self._agreement.ask(ctx, arguments)
+        return None if told is None else {**self._result, **told}
 
     def done(self) -> JSONObject:
         """Return the result of the call that has deleted."""
         message = _("%(what)s was deleted.") % {"what": self._what}
         return {**self._result, "deleted": True, "message": message}
-
-
-def _ask(ctx: Context, question: str, state: str) -> bool | None:
-    """Ask the user, and return whether they agreed; None, if they cannot be asked."""
-    form = {
-        "type": "object",
-        "properties": {"delete": {"type": "boolean", "title": _("Delete"), "default": False}},
-        "required": ["delete"],
-    }
-    try:
-        # Another state is another question, so an answer is good for what it was told only.
-        answer = ctx.elicit(question, form, key=f"delete-{state[:20]}")
-    except CannotAsk:
-        return None
-    return answer.is_accepted and answer.data["delete"] is True
 
 
 def _check_confirmation(token: str, state: str) -> None:

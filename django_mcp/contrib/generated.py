@@ -25,6 +25,21 @@ from django_mcp.servers import MCPServer
 MAX_RESULTS = 100
 """Rows on a page at most, unless the site sets another number."""
 
+MAX_RELATED = 100
+"""Rows of a to-many relation that are shown of each row."""
+
+MAX_KEYS = 1000
+"""Those of a to-many relation of which no more than the key or the name is shown."""
+
+TRUNCATED = "truncated"
+"""Names, in results, the relations and lists of which only the first rows are shown."""
+
+TRUNCATED_SCHEMA: JSONObject = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Lists that have more rows than are shown; without it, all are shown.",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GeneratedOptions:

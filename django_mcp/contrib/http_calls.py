@@ -16,7 +16,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix
 
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema, report
+from django_mcp.contrib.generated import TRUNCATED, object_schema, report
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
@@ -228,12 +228,35 @@ def hints_of(method: str) -> dict[str, bool]:
 def to_object(data: Any, max_results: int) -> JSONObject:
     """Return the data of a response as an object: structured content is one in every revision."""
     if isinstance(data, dict):
-        return data
+        found: JSONObject = cut_rows(data, max_results)
+        return found
     if not isinstance(data, list):
         return {"result": data}
-    if len(data) > max_results:
-        return {"results": data[:max_results], "truncated": True}
-    return {"results": data}
+    results = [cut_rows(each, max_results) for each in data[:max_results]]
+    return (
+        {"results": results, TRUNCATED: True} if len(data) > max_results else {"results": results}
+    )
+
+
+def cut_rows(data: Any, most: int) -> Any:
+    """Return data with no more than so many rows in each list of objects, at any depth.
+
+    The object that holds such a list names it in `truncated`.
+    """
+    if isinstance(data, list):
+        return [cut_rows(each, most) for each in data]
+    if not isinstance(data, dict):
+        return data
+    found, cut = {}, []
+    for name, each in data.items():
+        if isinstance(each, list) and len(each) > most and isinstance(each[0], dict):
+            cut.append(name)
+            found[name] = cut_rows(each[:most], most)
+        else:
+            found[name] = cut_rows(each, most) if isinstance(each, list | dict) else each
+    if cut:
+        found.setdefault(TRUNCATED, cut)
+    return found
 
 
 def join_errors(lines: Iterable[str], status: int) -> str:

@@ -231,10 +231,11 @@ def _read_data(data: Any, view: Any, arguments: ActionArguments, max_results: in
     if not isinstance(data, dict):
         found = to_object(data, max_results)
         return {**found, "truncated": True} if getattr(view, "mcp_is_truncated", False) else found
-    if not arguments.pages or "results" not in data:
-        return data
-    links = {name: data[name] for name in ("next", "previous") if isinstance(data.get(name), str)}
-    return {**data, **{name: _page(url, arguments.pages) for name, url in links.items()}}
+    page = to_object(data, max_results)
+    if not arguments.pages or "results" not in page:
+        return page
+    links = {name: page[name] for name in ("next", "previous") if isinstance(page.get(name), str)}
+    return {**page, **{name: _page(url, arguments.pages) for name, url in links.items()}}
 
 
 def _page(url: str, names: frozenset[str]) -> dict[str, str | int]:

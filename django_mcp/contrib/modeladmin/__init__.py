@@ -67,7 +67,9 @@ def admin_tools(
         listed_if: a function of the user that says whether the tools are listed, in place of the
             admin's permissions. These still decide about each call.
         max_results: rows on a page at most, and objects that an action is run with.
-        allow_sensitive: names of fields that look like secrets and are none.
+        allow_sensitive: names of fields that look like secrets and are none, and of fields that give
+            rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
+            asking the user.
 
     Returns:
         The tools. What cannot become one is left out, and `manage.py check` says why.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
@@ -14,7 +15,7 @@ from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
 from django.db.models import Field, Model, Prefetch, QuerySet, prefetch_related_objects
 from django.utils.html import strip_tags
 
-from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, or_null
 from django_mcp.contrib.modeladmin.access import Access
 from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
 from django_mcp.contrib.models.paths import is_to_many
@@ -24,9 +25,6 @@ from django_mcp.protocol.json import JSONObject
 
 TEXT = "text"
 """The name of what an object is called in the admin."""
-
-MAX_RELATED = 1000
-"""Objects of a to-many relation that are shown."""
 
 _FORM_HOOKS = (
     "get_exclude", "get_fields", "get_fieldsets", "get_form", "get_readonly_fields", "formfield_for_dbfield",
@@ -133,6 +131,8 @@ class Shown:
                 value = column.read(self._admin, each, seen)
                 if value is not _NOTHING:
                     result[label] = value
+                if column.is_many and column.has_more(each):
+                    result.setdefault(TRUNCATED, []).append(label)
         return found
 
     def _see(self, request: Any, column: _Column, objects: Sequence[Any]) -> set[Any]:
@@ -148,6 +148,8 @@ class Shown:
         properties = {self.key.name: describe_field(self.key, is_input=False)}
         for column in self._columns_of(names):
             properties[column.label] = column.describe(self._admin)
+            if column.is_many:
+                properties.setdefault(TRUNCATED, TRUNCATED_SCHEMA)
         return {"type": "object", "properties": properties, "required": [self.key.name]}
 
     def _columns_of(self, names: Collection[Any]) -> list[_Column]:
@@ -209,12 +211,16 @@ class _Column:
     def find_related(self, instance: Any) -> list[Any]:
         """Return the objects that the relation leads to."""
         if self.is_many:
-            return list(getattr(instance, self.path).all())[:MAX_RELATED]
+            return list(getattr(instance, self.path).all()[:MAX_KEYS])
         try:
             found = getattr(instance, self.path, None)
         except ObjectDoesNotExist:
             found = None
         return [] if found is None else [found]
+
+    def has_more(self, instance: Any) -> bool:
+        """Return whether the to-many relation leads to more objects than are shown."""
+        return len(getattr(instance, self.path).all()) > MAX_KEYS
 
     def read(self, model_admin: Any, instance: Any, seen: Collection[Any]) -> Any:
         if self._is_bytes:
@@ -293,5 +299,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): to_plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset | QuerySet):
-        return [to_plain(each) for each in list(value)[:MAX_RELATED]]
+        if isinstance(value, QuerySet) and not value.query.is_sliced:
+            value = value[:MAX_KEYS]  # in its query, unless it was evaluated
+        return [to_plain(each) for each in islice(value, MAX_KEYS)]
     return str(value)

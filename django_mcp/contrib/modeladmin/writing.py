@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
+from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import (
     FormProblem,
@@ -26,6 +27,12 @@ from django_mcp.contrib.model_forms.schema import offered_fields
 from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, Access
 from django_mcp.contrib.modeladmin.reading import Reading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.contrib.modeladmin.rights import (
+    QUESTION_SCHEMA,
+    ask_about_rights,
+    find_rights,
+    without_confirmation,
+)
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field
 from django_mcp.contrib.modeladmin.shown import Shown
 from django_mcp.contrib.models.schema import read_value
@@ -84,7 +91,9 @@ class Writing:
                     f"the field {name!r} is required and looks like a secret",
                     "Add it to allow_sensitive if it is none.",
                 )
-        return form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+        found = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+        properties = {**found["properties"], **self._confirmation(form.base_fields)}
+        return {**found, "properties": properties}
 
     def update_input(self) -> JSONObject:
         """Return the input schema of the tool that changes an object; raises `FormProblem`."""
@@ -102,14 +111,25 @@ class Writing:
         if self._version is not None:
             required.append(IF_UNMODIFIED)
             properties[IF_UNMODIFIED] = describe_version(self._version)
+        properties |= self._confirmation(form.base_fields)
         return object_schema(properties, required=required)
+
+    def _confirmation(self, fields: Mapping[str, Any]) -> JSONObject:
+        """Return the argument that confirms a change of rights, if the form has fields that give some."""
+        rights = find_rights(self._access.model, fields, self._allowed)
+        return {CONFIRMATION: CONFIRMATION_SCHEMA} if rights else {}
 
     @property
     def output(self) -> JSONObject:
         """The output schema of both tools: the object, and what the admin told its user."""
         shown = self._reading.get_output
         name = _name_of_messages(shown["properties"])
-        return {**shown, "properties": {**shown["properties"], name: MESSAGES_SCHEMA}}
+        properties = {**shown["properties"], name: MESSAGES_SCHEMA}
+        names = [each.name for each in self._access.model._meta.get_fields()]
+        if not find_rights(self._access.model, names, self._allowed):
+            return {**shown, "properties": properties}
+        # Until the user has agreed, a result has the question in place of the object.
+        return {**shown, "properties": {**properties, **QUESTION_SCHEMA}, "required": []}
 
     def _make_form(self, request: Any, obj: Any, *, is_change: bool) -> Any:
         fields = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
@@ -136,15 +156,18 @@ class Writing:
             ArgumentErrors: values are not valid.
             DoesNotExist: the user may not.
         """
-        request = make_request(ctx, self._access.site, "POST", arguments)
+        given = without_confirmation(arguments)
+        request = make_request(ctx, self._access.site, "POST", given)
         if not self._access.allows(request, CREATE):
             raise self._access.missing()
         initial = self._admin.get_changeform_initial_data(request)
         form = self._make_form(request, None, is_change=False)
         excluded = self._secrets(form.base_fields)
         make = partial(form, initial=initial) if initial else form
-        bound = self._bind(request, make, arguments, None, excluded)
-        return self._save(request, bound, is_change=False)
+        bound = self._bind(request, make, given, None, excluded)
+        return self._ask(ctx, request, bound, arguments) or self._save(
+            request, bound, is_change=False
+        )
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Change an object, and return it.
@@ -156,14 +179,30 @@ class Writing:
         """
         key = self._reading.key
         given = {
-            name: value for name, value in arguments.items() if name not in (key, IF_UNMODIFIED)
+            name: value
+            for name, value in without_confirmation(arguments).items()
+            if name not in (key, IF_UNMODIFIED)
         }
         request = make_request(ctx, self._access.site, "POST", given)
         instance = self._access.lock_one(request, UPDATE, arguments[key])
         check_unmodified(self._version, instance, arguments)
         form = self._make_form(request, instance, is_change=True)
         bound = self._bind(request, form, given, instance, self._kept(form.base_fields))
-        return self._save(request, bound, is_change=True)
+        return self._ask(ctx, request, bound, arguments) or self._save(
+            request, bound, is_change=True
+        )
+
+    def _ask(
+        self, ctx: Context, request: Any, form: Any, arguments: Mapping[str, Any]
+    ) -> JSONObject | None:
+        """Return the result of a call that changes rights and that the user has not agreed to; else None."""
+        changed = find_rights(self._access.model, form.changed_data, self._allowed)
+        if not changed:
+            return None
+        label = self._access.model._meta.label
+        given = without_confirmation(arguments)
+        state = [self._access.site.name, str(request.user.pk), label, str(form.instance.pk), given]
+        return ask_about_rights(form, changed, state).ask(ctx, arguments)
 
     def _bind(
         self, request: Any, make: Any, given: Mapping[str, Any], instance: Any, excluded: set[str]

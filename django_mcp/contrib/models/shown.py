@@ -13,7 +13,14 @@ from typing import Any
 
 from django.db.models import Field, ForeignObjectRel, Model, Prefetch, QuerySet
 
-from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.generated import (
+    MAX_KEYS,
+    MAX_RELATED,
+    TRUNCATED,
+    TRUNCATED_SCHEMA,
+    object_schema,
+    or_null,
+)
 from django_mcp.contrib.models.paths import PathError, is_to_many, read_path
 from django_mcp.contrib.models.schema import describe_field, read_value
 from django_mcp.protocol.json import JSONObject
@@ -133,7 +140,9 @@ class Shown:
             relation = self.relations[name]
             accessor = _accessor(relation)
             if is_to_many(relation):
-                fetched.append(_Fetched(accessor, shown, _back_columns(relation), is_whole))
+                # A property may add up all rows, and the rows of a generic relation come uncut.
+                is_cut = not is_whole and not hasattr(relation, "object_id_field_name")
+                fetched.append(_Fetched(accessor, shown, _back_columns(relation), is_whole, is_cut))
                 continue
             below, joined_below, fetched_below = shown._plan
             if is_whole:
@@ -158,7 +167,34 @@ class Shown:
         if self.is_bare:
             return attrgetter("pk")
         readers: list[tuple[str, Read]] = [(name, self._reader(name)) for name in self.names]
-        return lambda instance: {name: read(instance) for name, read in readers}
+        many = [
+            (name, _rows_of(self.relations[name]), self.related[name].most) for name in self._many
+        ]
+        if not many:
+            return lambda instance: {name: read(instance) for name, read in readers}
+
+        def read_all(instance: Any) -> JSONObject:
+            found = {name: read(instance) for name, read in readers}
+            cut = [name for name, rows, most in many if len(rows(instance)) > most]
+            if cut:
+                found[self.truncated] = cut
+            return found
+
+        return read_all
+
+    @property
+    def most(self) -> int:
+        """How many rows are shown where this is behind a to-many relation."""
+        return MAX_KEYS if self.is_bare else MAX_RELATED
+
+    @property
+    def truncated(self) -> str:
+        """The name of what names the relations that are not shown in full."""
+        return TRUNCATED if TRUNCATED not in self.names else f"{TRUNCATED}_relations"
+
+    @property
+    def _many(self) -> list[str]:
+        return [name for name, relation in self.relations.items() if is_to_many(relation)]
 
     def _reader(self, name: str) -> Read:
         if name in self.columns:
@@ -167,7 +203,9 @@ class Shown:
             return self.computed[name][0]
         read, accessor = self.related[name].read, _accessor(self.relations[name])
         if is_to_many(self.relations[name]):
-            return lambda instance: [read(each) for each in getattr(instance, accessor).all()]
+            most = self.related[name].most
+            rows = _rows_of(self.relations[name])
+            return lambda instance: [read(each) for each in rows(instance)[:most]]
 
         def read_one(instance: Any) -> Any:
             other = getattr(instance, accessor, None)
@@ -182,9 +220,10 @@ class Shown:
         """The schema of what `read` returns."""
         if self.is_bare:
             return describe_field(self.model._meta.pk, is_input=False)
-        return object_schema(
-            {name: self._describe(name) for name in self.names}, required=self.names
-        )
+        properties = {name: self._describe(name) for name in self.names}
+        if self._many:
+            properties[self.truncated] = TRUNCATED_SCHEMA
+        return object_schema(properties, required=self.names)
 
     def _describe(self, name: str) -> JSONObject:
         if name in self.columns:
@@ -205,12 +244,35 @@ class _Fetched:
     shown: Shown
     back: Sequence[str]
     is_whole: bool
+    is_cut: bool
 
     def to_prefetch(self) -> Prefetch[Any]:
         # The default manager, as related managers have it: it may leave out deleted rows.
         rows = self.shown.model._default_manager.all()
         queryset = self.shown.load(rows, self.back, is_whole=self.is_whole)
-        return Prefetch(self.path, queryset if queryset.ordered else queryset.order_by("pk"))
+        ordered = queryset if queryset.ordered else queryset.order_by("pk")
+        query: Any = queryset.query
+        if self.is_cut and not (query.distinct or query.group_by or query.combinator):
+            # One more tells that there are more. Only an attribute of its own can have rows that are cut.
+            name = self.path.rpartition("__")[2]
+            return Prefetch(self.path, ordered[: self.shown.most + 1], to_attr=f"{_CUT}{name}")
+        return Prefetch(self.path, ordered)
+
+
+_CUT = "mcp_rows_of_"
+"""In front of the name of the attribute that has the rows of a relation that were cut."""
+
+
+def _rows_of(relation: Any) -> Callable[[Any], Any]:
+    """Return what reads the rows of a to-many relation that were loaded with an instance."""
+    accessor = _accessor(relation)
+    attribute = f"{_CUT}{accessor}"
+
+    def read_rows(instance: Any) -> Any:
+        found = vars(instance).get(attribute)
+        return getattr(instance, accessor).all() if found is None else found
+
+    return read_rows
 
 
 def _columns_of(model: type[Model]) -> list[str]:

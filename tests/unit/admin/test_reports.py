@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import unicodedata
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
@@ -243,6 +245,34 @@ def test_the_export_contains_the_listed_calls_and_escapes_formulas(admin: Client
         ("'=1+1", "'@x", "'-p")
     ] * 2
     assert LogEntry.objects.get().change_message == "Exported."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\n=1+1", "\r\n=1", "\t=1", '"=1', "\u00a0=1", "\u3000=1", "\uff1d1+1",
+        "\uff0b1", "\uff0d1", "\uff20x", "\ufe66x", "\u22121", "a;=1+1", "a; =1", "a|=1", "a\t=1", "a\n=1", 'a;"=1"',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_no_cell_of_the_export_starts_a_formula_whatever_separates_cells(
+    admin: Client, text: str, delimiter: str
+):
+    make_calls(1, name=text)
+    response: Any = admin.get(url("calls_export"))
+    whole = b"".join(response.streaming_content).decode()
+
+    for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter):
+        for cell in row:
+            start = cell.lstrip('" \t\r\n\u00a0\u3000')[:1]
+            assert unicodedata.normalize("NFKC", start) not in ("=", "+", "-", "@", "\u2212"), cell
+
+
+def test_a_cell_without_a_formula_is_exported_as_it_is(admin: Client):
+    make_calls(1, name="a = b; c - d", client_name='{"a": -1}')
+
+    (row,) = rows_of(admin.get(url("calls_export")))
+    assert (row["name"], row["client_name"]) == ("a = b; c - d", '{"a": -1}')
 
 
 def test_the_export_streams_under_asgi(admin: Client):
