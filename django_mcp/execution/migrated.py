@@ -66,6 +66,6 @@ def _find_missing_in(alias: str, models: list[type[Model]]) -> list[str]:
                 missing.append(table)
                 continue
             there = {column.name for column in inspect.get_table_description(cursor, table)}
-            wanted = {field.column for field in model._meta.local_concrete_fields}
-            missing += [f"{table}.{column}" for column in sorted(wanted - there)]
+            wanted = [str(field.column) for field in model._meta.local_concrete_fields]
+            missing += [f"{table}.{column}" for column in wanted if column not in there]
     return missing

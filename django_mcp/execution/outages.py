@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from django_mcp.log import logger
@@ -20,8 +20,13 @@ TIMEOUT_S = 5.0
 PAUSE_S = 1.0
 """How long requests are refused after a failure, until one tries again. Our own limit."""
 
-_CODES = {"42P01", "42703", 1146, 1054, 942, 904}
+_CODES: frozenset[int | str] = frozenset({"42P01", "42703", 1146, 1054, 942, 904})
 """No such table and no such column, of PostgreSQL, of MySQL and MariaDB, and of Oracle."""
+
+_CONFLICTS: frozenset[int | str] = frozenset(
+    {"40P01", "40001", "55P03", 1213, 1205, 1020, 3572, 60, 8177, 54}
+)
+"""Deadlock, serialization failure and lock timeout, of the same databases."""
 
 _SQLITE = ("no such table", "no such column", "has no column named")
 
@@ -45,10 +50,27 @@ def is_unmigrated(error: object) -> bool:
         return False
     if any(text in str(error) for text in _SQLITE):
         return True
+    return _has_code(error, _CODES)
+
+
+def is_conflict(error: object) -> bool:
+    """Return whether an error means that a transaction lost against another one.
+
+    It is a deadlock, a row that changed meanwhile, or a lock that did not come free in time.
+    """
+    # Loads `django.db`, which importing a server must not.
+    from django.db import DatabaseError
+
+    if not isinstance(error, DatabaseError):
+        return False
+    return "is locked" in str(error) or _has_code(error, _CONFLICTS)
+
+
+def _has_code(error: Exception, wanted: Collection[int | str]) -> bool:
     codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
     if error.args:
         codes += [error.args[0], getattr(error.args[0], "code", None)]
-    return any(isinstance(code, int | str) and code in _CODES for code in codes)
+    return any(isinstance(code, int | str) and code in wanted for code in codes)
 
 
 def report_unmigrated(error: object) -> bool:

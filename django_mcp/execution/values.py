@@ -22,6 +22,8 @@ from django.core.exceptions import (
 from django.utils.choices import flatten_choices
 from django.utils.translation import gettext as _
 
+from django_mcp.execution.outages import is_conflict
+from django_mcp.log import logger
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, present, to_pointer
@@ -112,6 +114,12 @@ def _read_rows(value: Any) -> list[Any]:
     return [row._asdict() for row in rows] if rows and hasattr(rows[0], "_asdict") else rows
 
 
+_SQLITE_LOCKED = (
+    ". Tools that write at the same time wait for each other if you set OPTIONS of this SQLite database to "
+    "{'transaction_mode': 'IMMEDIATE', 'timeout': 20}"
+)
+
+
 class DjangoExceptions:
     """Maps Django's exceptions for denied, missing and invalid things to failures.
 
@@ -143,15 +151,22 @@ class DjangoExceptions:
             error.add_note(
                 "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
             )
-        is_operational = isinstance(error, find_class("django.db.utils", "OperationalError"))
-        if is_operational and "is locked" in str(error):
-            error.add_note(
-                "Tools that write at the same time wait for each other if you set OPTIONS of this SQLite "
-                "database to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}."
+        if self.is_conflict(error):
+            logger.warning(
+                "A call failed, because others used the same rows: %s%s",
+                str(error).partition("\n")[0],
+                _SQLITE_LOCKED if "is locked" in str(error) else "",
             )
+            text = _("Others used the same data at the same moment. Try again.")
+            return Failure(kind=FailureKind.TOOL_ERROR, message=text)
         if isinstance(error, find_class("django.http.response", "Http404")):
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
         return None
+
+    def is_conflict(self, error: Exception) -> bool:
+        return isinstance(error, find_class("django.db.utils", "DatabaseError")) and is_conflict(
+            error
+        )
 
     def missing(self) -> Failure:
         return Failure(kind=FailureKind.MISSING, message=_("Not found."))

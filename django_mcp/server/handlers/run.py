@@ -197,12 +197,18 @@ async def _run(
         timeout_s = options.call_timeout_s if call.run is None else options.task_timeout_s
     timers = call.exchange.timers or TaskTimers.of_current_task()
     deadline = call.deadline = timers.limit(timeout_s)
+    has_lost = False
     try:
         while True:
             try:
                 return await _run_once(call, handler, arguments, finish, what)
             except OnceDue as due:
                 await _keep(call, handler, due)
+            except Exception as error:
+                if has_lost or not _may_run_again(call, error):
+                    raise
+                has_lost = True
+                call.answers.begin()
     except (Asked, Waiting) as due:
         return due
     except asyncio.CancelledError:
@@ -214,6 +220,12 @@ async def _run(
     finally:
         deadline.cancel()
         call.deadline = None
+
+
+def _may_run_again(call: ServedCall, error: Exception) -> bool:
+    """Return whether a call lost against another transaction, and does no harm when it is run twice."""
+    is_harmless = not isinstance(call.entry, ToolEntry) or call.entry.may_run_again
+    return is_harmless and call.server.exceptions.is_conflict(error)
 
 
 async def _run_once(

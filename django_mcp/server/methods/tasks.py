@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django_mcp.log import logger
@@ -67,20 +68,24 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
         created, _, task_id = text.partition(" ")
         after = (float(created), task_id)
     size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
-    found = await server.tasks.list_of(server.name, owner, after, size + 1)
-    page = found[:size]
-    visible = call.exchange.visible
-    wire: JSONObject = {
-        "tasks": [
-            to_wire(task)
-            for task in page
-            if rules_of(task) is rules and visible.names_tool(task.tool)
-        ]
-    }
-    if len(found) > size:
+    shown: list[Task] = []
+    is_more = True
+    while is_more and len(shown) <= size:
+        found = await server.tasks.list_of(server.name, owner, after, MAX_PAGE)
+        shown += filter(partial(_is_listed, call), found)
+        is_more = len(found) == MAX_PAGE
+        after = (found[-1].created_s, found[-1].id) if found else None
+    page = shown[:size]
+    wire: JSONObject = {"tasks": [to_wire(task) for task in page]}
+    if len(shown) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
         wire["nextCursor"] = encode_cursor("tasks/list", place, server.sealer.seal)
     return server.encode_result(wire, call.rules)
+
+
+def _is_listed(call: ServedCall, task: Task) -> bool:
+    """Return whether a task is of the call's revision, and of a tool that its client may see."""
+    return rules_of(task) is call.rules.tasks and call.exchange.visible.names_tool(task.tool)
 
 
 async def cancel(call: ServedCall) -> bytes | Refusal:

@@ -78,6 +78,9 @@ class ExceptionMapper(Protocol):
     def map(self, error: Exception) -> Failure | None:
         """Return the failure that `error` means; None: an unexpected error."""
 
+    def is_conflict(self, error: Exception) -> bool:
+        """Return whether a transaction lost against another one, so that a second run may succeed."""
+
     def missing(self) -> Failure:
         """Return the failure for what is missing or invisible to the principal."""
 

@@ -101,6 +101,9 @@ class NoKnownExceptions:
     def map(self, error: Exception) -> Failure | None:
         return None
 
+    def is_conflict(self, error: Exception) -> bool:
+        return False
+
     def missing(self) -> Failure:
         return Failure(kind=FailureKind.MISSING, message="Not found.")
 

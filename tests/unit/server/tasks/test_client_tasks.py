@@ -229,6 +229,26 @@ async def test_authenticated_clients_list_their_own_tasks_in_pages():
     gate.may_go_on.set()
 
 
+async def test_no_page_of_tasks_is_empty_for_those_of_another_revision():
+    server, gate = make_server(page_size=2)
+    person = Person("a")
+    own, modern = Legacy(server, principal=person), Modern(server, principal=person)
+    made = []
+    for _ in range(2):
+        for _ in range(3):
+            await modern.create("wait")
+        made += [await own.create("wait"), await own.create("wait")]
+
+    pages = [await own.result("tasks/list", {})]
+    while "nextCursor" in pages[-1]:
+        pages.append(await own.result("tasks/list", {"cursor": pages[-1]["nextCursor"]}))
+
+    assert [len(page["tasks"]) for page in pages] == [2, 2]
+    found = [task["taskId"] for page in pages for task in page["tasks"]]
+    assert sorted(found) == sorted(made)
+    gate.may_go_on.set()
+
+
 @pytest.mark.http_only(
     "on a pipe, as without sessions, its id is what opens the task of nobody in particular"
 )
