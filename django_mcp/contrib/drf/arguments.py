@@ -22,7 +22,9 @@ from django_mcp.contrib.http_calls import (
     reading_at_startup,
 )
 from django_mcp.contrib.model_forms import key_schema
+from django_mcp.contrib.pydantic_models import check_models
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.unions import AmbiguousUnion
 
 MANY = "items"
 """The argument that holds the data of a serializer with `many=True`."""
@@ -67,8 +69,15 @@ def arguments_of(
             body, is_many = _body(action, serializer)
             pages = _page_parameters(view, max_results) if _is_list(action, view) else {}
             filter_by = _filter_parameters(view) if _is_list(action, view) else {}
+            used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
+            check_models([serializer, used])
     except ViewProblem:
         raise
+    except AmbiguousUnion as problem:
+        raise ViewProblem(
+            f"pydantic would try a value of a field form by form: {problem}",
+            "Give the union a discriminator, or name another serializer in serializers=.",
+        ) from problem
     except UnsupportedField as error:
         raise ViewProblem(
             f"the field {error} of its serializer is a file, which is required",

@@ -10,7 +10,11 @@ from rest_framework import fields, relations, serializers
 
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.model_forms import key_schema
+from django_mcp.contrib.model_forms.schema import MAX_DECIMAL_CHARS
 from django_mcp.protocol.json import JSONObject
+
+_SHORT_EXPONENT = r"^[^eE]*([eE][-+]?[0-9]{1,3})?$"
+"""A number such as 1E1000000 would have a million digits when it is written."""
 
 
 class UnsupportedField(Exception):
@@ -124,6 +128,8 @@ def _decimal(field: fields.DecimalField) -> JSONObject:
     least, most = field.min_value, field.max_value
     return {
         "type": ["string", "number"],
+        "maxLength": MAX_DECIMAL_CHARS,
+        "pattern": _SHORT_EXPONENT,
         **_kept(
             minimum=None if least is None else float(least),
             maximum=None if most is None else float(most),

@@ -16,7 +16,9 @@ from django.utils.html import strip_tags
 from django.utils.text import capfirst
 
 from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.pydantic_models import check_models
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.unions import AmbiguousUnion
 
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""
@@ -60,6 +62,7 @@ def form_schema(
     Raises:
         FormProblem: a field is required that arguments cannot fill in.
     """
+    _check_models(form)
     fields = _fields_of(form)
     offered = set(offered_fields(fields, exclude, allow_sensitive))
     required = []
@@ -77,6 +80,19 @@ def form_schema(
         if name in offered
     }
     return object_schema(properties, required=required)
+
+
+def _check_models(form: Any) -> None:
+    fields = _fields_of(form)
+    cls = form.func if isinstance(form, partial) else form
+    columns = [find_model_field(form, name) for name in fields]
+    try:
+        check_models([cls if isinstance(cls, type) else type(cls), fields, columns])
+    except AmbiguousUnion as problem:
+        raise FormProblem(
+            f"pydantic would try a value of a field form by form: {problem}",
+            "Give the union a discriminator, or leave the field out of the form.",
+        ) from problem
 
 
 def _fields_of(form: Any) -> Mapping[str, forms.Field]:

@@ -50,10 +50,10 @@ from django_mcp.contrib.ninja.schemas import (
     referenced,
     with_local_references,
 )
+from django_mcp.contrib.pydantic_models import check_models
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.registry.adapters import adapt
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.unions import AmbiguousUnion
 from django_mcp.servers import MCPServer
@@ -363,11 +363,10 @@ def _check_models(operation: Operation) -> None:
         ViewProblem: one has an ambiguous union.
     """
     answers = [each for each in operation.response_models.values() if isinstance(each, type)]
-    for model in (*operation.models, *answers):
-        try:
-            adapt(model)
-        except AmbiguousUnion as problem:
-            raise ViewProblem(
-                f"pydantic would try form by form what it reads or returns: {problem}",
-                "Give the union a discriminator.",
-            ) from problem
+    try:
+        check_models([*operation.models, *answers])
+    except AmbiguousUnion as problem:
+        raise ViewProblem(
+            f"pydantic would try form by form what it reads or returns: {problem}",
+            "Give the union a discriminator.",
+        ) from problem

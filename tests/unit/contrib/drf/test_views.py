@@ -11,6 +11,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
+from rest_framework import serializers, viewsets
+from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory, force_authenticate
 
 from django_mcp import MCPServer
@@ -517,3 +519,22 @@ def test_a_check_problem_does_not_keep_a_server_alive():
     gc.collect()
 
     assert kept() is None
+
+
+def test_a_decimal_with_a_huge_exponent_does_not_reach_the_serializer(server: MCPServer):
+    class Sent(serializers.Serializer):
+        number = serializers.DecimalField(max_digits=None, decimal_places=None)
+
+    class Echo(viewsets.ViewSet):
+        serializer_class = Sent
+
+        def create(self, request: Any) -> Response:
+            sent = Sent(data=request.data)
+            sent.is_valid(raise_exception=True)
+            return Response(sent.data)
+
+    viewset_tools(server, Echo, prefix="", serializers={"create": Sent})
+
+    assert data(server, "create", number="1E3") == {"number": "1000"}
+    for number in ("1E1000000", "1e-1000000", "9" * 101):
+        assert "/number: " in error(server, "create", number=number)

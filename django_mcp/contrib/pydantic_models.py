@@ -1,0 +1,144 @@
+"""Refuse fields that validate the data of clients with ambiguous pydantic models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, get_origin
+
+from django.db import models
+from django.db.models.query import QuerySet
+
+from django_mcp.registry.adapters import UnsupportedType, adapt
+from django_mcp.registry.hints import is_record
+from django_mcp.registry.unions import AmbiguousUnion, check_unions
+
+MAX_OBJECTS = 5_000
+"""Objects that are looked at for one tool; few fields have more than ten. Our own limit."""
+
+_FRAMEWORKS = {
+    "annotated_types", "django", "django_filters", "django_mcp", "ninja", "pydantic", "pydantic_core",
+    "rest_framework", "typing_extensions",
+}  # fmt: skip
+
+_LEAVES = (str, bytes, int, float, models.Model, models.Manager, QuerySet)
+
+
+def check_models(roots: Iterable[Any]) -> None:
+    """Check the pydantic models that fields, forms, serializers and their validators use.
+
+    They are found in the attributes of these objects, in what the site's functions name, and in the
+    validators of other models. A model that a function makes itself is not found.
+
+    Raises:
+        AmbiguousUnion: see `registry.unions.check_unions`.
+    """
+    if "pydantic" not in sys.modules:
+        return
+    waiting, seen = list(roots), dict[int, Any]()
+    while waiting and len(seen) < MAX_OBJECTS:
+        each = waiting.pop()
+        if id(each) in seen or each is None or isinstance(each, _LEAVES):
+            continue
+        seen[id(each)] = each
+        waiting.extend(_check(each) if _is_type_of_data(each) else _parts(each))
+
+
+def _check(data_type: Any) -> list[Any]:
+    """Check a model, a type or an adapter, and return the functions that validate its values."""
+    from pydantic import TypeAdapter
+
+    try:
+        if isinstance(data_type, TypeAdapter):
+            check_unions(data_type)
+        else:
+            data_type = adapt(data_type)
+    except AmbiguousUnion:
+        raise
+    except (UnsupportedType, TypeError):
+        return []  # no type of data, such as an alias in an annotation
+    found, waiting, seen = [], [data_type.core_schema], set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict | list | tuple) and id(each) not in seen:
+            seen.add(id(each))
+            waiting.extend(each.values() if isinstance(each, dict) else each)
+        elif callable(each):
+            found.append(each)
+    return found
+
+
+def _is_type_of_data(value: Any) -> bool:
+    from pydantic import TypeAdapter
+
+    if isinstance(value, type) and issubclass(value, models.Model):
+        return False
+    is_alias = get_origin(value) is not None or hasattr(value, "__value__")
+    is_model = isinstance(value, type) and "__pydantic_validator__" in vars(value)
+    return is_alias or is_model or isinstance(value, TypeAdapter) or is_record(value)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    for kind, find in _PARTS:
+        if isinstance(value, kind):
+            return find(value)
+    return [*_attributes(value), type(value)]
+
+
+def _attributes(value: Any) -> list[Any]:
+    found = getattr(value, "__dict__", {})
+    return [each for name, each in found.items() if name not in ("_context", "parent")]
+
+
+def _of_class(cls: type[Any]) -> Iterator[Any]:
+    if issubclass(cls, models.Model):
+        return
+    for each in cls.__mro__:
+        if not _is_of_framework(each):
+            yield from vars(each).values()
+
+
+def _of_function(function: FunctionType) -> Iterator[Any]:
+    if _is_of_framework(function):
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # it is still empty
+            continue
+    names = set(_names(function.__code__))
+    for name in names:
+        found = function.__globals__.get(name)
+        if isinstance(found, ModuleType):
+            yield from (getattr(found, each) for each in names if each in vars(found))
+        else:
+            yield found
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in a function, and in those inside of it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
+
+
+def _is_of_framework(value: Any) -> bool:
+    top = (value.__module__ or "").partition(".")[0]
+    return top in _FRAMEWORKS or top in sys.stdlib_module_names
+
+
+_PARTS: list[tuple[Any, Callable[[Any], Iterable[Any]]]] = [
+    (ModuleType, lambda _: ()),
+    (type, _of_class),
+    (FunctionType, _of_function),
+    (MethodType, lambda each: (each.__func__, each.__self__)),
+    (partial, lambda each: (each.func, *each.args, *each.keywords.values())),
+    (property, lambda each: (each.fget,)),
+    (cached_property, lambda each: (each.func,)),
+    (classmethod | staticmethod, lambda each: (each.__func__,)),
+    (Mapping, lambda each: each.values()),
+    (list | tuple | set | frozenset, lambda each: each),
+]

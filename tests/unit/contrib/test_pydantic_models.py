@@ -1,0 +1,270 @@
+"""Recursive unions in the models that generated tools validate data with."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import pytest
+from django import forms
+from django.contrib import admin
+from django.core.checks import run_checks
+from ninja import Form, NinjaAPI, Path, Query, Schema
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
+from rest_framework import fields, serializers, viewsets
+from rest_framework.response import Response
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.ninja import operation_tools
+from example_project.shop.models import Order
+from tests.unit.contrib import pydantic_helpers
+
+
+class Not(Schema):
+    inner: And | Not
+
+
+class And(Schema):
+    inner: And | Not
+
+
+Not.model_rebuild()
+Tree = And | Not
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Tree)
+
+
+class No(Schema):
+    kind: Literal["no"]
+    inner: Safe | None = None
+
+
+class Yes(Schema):
+    kind: Literal["yes"]
+    inner: Safe | None = None
+
+
+Safe = Annotated[No | Yes, Field(discriminator="kind")]
+No.model_rebuild()
+Yes.model_rebuild()
+
+
+class Holder(BaseModel):
+    tree: Annotated[Any, AfterValidator(lambda value: ADAPTER.validate_json(value or b""))]
+
+
+def problems(server: MCPServer) -> list[str]:
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    return [each.msg for each in found if "forms of a recursive union" in each.msg]
+
+
+# -- Ninja
+
+
+def body(request: Any, data: Tree) -> Any: ...
+def listed(request: Any, data: list[Tree]) -> Any: ...
+def filtered(request: Any, data: Query[Holder]) -> Any: ...
+def sent(request: Any, data: Form[Holder]) -> Any: ...
+def placed(request: Any, tree: Path[Holder]) -> Any: ...
+def safe(request: Any, data: Safe) -> Any: ...
+def returned(request: Any) -> Any: ...
+
+
+@pytest.mark.parametrize("function", [body, listed, filtered, sent, placed, returned])
+def test_an_operation_with_an_ambiguous_model_is_no_tool(function: Any):
+    api = NinjaAPI(urls_namespace=f"unions-{function.__name__}")
+    path = "/ambiguous/{tree}" if function is placed else "/ambiguous"
+    api.post(path, response=Tree if function is returned else None)(function)
+    api.post("/safe")(safe)
+    server = MCPServer("unions", public=True)
+
+    assert [each.name for each in operation_tools(server, api)] == ["safe"]
+    assert len(problems(server)) == 1
+
+
+# -- fields
+
+
+class ByAdapter:
+    """Validates with an adapter that is an attribute, as third-party fields do."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+
+    def __call__(self, value: Any) -> None:
+        TypeAdapter(self.schema).validate_python(value)
+
+
+def by_global(value: Any) -> None:
+    ADAPTER.validate_python(value)
+
+
+def by_model(value: Any) -> None:
+    def validate() -> None:
+        Not.model_validate(value)
+
+    validate()
+
+
+def by_helper(value: Any) -> None:
+    by_model(value)
+
+
+def by_module(value: Any) -> None:
+    pydantic_helpers.Tree.model_validate(value)
+
+
+def by_closure(model: Any) -> Any:
+    def validate(value: Any) -> None:
+        model.model_validate(value)
+
+    return validate
+
+
+def check_safely(value: Any) -> None:
+    TypeAdapter(Safe).validate_python(value)
+
+
+VALIDATORS = [
+    ByAdapter(Tree),
+    ByAdapter(list[Tree]),
+    ByAdapter(ADAPTER),
+    by_global,
+    by_model,
+    by_helper,
+    by_module,
+    by_closure(And),
+    partial(by_closure, And),
+    And.model_validate,
+]
+
+
+def make_views(**declared: fields.Field) -> Any:
+    serializer = type("Sent", (serializers.Serializer,), declared)
+
+    class Views(viewsets.ViewSet):
+        serializer_class = serializer
+
+        def create(self, request: Any) -> Response:
+            raise NotImplementedError
+
+    return Views
+
+
+def register(view: Any, serializer: Any = None) -> tuple[int, int]:
+    """Return the number of tools, and of the problems."""
+    server = MCPServer("unions", public=True)
+    options: Any = {} if serializer is None else {"serializers": {"create": serializer}}
+    return len(viewset_tools(server, view, **options)), len(problems(server))
+
+
+@pytest.mark.parametrize("validator", VALIDATORS)
+def test_a_serializer_with_an_ambiguous_model_is_no_tool(validator: Any):
+    ambiguous = fields.JSONField(validators=[validator])
+
+    assert register(make_views(tree=ambiguous)) == (0, 1)
+    assert register(make_views(trees=fields.ListField(child=ambiguous))) == (0, 1)
+    assert register(make_views(tree=fields.JSONField(validators=[check_safely]))) == (1, 0)
+
+
+def test_the_functions_of_serializers_and_their_fields_count():
+    class TreeField(fields.JSONField):
+        def to_internal_value(self, data: Any) -> Any:
+            return by_helper(data)
+
+    class Inner(serializers.Serializer):
+        tree = TreeField()
+
+    class Outer(serializers.Serializer):
+        inner = Inner(many=True)
+
+    class Whole(serializers.Serializer):
+        name = fields.CharField()
+
+        def validate(self, attrs: Any) -> Any:
+            return ADAPTER.validate_python(attrs)
+
+    class Kinds(serializers.BaseSerializer):
+        kinds = {"whole": Whole}
+
+    for serializer in (Inner, Outer, Outer(many=True), Whole, Kinds):
+        assert register(make_views(), serializer) == (0, 1), serializer
+
+
+def make_form(validator: Any) -> Any:
+    class OrderForm(forms.ModelForm):
+        tree = forms.JSONField(validators=[validator])
+
+        class Meta:
+            model = Order
+            fields = ("note",)
+
+    return OrderForm
+
+
+def make_form_of_field() -> Any:
+    class TreeField(forms.JSONField):
+        def clean(self, value: Any) -> Any:
+            return by_helper(value)
+
+    class OrderForm(forms.ModelForm):
+        tree = TreeField()
+
+        class Meta:
+            model = Order
+            fields = ("note",)
+
+    return OrderForm
+
+
+def make_form_that_cleans() -> Any:
+    class OrderForm(forms.ModelForm):
+        class Meta:
+            model = Order
+            fields = ("note",)
+
+        def clean_note(self) -> Any:
+            return ADAPTER.validate_json(self.cleaned_data["note"])
+
+    return OrderForm
+
+
+FORMS = [*(make_form(each) for each in VALIDATORS), make_form_of_field(), make_form_that_cleans()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_with_an_ambiguous_model_gives_no_model_tool(form: Any):
+    assert register_model_tools(form) == "is no tool"
+
+
+def test_a_form_with_a_discriminated_model_gives_a_model_tool():
+    assert register_model_tools(make_form(check_safely)) == "is a tool"
+
+
+def register_model_tools(form: Any) -> str:
+    options = {"model": Order, "fields": ["number", "note"], "everyone": True}
+    more = {"writes": ["create"], "writable": None, "form": form}
+    cls: Any = type("Made", (ModelTools,), {**options, **more})
+    server = MCPServer("unions", public=True)
+    made = cls.register(server)
+    told = [each.text for each in made.find_faults()]
+    if told:
+        assert "forms of a recursive union" in told[0], told
+    return "is no tool" if told else "is a tool"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_with_an_ambiguous_model_gives_no_admin_tool_that_writes(form: Any):
+    site = admin.AdminSite("unions")
+    site.register(
+        Order, type("OrderAdmin", (admin.ModelAdmin,), {"form": form, "fields": ["note"]})
+    )
+    server = MCPServer("unions", public=True)
+
+    found = [each.name for each in admin_tools(server, site, models=[Order])]
+
+    assert found
+    assert not [name for name in found if "create" in name or "update" in name or "add" in name]
+    assert len(problems(server)) == 2
