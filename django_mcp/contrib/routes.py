@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
+from django.core.signals import setting_changed
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import RegexPattern
 from django.utils.regex_helper import normalize
@@ -157,6 +158,7 @@ class ViewRoutes:
         self._make_own = make_own
         self._own: list[_Known] = []
         self._known: tuple[URLResolver | None, list[_Known]] | None = None
+        setting_changed.connect(self._forget)
 
     def find(self, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> Found | None:
         """Return where the URL with some variables leads; None if it does not lead here.
@@ -237,6 +239,11 @@ class ViewRoutes:
                 each for each in found if self._leads_here(each.callback)
             ]
         return known.by_language[language]
+
+    def _forget(self, *, setting: str, **_about: Any) -> None:
+        """Keep nothing of a URLconf that a test had for a while."""
+        if setting == "ROOT_URLCONF":
+            self._known = None
 
     def _find_known(self) -> list[_Known]:
         site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None

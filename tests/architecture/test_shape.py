@@ -10,19 +10,11 @@ import pytest
 
 from tests.architecture.sources import REVISIONS, code_strings, shown, source_files, tree_of
 
-MOST_LINES = 400
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 VERSION_WORDS = {"revision", "revisions", "protocol_version"}
 ORDERINGS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 OUTSIDE_REVISIONS = [path for path in source_files() if REVISIONS not in path.parents]
-
-
-@pytest.mark.parametrize("path", source_files(), ids=shown)
-def test_files_stay_within_the_line_limit(path: Path):
-    lines = path.read_text().count("\n")
-
-    assert lines <= MOST_LINES, f"{shown(path)} has {lines} lines: look for the second idea in it"
 
 
 @pytest.mark.parametrize("path", OUTSIDE_REVISIONS, ids=shown)
