@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 from django.apps import apps
-from django.db import router, transaction
+from django.db import connections, router, transaction
 from django.db.models.signals import post_delete, post_save
 
 from django_mcp.conf import settings
@@ -48,14 +48,25 @@ def _start() -> threading.Event:
 
 
 def _poll(has_read: threading.Event) -> None:
-    trouble = Warner()
-    while True:
+    trouble, failures = Warner(), 0
+    database = _database_name()
+    # At the end of a test run, the name of the test database is replaced by that of the site's own.
+    while _database_name() == database:
         try:
             run_with_connections(refresh)
         except Exception as error:  # noqa: BLE001 - the top of this thread's loop
-            trouble.warn("Cannot read which entries are disabled: %r", error)
+            failures += 1
+            # One failure mends itself, and while a test database is dropped there is one.
+            if failures > 1:
+                trouble.warn("Cannot read which entries are disabled: %r", error)
+        else:
+            failures = 0
         has_read.set()
         time.sleep(REREAD_S)
+
+
+def _database_name() -> object:
+    return connections[router.db_for_read(DisabledEntry)].settings_dict["NAME"]
 
 
 _first_read = PerProcess(_start)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from asgiref.sync import async_to_sync
 from django.dispatch import Signal
 
 from django_mcp import signals
@@ -20,6 +19,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
+from django_mcp.push.loops import run_blocking
 from django_mcp.registry.signatures import named
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
@@ -46,7 +46,7 @@ def _blocking(
     def twin(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By its name, so that it may be overridden.
         found: Callable[P, Coroutine[Any, Any, T]] = getattr(server, method.__name__)
-        return async_to_sync(found)(*args, **kwargs)
+        return run_blocking(found)(*args, **kwargs)
 
     return named(twin, method.__name__.removeprefix("a"), like=method, owner="SiteClientMethods")
 

@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
@@ -18,8 +18,11 @@ from django.conf import settings as site_settings
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
+from django_mcp.server.exchange.timers import end_tasks
 from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.server.streams.process_messages import Missed
+
+T = TypeVar("T")
 
 LATE_S = 2.0
 """How long after a message with a higher number one may come. Our own limit."""
@@ -35,8 +38,6 @@ REJOIN_S = 2.0
 
 RETRY_S = 0.5
 TIMEOUT_S = 3.0
-STOP_S = 0.2
-STOP_TRIES = 5
 
 _numbers = count()
 
@@ -91,14 +92,7 @@ class LayerBus:
 
     async def stop(self) -> None:
         tasks, self._tasks = self._tasks, []
-        left = set(tasks)
-        # Some layers take a cancellation for the end of their connection, and go on.
-        for _ in range(STOP_TRIES):
-            if left:
-                for task in left:
-                    task.cancel()
-                _, left = await asyncio.wait(left, timeout=STOP_S)
-        await asyncio.gather(*(each for each in tasks if each.done()), return_exceptions=True)
+        await end_tasks(tasks)
 
     async def _listen(self, receive: Callable[[JSONObject], None]) -> None:
         layer: Any = get_channel_layer()
@@ -106,11 +100,11 @@ class LayerBus:
             begun_s = time.monotonic()
             try:
                 if self._channel is None:
-                    channel = await layer.new_channel()
-                    await layer.group_add(self._group, channel)
+                    channel = await _cancellable(layer.new_channel())
+                    await _cancellable(layer.group_add(self._group, channel))
                     self._channel = channel
                     self._has_joined.set()
-                envelope = await layer.receive(self._channel)
+                envelope = await _cancellable(layer.receive(self._channel))
             except Exception as error:  # noqa: BLE001 - any error of the layer
                 # Some layers raise after a while without messages. The same channel misses none.
                 is_quick = time.monotonic() - begun_s < RETRY_S
@@ -132,11 +126,11 @@ class LayerBus:
                 continue
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    await layer.group_add(self._group, self._channel)
+                    await _cancellable(layer.group_add(self._group, self._channel))
                 if self._has_sent:
                     # An empty message, by which others notice that the last message was lost.
                     self._has_sent = False
-                    await self._send("[]")
+                    await _cancellable(self._send("[]"))
             except Exception as error:  # noqa: BLE001 - any error of the layer
                 self._is_deaf = True
                 self._outage.failed(error)
@@ -145,6 +139,19 @@ class LayerBus:
             if self._gaps.find_lost() or self._is_deaf:
                 self._is_deaf = False
                 receive(Missed().to_wire())
+
+
+async def _cancellable(work: Awaitable[T]) -> T:
+    """Await a method of the layer, and raise a cancellation that it swallowed.
+
+    Layers over Redis do that while they connect, and a task that goes on keeps its event loop from closing.
+    """
+    try:
+        return await work
+    finally:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
 
 @dataclass(slots=True)

@@ -202,6 +202,7 @@ async def close_hub(hub: ServerHub) -> None:
     """Close what is open, when the application ends."""
     if hub.loop is asyncio.get_running_loop():
         hub.is_closing = True
+        await hub.prepare_to_stop()
         await hub.stop()
 
 

@@ -19,6 +19,7 @@ from asgiref.sync import AsyncToSync
 from django_mcp.execution.threads import lease_for_task
 from django_mcp.known_servers import find_server
 from django_mcp.process import reset_on
+from django_mcp.push.loops import end_loop
 from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
@@ -114,3 +115,4 @@ async def _execute(server: BaseServer, task_id: str) -> None:
     finally:
         # The event loop ends here, so pending notifications are sent first.
         await server.core.hub.flush()
+        await end_loop()

@@ -9,11 +9,12 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from asgiref.sync import AsyncToSync, async_to_sync
+from asgiref.sync import AsyncToSync
 
 from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
+from django_mcp.push.loops import end_loop, run_blocking
 from django_mcp.registry.signatures import named
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.timers import find_running_loop
@@ -186,10 +187,14 @@ class Portal:
     def _live(self) -> None:
         try:
             with self._runner as runner:
-                runner.run(self._stop.wait())
+                runner.run(self._live_on())
         finally:
             del _executors[self.loop]
             self._is_over.set_result(None)
+
+    async def _live_on(self) -> None:
+        await self._stop.wait()
+        await end_loop()
 
     def _work_until(self, future: Future[T]) -> T:
         """Run what is submitted until a future is done, and return its result."""
@@ -238,7 +243,7 @@ def in_sync(
                 "An asynchronous test needs AsyncMCPClient, whose methods are awaited: "
                 "self.async_mcp in a test case, the fixture async_mcp_client in pytest."
             )
-        return async_to_sync(function)(client, *args, **kwargs)
+        return run_blocking(function)(client, *args, **kwargs)
 
     return named(call, function.__name__, like=function, owner="MCPClient")
 

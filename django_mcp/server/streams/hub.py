@@ -161,16 +161,19 @@ class Hub(Messenger, Generic[ServerT]):
         self._by_session.clear()
         self._ticker = None
         self.loop = None
+        self._outbox.close()
         self._outbox = Outbox(self.send)
 
     async def stop(self) -> None:
-        """End every stream, and receive no more messages."""
+        """End every stream, receive no more messages, and forget what belongs to this event loop."""
         self.end_streams(Ending.SHUTDOWN)
         if self._ticker is not None:
             self._ticker.cancel()
-        await self.prepare_to_stop()
+        await self.flush()
         await self.bus.stop()
-        self.loop = None
+        is_closing = self.is_closing
+        self.reset()
+        self.is_closing = is_closing
 
     async def prepare_to_stop(self) -> None:
         """Run the `on_stop` functions, which write what must be written before the process ends."""

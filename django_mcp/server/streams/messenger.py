@@ -160,6 +160,11 @@ class Outbox:
         if self._dropped & (self._dropped - 1) == 0:
             logger.warning("Dropped %d messages to other processes: too many", self._dropped)
 
+    def close(self) -> None:
+        """Send nothing more that waits; its event loop ends."""
+        for lane in (self._notices, self._others):
+            lane.close()
+
     async def flush(self) -> None:
         """Wait until no messages but change notices wait."""
         lane = self._others
@@ -185,6 +190,11 @@ class _Lane:
         self.waiting[key] = message
         # What is put in the same step of the event loop goes together.
         self._pump_in(0.0)
+
+    def close(self) -> None:
+        self.waiting.clear()
+        if self._next is not None:
+            self._next.cancel()
 
     def _pump_in(self, delay_s: float) -> None:
         if self._next is None:

@@ -296,4 +296,5 @@ async def serve(
     try:
         await Pipe(server, reading, writing, find_principal, stop or asyncio.Event()).run()
     finally:
+        await server.hub.prepare_to_stop()
         await server.hub.stop()

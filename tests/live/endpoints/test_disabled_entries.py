@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.backends import is_answering, postgres_address, require
 from tests.support.sites import ROOT, Running, environment, running
 from tests.support.wire import R5, headers_for, message
 
@@ -85,3 +87,38 @@ def test_a_disabled_entry_is_missing_from_the_first_request(tmp_path: Path):
     extra = {"SHOP_DATABASE": str(tmp_path / "db.sqlite3")}
     with running(PACKAGE, "uvicorn", log=tmp_path / "server.log", extra=extra) as site:
         assert "error" in ask(site, "tools/call", name="greet", arguments={"name": "Ann"})
+
+
+END_OF_A_RUN = """
+import os, threading
+import django
+django.setup()
+from django.conf import settings
+from django.db import connection
+from django_mcp.endpoints.disabled_entries import watch
+
+name = settings.DATABASES["default"]["NAME"]
+connection.creation.create_test_db(verbosity=0)
+watch()
+(thread,) = [each for each in threading.enumerate() if each.name == "django-mcp-disabling"]
+connection.creation.destroy_test_db(name, verbosity=0)
+thread.join(60)
+print("ended" if not thread.is_alive() else "reads on")
+"""
+
+
+@pytest.mark.services
+def test_a_test_run_on_postgresql_ends_without_reading_the_database_of_the_site():
+    require(is_answering(*postgres_address()), "PostgreSQL does not answer")
+    database = {"TEST_DATABASE": "postgresql", "PGDATABASE": f"disabling_{os.getpid()}"}
+    done = subprocess.run(
+        [sys.executable, "-c", END_OF_A_RUN],
+        cwd=ROOT,
+        env={**os.environ, **database, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == "ended"
+    assert "Cannot read" not in done.stderr

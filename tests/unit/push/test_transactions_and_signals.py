@@ -255,6 +255,19 @@ async def test_a_layer_that_ignores_cancellation_does_not_block_shutdown():
             await bus.stop()
 
 
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}})
+def test_an_event_loop_closes_though_the_layer_swallows_the_cancellation():
+    async def run() -> None:
+        LayerBus(OutageLog("test")).start(lambda _message: None)
+        await cast("Any", get_channel_layer()).was_entered.wait()
+
+    running = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    running.start()
+    running.join(60)
+
+    assert not running.is_alive()
+
+
 class Failing(InMemoryChannelLayer):
     """Fails to send, like an unavailable Redis, although it still answers some calls."""
 

@@ -104,7 +104,8 @@ def test_a_sync_client_gets_notifications_during_other_calls(sync_client: MCPCli
             changes.next(timeout_s=0.01)
 
     assert len(changes.heard) == 2
-    assert server.notify_list_changed("tools") == 0
+    # How many it reaches is unknown with a layer that other processes share.
+    assert not server.notify_list_changed("tools")
     assert "mcp-test-loop" not in [each.name for each in threading.enumerate()]
 
 
