@@ -17,6 +17,7 @@ from django_mcp.calls import flush_calls
 from django_mcp.calls.recorder import _Shares, _writer, forget_calls
 from django_mcp.calls.rows import KEPT_MINUTES, find_prunes
 from django_mcp.models import CallRecord, CallTally
+from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.servers import MCPServer
 from tests.support.wire import R5, WireClient
 
@@ -45,8 +46,8 @@ def server() -> MCPServer:
 
 
 def call(server: MCPServer, count: int, name: str = "greet", key: str | None = None) -> None:
-    principal = SimpleNamespace(key=key, user=None, is_authenticated=True)
-    client = WireClient(server, R5, **({} if key is None else {"principal": principal}))
+    user: Any = SimpleNamespace(key=key, user=None, is_authenticated=True)
+    client = WireClient(server, R5, principal=ANONYMOUS if key is None else user)
 
     async def pour() -> None:
         for number in range(count):
