@@ -214,6 +214,12 @@ class Settings:
         "limit, clients that nobody authorized within five minutes are deleted, the oldest first. "
         "Neither kind can take the last quarter from the other.",
     )
+    OAUTH_TOKENS_PER_HOUR: int = site_setting(
+        1000,
+        whole("tokens an hour"),
+        "The maximum number of access tokens that one OAuth client gets in an hour for one user, or for "
+        "itself. More get 429.",
+    )
     OAUTH_WRONG_SECRETS_PER_MINUTE: int = site_setting(
         20,
         whole("secrets a minute"),
@@ -232,7 +238,20 @@ class Settings:
     CALL_RETENTION_DAYS: int | None = site_setting(
         30,
         whole("days", most=36_500).or_none("to keep them forever"),
-        "The age from which recorded calls may be deleted.",
+        "The age at which recorded calls are deleted.",
+    )
+    MAX_CALL_RECORDS: int | None = site_setting(
+        1_000_000,
+        whole("calls").or_none("for no limit"),
+        "The number of recorded calls that are kept. Above it the oldest are deleted, those of anonymous "
+        "callers first.",
+    )
+    RECORDED_CALLS_PER_MINUTE: int = site_setting(
+        600,
+        whole("calls a minute"),
+        "The maximum number of calls that each process records in a minute for one principal, or for one "
+        "address of anonymous callers. All anonymous callers together have ten times as many. A call of an "
+        "unknown name counts as ten. Further calls only count in the charts, and the log says so.",
     )
 
 

@@ -7,11 +7,14 @@ import random
 import re
 import time
 from collections import deque
+from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from django_mcp.calls.call import RecordedCall
 from django_mcp.conf import settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_signal
+from django_mcp.execution.tables import Pruner
 from django_mcp.process import PerProcess
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
@@ -27,22 +30,91 @@ MAX_QUEUED = 10_000
 BATCH = 1000
 FLUSH_EVERY_S = 1.0
 
-_Item = tuple[RecordedCall, bool, bool]
-"""A call, whether it is to be written, and whether it is to be sent to receivers."""
+PERIOD_S = 60.0
+ANONYMOUS_CALLERS = 10
+"""Anonymous callers together may have as many calls recorded as so many callers. Our own limit."""
+
+UNKNOWN_WEIGHT = 10
+"""A call of an unknown name counts as so many, since a client can invent any number of names. Our own limit."""
+
+PRUNE_EVERY_S = 300.0
+"""How often each process that records calls deletes old ones. Our own limit."""
+
+TOO_MANY = (
+    "some callers make more than DJANGO_MCP['RECORDED_CALLS_PER_MINUTE']; they are counted only"
+)
+
+
+class _Kept(Enum):
+    """What is written of a call."""
+
+    NOTHING = 0
+    COUNT = 1
+    RECORD = 2
+
+
+_Item = tuple[RecordedCall, _Kept, bool]
+"""A call, what is to be written of it, and whether it is to be sent to receivers."""
+
+
+class _Shares:
+    """Decides for how many calls of each caller in a minute this process writes a record."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until_s = 0.0
+        self._used: dict[str, int] = {}
+
+    def take(self, principal: str, address: str | None, weight: int) -> bool:
+        """Count a call; return whether it is to be recorded."""
+        now_s, used, limit = self._clock(), self._used, settings.RECORDED_CALLS_PER_MINUTE
+        if now_s >= self._until_s:
+            self._until_s = now_s + PERIOD_S
+            used.clear()
+        # The prefix of a principal's key cannot be that of an address.
+        key = f"principal {principal}" if principal else f"address {address}"
+        own = used.get(key, 0) + weight
+        if own > limit:
+            return False
+        if not principal:
+            together = used.get("", 0) + weight
+            if together > limit * ANONYMOUS_CALLERS:
+                return False
+            used[""] = together
+        used[key] = own
+        return True
 
 
 class _Writer(BackgroundWriter[list[_Item]]):
     def __init__(self) -> None:
         super().__init__("django-mcp-calls", "Calls")
         self._queue: deque[_Item] = deque()
+        self._shares = _Shares()
+        self._pruner = Pruner(PRUNE_EVERY_S, is_due=False)
 
-    def put(self, item: _Item) -> None:
-        queue = self._queue
+    def put(
+        self, call: RecordedCall, address: str | None, *, is_kept: bool, is_signalled: bool
+    ) -> None:
+        """Queue a call, unless the queue is full.
+
+        Args:
+            address: that of an anonymous caller.
+            is_kept: it is to be recorded, if its caller has not had too many recorded.
+            is_signalled: it is to be sent to receivers.
+        """
+        kept, queue = _Kept.RECORD if is_kept else _Kept.NOTHING, self._queue
         queued = len(queue)
-        if queued >= MAX_QUEUED:
-            self._drop(1, QUEUE_FULL)
+        weight = 1 if call.is_known else UNKNOWN_WEIGHT
+        if is_kept and not self._shares.take(call.principal, address, weight):
+            kept = _Kept.COUNT
+            self._drop(1, TOO_MANY)
+        # Who makes too many calls may not take the room of the others.
+        is_spare = kept is _Kept.COUNT and not is_signalled
+        if queued >= (MAX_QUEUED // 2 if is_spare else MAX_QUEUED):
+            if not is_spare:
+                self._drop(1, QUEUE_FULL)
             return
-        queue.append(item)
+        queue.append((call, kept, is_signalled))
         if queued == 0:
             self._wake()
         elif queued >= BATCH:
@@ -53,13 +125,15 @@ class _Writer(BackgroundWriter[list[_Item]]):
         return [queue.popleft() for _ in range(min(len(queue), BATCH))]
 
     def _store(self, batch: list[_Item]) -> None:
-        calls = [call for call, is_recorded, _ in batch if is_recorded]
+        calls = [call for call, kept, _ in batch if kept is _Kept.RECORD]
+        counted = [call for call, kept, _ in batch if kept is _Kept.COUNT]
         try:
-            if calls:
+            if calls or counted:
                 # Loads `django.db`, which importing a server must not.
-                from django_mcp.calls.rows import insert
+                from django_mcp.calls.rows import find_prunes, insert
 
-                insert(calls)
+                insert(calls, counted)
+                self._pruner.prune_if_due(*find_prunes())
         except Exception as error:  # noqa: BLE001 - the top of this thread's loop
             self._drop(len(calls), error)
         for call, _, is_signalled in batch:
@@ -112,7 +186,8 @@ def record_call(
     is_signalled = bool(tool_called.receivers) and call.method == "tools/call"
     if is_recorded or is_signalled:
         noted = _note(server, call, answer, duration_s)
-        (_writer.current or _writer.get()).put((noted, is_recorded, is_signalled))
+        writer = _writer.current or _writer.get()
+        writer.put(noted, call.exchange.address, is_kept=is_recorded, is_signalled=is_signalled)
 
 
 def _note(

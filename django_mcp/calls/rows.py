@@ -12,11 +12,13 @@ from typing import Any, get_type_hints
 import msgspec
 from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Model, Q, QuerySet
+from django.db.models import F, Max, Min, Model, Q, QuerySet
+from django.utils import timezone
 
 from django_mcp.calls.call import RecordedCall, step_of
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.tables import AT_ONCE, delete_some
 from django_mcp.models.calls import CallRecord, CallTally
 from django_mcp.protocol.texts import clean
 
@@ -50,19 +52,26 @@ _NAME = COLUMNS.index("name")
 _COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
 
 
-def insert(calls: Sequence[RecordedCall]) -> None:
-    """Write calls, from a thread that may use the database; raises its errors."""
+def insert(calls: Sequence[RecordedCall], counted: Sequence[RecordedCall] = ()) -> None:
+    """Write calls, from a thread that may use the database; raises its errors.
+
+    Args:
+        calls: get a row each, and are counted.
+        counted: are counted only.
+    """
     alias = router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS
     connection = connections[alias]
-    rows = _to_rows(calls, connection, CallRecord._meta.get_field("user"))
+    both = (*calls, *counted)
+    rows = _to_rows(both, connection, CallRecord._meta.get_field("user"))
     tallies = tally(
         _COUNTED(row if call.is_known else (*row[:_NAME], "", *row[_NAME + 1 :]))
-        for call, row in zip(calls, rows, strict=True)
+        for call, row in zip(both, rows, strict=True)
     )
 
     def write() -> None:
         with transaction.atomic(alias):
-            insert_rows(connection, CallRecord, COLUMNS, rows)
+            if calls:
+                insert_rows(connection, CallRecord, COLUMNS, rows[: len(calls)])
             # Last, since other processes wait for these rows until the transaction ends.
             add_tallies(alias, tallies)
 
@@ -177,3 +186,46 @@ def old_tallies(now: datetime) -> QuerySet[CallTally]:
         reach = kept if days is None else min(kept, days * 24 * 60)
         old |= Q(width=width, minute__lte=minute - reach - width)
     return CallTally.objects.using(router.db_for_write(CallRecord)).filter(old)
+
+
+def find_prunes() -> list[Callable[[], int]]:
+    """Return what deletes old calls, old counts, and calls above `MAX_CALL_RECORDS`; see `Pruner`."""
+    now = timezone.now()
+    return [
+        lambda: delete_some(old_calls(now)),
+        lambda: delete_some(old_tallies(now)),
+        _SurplusPruner(),
+    ]
+
+
+class _SurplusPruner:
+    """Deletes the oldest calls above `MAX_CALL_RECORDS`, those of anonymous callers first."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None
+
+    def __call__(self) -> int:
+        calls = CallRecord.objects.using(router.db_for_write(CallRecord)).order_by("pk")
+        if self._left is None:
+            # Once for all of them, since counting reads the whole table.
+            self._left = _count_surplus(calls)
+        if self._left <= 0:
+            return 0
+        for rows in (calls.filter(principal=""), calls):
+            keys = list(rows.values_list("pk", flat=True)[: min(self._left, AT_ONCE)])
+            if keys:
+                calls.filter(pk__in=keys).delete()
+                self._left -= len(keys)
+                return len(keys)
+        return 0
+
+
+def _count_surplus(calls: QuerySet[CallRecord]) -> int:
+    most = settings.MAX_CALL_RECORDS
+    if most is None:
+        return 0
+    # Numbers are given in order, so that there are no more calls than numbers.
+    ends = calls.aggregate(first=Min("pk"), last=Max("pk"))
+    if ends["first"] is None or ends["last"] - ends["first"] < most:
+        return 0
+    return calls.count() - most

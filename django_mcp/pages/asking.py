@@ -76,7 +76,7 @@ class PageAsking(Context[Any]):
 
         Raises:
             CannotAsk: the client cannot send its user to pages; uncaught, the caller gets the error.
-            ToolError: the user or the site's address is unknown.
+            ToolError: the user or the site's address is unknown, or too many pages are open.
             AskFailed: the page was not completed in time; uncaught, the model gets the error.
         """
         key = key or self._call.answers.next_key()
@@ -146,7 +146,7 @@ class PageAsking(Context[Any]):
         from django.urls import get_script_prefix
 
         from django_mcp.models.calls import PageVisit
-        from django_mcp.pages.visits import open_visit
+        from django_mcp.pages.visits import TooManyPages, open_visit
 
         visit: PageVisit = PageVisit(
             user=self.user,
@@ -159,7 +159,12 @@ class PageAsking(Context[Any]):
         )
         # How much time the user has.
         seconds = max(self._call.options.state_ttl_s, self._call.options.ask_timeout_s)
-        return open_visit(visit, seconds)
+        try:
+            return open_visit(visit, seconds)
+        except TooManyPages:
+            raise ToolError(
+                _("Too many pages are open: finish some of them, or try later.")
+            ) from None
 
     def _question(self, message: str, path: str, visit_id: str) -> Ask:
         from django_mcp.pages.visits import token_of

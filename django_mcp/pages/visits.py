@@ -13,11 +13,12 @@ from django.db import router, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_mcp.execution.tables import Pruner, delete_some
+from django_mcp.execution.tables import Pruner, Usage, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.calls import PageVisit
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.delivery.notify import announce
+from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.streams.stream import Change
 
 MAX_TOKEN_CHARS = 200
@@ -92,12 +93,30 @@ async def wait_until_done(visit_id: str, seconds: float) -> None:
         await asyncio.sleep(min(POLL_S, left_s))
 
 
+class TooManyPages(Exception):
+    """No further page can be opened now."""
+
+
+_usage = Usage(
+    PageVisit._default_manager.all,
+    None,
+    Limits(own_count=250, count=10_000),
+    columns=("user",),
+)
+"""Stored visits of one user, and in all. Our own limit."""
+
 _pruner = Pruner(PRUNE_EVERY_S)
 
 
 def open_visit(visit: PageVisit, seconds: float) -> str:
-    """Store a request to visit a page, and return the visit's id."""
+    """Store a request to visit a page, and return the visit's id.
+
+    Raises:
+        TooManyPages: the user, or all users, have as many open pages as they may.
+    """
     _pruner.prune_if_due(lambda: delete_some(expired_visits()))
+    if _usage.take((str(visit.user_id),), 0) is not None:
+        raise TooManyPages
     visit.expires_at = visit.created_at + timedelta(seconds=seconds)
     visit.save(force_insert=True)
     return visit.pk.hex

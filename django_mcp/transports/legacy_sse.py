@@ -9,6 +9,7 @@ Source: 2024-11-05 basic/transports "HTTP with SSE".
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from contextlib import ExitStack
 from functools import partial
@@ -63,6 +64,10 @@ LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=
 
 _meter = QuotaMeter()
 """Counts the messages being served in this process."""
+
+_passed = QuotaMeter()
+_passed_until_s = 0.0
+"""Counts the messages that this process passed to others in the last `KEPT_S`, which may be stored for so long."""
 
 _connections: dict[str, _Connection] = {}
 """The connections whose streams are in this process, by the keys of their sessions."""
@@ -263,14 +268,16 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
     bus = server.join_hub().bus
     if not bus.is_shared:
         return refusal_reply(_UNREACHABLE)
+    quota_key = quota_key_of(session.principal_key, address)
+    scope = _count_passed(quota_key, len(body), server.options.anonymous_share)
+    if scope is not None:
+        return refusal_reply(_TOO_MANY[scope])
     try:
         if len(body) <= MAX_PASSED_BYTES:
             message = ForwardedMessage(session=session.key, body=body.decode())
         else:
             until_s = server.clock() + KEPT_S
-            reference = await server.states.keep(
-                session.key, body, until_s, quota_key_of(session.principal_key, address)
-            )
+            reference = await server.states.keep(session.key, body, until_s, quota_key)
             message = ForwardedMessage(session=session.key, reference=reference)
         await bus.send(message.to_wire())
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
@@ -278,6 +285,14 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
         logger.info("Could not pass a message on to its stream: %r", error)
         return refusal_reply(_UNREACHABLE)
     return Reply(202)
+
+
+def _count_passed(quota_key: str, size: int, anonymous_share: float) -> QuotaScope | None:
+    global _passed, _passed_until_s
+    now_s = time.monotonic()
+    if now_s >= _passed_until_s:
+        _passed, _passed_until_s = QuotaMeter(), now_s + KEPT_S
+    return _passed.take(LIMITS, quota_key, size, share=anonymous_share)
 
 
 def _receive_forwarded(hub: ServerHub, message: ForwardedMessage) -> None:

@@ -14,6 +14,7 @@ from django.db import router, transaction
 from django.db.models import F
 from django.utils import timezone
 from oauth2_provider.models import (
+    get_access_token_model,
     get_grant_model,
     get_refresh_token_model,
     refresh_token_expire_timedelta,
@@ -21,6 +22,7 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidGrantError
 
+from django_mcp.conf import settings
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
@@ -31,6 +33,24 @@ DOUBLE_REFRESH_S = 10
 
 _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 """An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
+
+
+_ISSUED_WITHIN = timedelta(hours=1)
+
+
+def _check_rate(request: Any) -> None:
+    """Refuse a further token to a client that got very many for one user, or for itself, in the last hour."""
+    user = None if request.grant_type == "client_credentials" else request.user
+    tokens = get_access_token_model().objects.filter(application=request.client, user=user)
+    if tokens.filter(created__gt=timezone.now() - _ISSUED_WITHIN).count() >= (
+        settings.OAUTH_TOKENS_PER_HOUR
+    ):
+        raise CustomOAuth2Error(
+            "temporarily_unavailable",
+            description="The client got too many tokens in the last hour",
+            status_code=429,
+            request=request,
+        )
 
 
 class MCPOAuth2Validator(ClientAuthentication):
@@ -80,6 +100,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         if _AT_TOKEN_ENDPOINT not in vars(request):
             # An authorization request may have any parameter, and this one changes what follows.
             request.grant_type = None
+        _check_rate(request)
         # The toolkit would read a parameter of this name.
         vars(request).setdefault("refresh_token_instance", None)
         grants = _grants_of(request)

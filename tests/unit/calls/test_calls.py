@@ -251,7 +251,7 @@ def test_the_tool_called_signal_is_sent_with_and_without_recording(
 
 
 @pytest.mark.django_db
-@override_settings(DJANGO_MCP=RECORDING)
+@override_settings(DJANGO_MCP={**RECORDING, "RECORDED_CALLS_PER_MINUTE": 10**6})
 def test_a_full_queue_drops_and_counts_what_it_drops(server: MCPServer):
     before = _writer.get().dropped
     client = WireClient(server, R5)

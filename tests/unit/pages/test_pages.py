@@ -492,3 +492,19 @@ def test_the_shop_redeems_a_voucher_that_the_client_never_sees(ann: User) -> Non
     )
     order.refresh_from_db()
     assert order.note == "voucher: 5 euros"
+
+
+def test_one_user_cannot_open_any_number_of_pages(server: MCPServer, ann: User, bob: User) -> None:
+    def open_one(user: User) -> str:
+        return visits.open_visit(PageVisit(user=user, server="pages", path="/connect/7/"), 60)
+
+    for _ in range(250):
+        open_one(ann)
+
+    with pytest.raises(visits.TooManyPages):
+        open_one(ann)
+    refused = mcp(server, ann, R5).call("sign")
+    assert refused.is_error
+    assert "Too many pages are open" in refused.text
+    assert open_one(bob)
+    assert PageVisit.objects.filter(user=ann).count() == 250

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 import pytest
@@ -13,9 +13,11 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.memory.state import MemorySessions
+from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.transports.legacy_sse import keep_stream, take_message
+from django_mcp.transports import legacy_sse
+from django_mcp.transports.legacy_sse import SSE, _forward, keep_stream, take_message
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LIMIT_S, LiveSink
 from tests.support.wire import R1, message
@@ -179,3 +181,38 @@ async def has_opened(opening: asyncio.Task[Reply], sink: Sink) -> bool:
         return False
     told.result()
     return True
+
+
+class SharedBus(LocalBus):
+    """Takes messages for another process."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def send(self, *messages: Any) -> None:
+        self.sent.extend(messages)
+
+
+async def test_messages_for_streams_elsewhere_are_limited_for_each_caller(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be rows that other processes read within a minute."""
+    monkeypatch.setattr(
+        legacy_sse, "LIMITS", Limits(own_count=3, own_bytes=10**6, count=5, bytes=10**6)
+    )
+    monkeypatch.setattr(legacy_sse, "_passed_until_s", 0.0)
+    bus = SharedBus()
+    hub = server.core.join_hub()
+    monkeypatch.setattr(hub, "bus", bus)
+
+    def pass_on(key: str) -> Coroutine[Any, Any, Reply]:
+        session = Session(key="s", server_name="tests", principal_key=key, transport=SSE)
+        return _forward(server.core, session, b"{}", None)
+
+    statuses = [(await pass_on("ann")).status for _ in range(4)]
+    statuses += [(await pass_on("bob")).status for _ in range(3)]
+
+    assert statuses == [202, 202, 202, 429, 202, 202, 503]
+    assert len(bus.sent) == 5

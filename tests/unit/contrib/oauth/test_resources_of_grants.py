@@ -423,6 +423,24 @@ def test_client_credentials_grant_the_endpoints_listed_for_the_client():
     assert_refused(ask_as_client(other, "client_credentials", ENDPOINT))
 
 
+def test_a_client_cannot_fill_the_table_of_tokens():
+    client, other = confidential("client-credentials"), confidential("client-credentials")
+    for each in (client, other):
+        ClientEndpoint.objects.create(application=each, resource=ENDPOINT)
+    limits = {"SYNC_THREADS": 0, "AUTHENTICATORS": AUTHENTICATORS, "OAUTH_TOKENS_PER_HOUR": 2}
+    with override_settings(DJANGO_MCP=limits):
+        statuses = [
+            ask_as_client(client, "client_credentials", ENDPOINT).status_code for _ in range(3)
+        ]
+        refused = ask_as_client(client, "client_credentials", ENDPOINT)
+        later = ask_as_client(other, "client_credentials", ENDPOINT)
+
+    assert statuses == [200, 200, 429]
+    assert json.loads(refused.content)["error"] == "temporarily_unavailable"
+    assert later.status_code == 200
+    assert get_access_token_model().objects.filter(application=client).count() == 2
+
+
 def test_removing_a_listed_endpoint_invalidates_the_clients_own_tokens(browser: Client):
     client = confidential("client-credentials")
     listed = ClientEndpoint.objects.create(application=client, resource=ENDPOINT)
