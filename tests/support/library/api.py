@@ -2,16 +2,28 @@
 
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import ModelSchema, NinjaAPI, Query, Schema
 from ninja.pagination import paginate
-from pydantic import Field, IPvAnyAddress
+from pydantic import AfterValidator, Field, IPvAnyAddress
 
+from django_mcp.contrib.values import check_moment
 from tests.support.library.models import Sample
+
+
+# PostgreSQL stores a year beyond 9999, which Python cannot read again.
+def _in_range(moment: datetime) -> datetime:
+    try:
+        return check_moment(moment)
+    except OverflowError as error:
+        raise ValueError("is out of range") from error
+
+
+Moment = Annotated[datetime, AfterValidator(_in_range)]
 
 
 class SampleIn(Schema):
@@ -21,7 +33,7 @@ class SampleIn(Schema):
     ratio: float = 0
     price: Decimal = Field(Decimal(0), max_digits=8, decimal_places=2)
     day: date | None = None
-    moment: datetime | None = None
+    moment: Moment | None = None
     clock: time | None = None
     took: timedelta | None = None
     address: IPvAnyAddress | None = None
