@@ -38,7 +38,7 @@ if os.environ.get("TEST_DATABASE") == "postgresql":
 if layer := os.environ.get("TEST_CHANNEL_LAYER"):
     address = f"{os.environ.get('REDIS_HOST', '127.0.0.1')}:{os.environ.get('REDIS_PORT', '6379')}"
     config = {"hosts": [f"redis://{address}/0"], "prefix": f"tests-{os.getpid()}"}
-    CHANNEL_LAYERS = {"default": {"BACKEND": layer, "CONFIG": config}}
+    CHANNEL_LAYERS = {"default": {"BACKEND": layer, "CONFIG": config}}  # type: ignore[dict-item]
 
 # Most tests check messages, and need no database for that.
 DJANGO_MCP = {**DJANGO_MCP, "SESSION_STORE": "memory", "ATOMIC": False}
