@@ -177,8 +177,11 @@ class Access:
     def of(self, model: type[Model]) -> Access | None:
         """Return what decides about another model; None, if the admin has no rules for it."""
         if model not in self._others:
-            is_known = self.site.is_registered(model)
-            found = Access(self.site, self.site.get_model_admin(model)) if is_known else None
+            # An object of a proxy, or of a child model, is one of the model that it extends.
+            meta = model._meta
+            nearest = (model, meta.concrete_model, *meta.get_parent_list())
+            known = next((each for each in nearest if each and self.site.is_registered(each)), None)
+            found = None if known is None else Access(self.site, self.site.get_model_admin(known))
             self._others[model] = found
         return self._others[model]
 
@@ -253,6 +256,17 @@ class Access:
             seen = set(rows.filter(pk__in=list(found)).values_list("pk", flat=True))
             found = {key: each for key, each in found.items() if key in seen}
         return {each.pk for each in other.keep_allowed(request, RELATED, found.values())}
+
+    def see_all(self, request: Any, objects: Iterable[Model]) -> set[Model]:
+        """Return those of some objects of any models that the user may see."""
+        by_model: dict[type[Model], list[Model]] = {}
+        for each in objects:
+            by_model.setdefault(type(each), []).append(each)
+        found: set[Model] = set()
+        for model, theirs in by_model.items():
+            seen = self.see_related(request, model, theirs)
+            found.update(each for each in theirs if each.pk in seen)
+        return found
 
 
 def get_actions(admin: Any, request: Any) -> dict[str, tuple[Callable[..., Any], Any]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
@@ -83,7 +83,7 @@ class Shown:
     def load(self, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:
         """Return rows with the relations that are shown, to be read without further queries."""
         columns = self._columns_of(names)
-        joined = [each.path for each in columns if each.is_joined]
+        joined = [each.joined for each in columns if each.joined]
         fetched = [each.to_prefetch(self._form_fields) for each in columns if each.is_many]
         if joined:
             rows = rows.select_related(*joined)
@@ -126,20 +126,40 @@ class Shown:
                 for result, each in zip(found, objects, strict=True):
                     result[label] = read(each)
                 continue
-            seen = self._see(request, column, objects)
-            for result, each in zip(found, objects, strict=True):
-                value = column.read(self._admin, each, seen)
+            for result, each, value in zip(
+                found, objects, self._read_column(request, column, objects), strict=True
+            ):
                 if value is not _NOTHING:
                     result[label] = value
                 if column.is_many and column.has_more(each):
                     result.setdefault(TRUNCATED, []).append(label)
         return found
 
-    def _see(self, request: Any, column: _Column, objects: Sequence[Any]) -> set[Any]:
-        if column.relation is None:
-            return set()
-        others = [other for each in objects for other in column.find_related(each)]
-        return self._access.see_related(request, column.relation.related_model, others)
+    def _read_column(self, request: Any, column: _Column, objects: Sequence[Any]) -> list[Any]:
+        """Return the values of a column that is more than a field of the model."""
+        if column.is_relation:
+            others = [other for each in objects for other in column.find_related(each)]
+            seen = self._access.see_related(request, column.relation.related_model, others)
+            return [column.read_related(each, seen) for each in objects]
+        values = [column.compute(self._admin, each) for each in objects]
+        passed = [column.find_passed(self._admin, each) for each in objects]
+        # What a column returns may be other objects, which are shown as their texts.
+        told = [list(_find_objects(value)) for value in values]
+        judged = {
+            other
+            for instance, theirs in zip(objects, map(chain, passed, told), strict=True)
+            for other in theirs
+            if other is not instance and other.pk is not None
+        }
+        hidden = judged - self._access.see_all(request, judged)
+        return [
+            _NOTHING
+            if value is _NOTHING
+            else None
+            if not hidden.isdisjoint(by)
+            else to_plain(_without(value, hidden))
+            for value, by in zip(values, passed, strict=True)
+        ]
 
     # -- describing
 
@@ -161,6 +181,31 @@ class Shown:
 
 
 _NOTHING = object()
+"""The value of a column that an object does not have."""
+
+
+def _find_objects(value: Any) -> Iterator[Model]:
+    """Yield the objects in a computed value."""
+    if isinstance(value, Model):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_find_objects, value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from chain.from_iterable(map(_find_objects, islice(value, MAX_KEYS)))
+
+
+def _without(value: Any, hidden: Collection[Model]) -> Any:
+    """Return a computed value without the objects that are hidden."""
+    if not hidden:
+        return value
+    if isinstance(value, Model):
+        return None if value in hidden else value
+    if isinstance(value, Mapping):
+        return {key: _without(each, hidden) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        kept = islice(value, MAX_KEYS)
+        return [_without(e, hidden) for e in kept if not (isinstance(e, Model) and e in hidden)]
+    return value
 
 
 class _Column:
@@ -169,7 +214,9 @@ class _Column:
     Attributes:
         label: its name in results.
         field: the field of the model; None, if it is computed or of another model.
-        relation: the relation that it goes through; None, if there is none.
+        relation: the relation that it goes through first; None, if there is none.
+        is_relation: whether it is a relation of the model itself.
+        joined: the path of the relations that lead to it, as far as rows can be joined; "": none.
         read_plain: reads its value from an instance, if that takes no more than the instance.
     """
 
@@ -181,6 +228,7 @@ class _Column:
         self.label = getattr(name, "__name__", "") if callable(name) else str(name)
         if self.label == "__str__":
             self.label = TEXT
+        self._whole = "" if self.path == "__str__" else self.path
         first, _separator, self._below = self.path.partition("__")
         found = None if not first else _find_field(model, first)
         if found is None:
@@ -191,7 +239,8 @@ class _Column:
         elif not self._below:
             self.field = found
         self.is_many = self.relation is not None and is_to_many(self.relation)
-        self.is_joined = self.relation is not None and not self.is_many
+        self.is_relation = self.relation is not None and not self._below
+        self.joined = "" if self.is_many else _find_joined(model, self._whole)
         other = None if self.relation is None else self.relation.related_model
         self._hides_key = other is not None and is_secret_key(other, allowed)
         self.read_plain: Callable[[Any], Any] | None = None
@@ -222,14 +271,39 @@ class _Column:
         """Return whether the to-many relation leads to more objects than are shown."""
         return len(getattr(instance, self.path).all()) > MAX_KEYS
 
-    def read(self, model_admin: Any, instance: Any, seen: Collection[Any]) -> Any:
-        if self._is_bytes:
-            return _NOTHING
-        if self.relation is None:
-            return self._compute(model_admin, instance)
+    def find_passed(self, model_admin: Any, instance: Any) -> list[Model]:
+        """Return the objects that a path leads through, and ends at: that of the name, or of its order.
+
+        A computed column that says what it is ordered by tells of that.
+        """
+        found: list[Model] = []
+        current: Any = instance
+        for part in self._find_path(model_admin).split("__"):
+            try:
+                current = getattr(current, part, None) if part else None
+            except ObjectDoesNotExist:
+                current = None
+            if isinstance(current, Model):
+                found.append(current)
+            if current is None or hasattr(current, "get_queryset"):
+                # Nothing, or the manager of several objects.
+                break
+        return found
+
+    def _find_path(self, model_admin: Any) -> str:
+        if "__" in self._whole.strip("_"):
+            return self._whole
+        computes = self._name if callable(self._name) else None
+        if self._whole:
+            computes = getattr(model_admin, self._whole, None)
+            computes = computes or getattr(model_admin.model, self._whole, None)
+        computes = getattr(computes, "fget", None) or computes
+        path = getattr(computes, "admin_order_field", "")
+        return path.removeprefix("-") if isinstance(path, str) else ""
+
+    def read_related(self, instance: Any, seen: Collection[Any]) -> Any:
+        """Return the related objects that the user sees, or the key of one that is hidden."""
         found = self.find_related(instance)
-        if self._below:
-            return self._compute(model_admin, instance) if found and found[0].pk in seen else None
         shown = [
             {
                 "pk": None if self._hides_key else to_plain(each.pk),
@@ -242,17 +316,20 @@ class _Column:
             return shown
         return shown[0] if shown else None
 
-    def _compute(self, model_admin: Any, instance: Any) -> Any:
+    def compute(self, model_admin: Any, instance: Any) -> Any:
+        """Return the value that the admin shows; lists of objects are cut."""
+        if self._is_bytes:
+            return _NOTHING
         try:
             _field, _attribute, value = lookup_field(self._name, instance, model_admin)
         except (AttributeError, ObjectDoesNotExist, ValueError):
             return _NOTHING if self.label != TEXT else str(instance)
-        return to_plain(value)
+        return _cut(value) if isinstance(value, QuerySet) else value
 
     def describe(self, model_admin: Any) -> JSONObject:
         if self.read_plain is not None:
             return describe_field(self.field, is_input=False)
-        if self.relation is not None and not self._below:
+        if self.is_relation:
             schema: JSONObject = {
                 "type": "object",
                 "properties": {
@@ -286,6 +363,25 @@ def _find_field(model: type[Model], name: str) -> Any:
     return found if is_shown else None
 
 
+def _find_joined(model: type[Model], path: str) -> str:
+    """Return the relations at the start of a path that lead to one object each."""
+    names: list[str] = []
+    current: Any = model
+    for part in path.split("__"):
+        found = _find_field(current, part) if part else None
+        if found is None or not found.is_relation or is_to_many(found):
+            break
+        names.append(part)
+        current = found.related_model
+    return "__".join(names)
+
+
+def _cut(rows: QuerySet[Any]) -> list[Any]:
+    if not rows.query.is_sliced:
+        rows = rows[:MAX_KEYS]  # in its query, unless it was evaluated
+    return list(islice(rows, MAX_KEYS))
+
+
 def to_plain(value: Any) -> Any:
     """Return a computed value as JSON has it; what has no form there, and HTML, as text."""
     if value is None or type(value) in (bool, int):
@@ -298,8 +394,8 @@ def to_plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): to_plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset | QuerySet):
-        if isinstance(value, QuerySet) and not value.query.is_sliced:
-            value = value[:MAX_KEYS]  # in its query, unless it was evaluated
+    if isinstance(value, QuerySet):
+        value = _cut(value)
+    if isinstance(value, list | tuple | set | frozenset):
         return [to_plain(each) for each in islice(value, MAX_KEYS)]
     return str(value)

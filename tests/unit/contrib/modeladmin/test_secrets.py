@@ -112,7 +112,7 @@ def test_a_secret_key_of_a_related_object_is_null():
     visit = Visit(session=Session(session_key="s3cr3t"))
 
     for allowed, key in (((), None), (("session_key",), "s3cr3t")):
-        shown = _Column(Visit, "session", allowed).read(None, visit, set())
+        shown = _Column(Visit, "session", allowed).read_related(visit, set())
         assert shown == {"pk": key, "text": None}
 
 

@@ -1,0 +1,128 @@
+"""Columns through several relations: each object on the way is one that the user may see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.utils.html import format_html
+
+from tests.support.library.models import Book, Loan, Shelf
+from tests.unit.contrib.modeladmin.test_reading import read
+
+SECRETS = ("top-shelf", "owner@example.com", "boss")
+LIBRARY = ("library.view_book", "library.view_loan")
+
+
+class WideLoans(admin.ModelAdmin):
+    """Shows what is two and three relations away, in each way that the admin knows."""
+
+    list_display = [
+        "days",
+        "book__title",
+        "book__shelf",
+        "book__shelf__name",
+        "book__shelf__owner__email",
+        "declared",
+        "shelf",
+        "shelves",
+        "by_key",
+    ]
+    readonly_fields = ["book__shelf__owner__username"]
+    fields = ["days", "book__shelf__owner__username"]
+
+    @admin.display(ordering="book__shelf__owner__email")
+    def declared(self, loan: Loan) -> str:
+        shelf: Any = loan.book.shelf
+        return format_html("<b>{}</b>", shelf.owner.email)
+
+    def shelf(self, loan: Loan) -> Shelf | None:
+        return loan.book.shelf
+
+    def shelves(self, loan: Loan) -> Any:
+        return Shelf.objects.filter(book=loan.book)
+
+    def by_key(self, loan: Loan) -> Any:
+        return {"shelf": loan.book.shelf, "days": loan.days}
+
+
+@pytest.fixture
+def loan(site: admin.AdminSite, db: None) -> Loan:
+    site.unregister(Loan)
+    site.register(Loan, WideLoans)
+    owner = User.objects.create_user("boss", email="owner@example.com")
+    shelf = Shelf.objects.create(name="top-shelf", owner=owner)
+    book = Book.objects.create(isbn="1", title="A book", shelf=shelf)
+    return Loan.objects.create(book=book)
+
+
+def test_security_a_column_hides_what_is_beyond_an_object_that_its_admin_hides(
+    make_client: Any, make_staff: Any, loan: Loan
+) -> None:
+    # The admin of shelves shows each user those of their own.
+    client = make_client(make_staff("ann", *LIBRARY, "library.view_shelf", "auth.view_user"), Loan)
+
+    [row] = read(client, "search_loans")["results"]
+
+    assert row["book__title"] == "A book"
+    assert not [each for each in SECRETS if each in str(row)]
+    assert (row["shelf"], row["shelves"], row["by_key"]) == (None, [], {"days": 14, "shelf": None})
+    assert not [each for each in SECRETS if each in str(read(client, "get_loan", id=loan.pk))]
+
+
+def test_security_a_column_needs_the_view_permission_for_each_model_on_its_way(
+    make_client: Any, make_staff: Any, loan: Loan
+) -> None:
+    ann = make_staff("ann", *LIBRARY, "library.view_shelf")
+    Shelf.objects.update(owner=ann)
+    User.objects.filter(pk=ann.pk).update(email="owner@example.com")
+    client = make_client(ann, Loan)
+
+    [row] = read(client, "search_loans")["results"]
+
+    assert row["book__shelf__name"] == row["shelf"] == "top-shelf"
+    assert row["book__shelf__owner__email"] is None
+    assert row["declared"] is None
+    found = read(client, "get_loan", id=loan.pk)
+    assert found["book__shelf__owner__username"] is None
+
+
+def test_a_column_shows_what_is_beyond_objects_that_the_user_may_see(
+    make_client: Any, make_staff: Any, loan: Loan
+) -> None:
+    ann = make_staff("ann", *LIBRARY, "library.view_shelf", "auth.view_user")
+    Shelf.objects.update(owner=ann)
+    User.objects.filter(pk=ann.pk).update(email="owner@example.com")
+    client = make_client(ann, Loan)
+
+    [row] = read(client, "search_loans")["results"]
+
+    assert row["book__shelf__owner__email"] == row["declared"] == "owner@example.com"
+    assert row["shelves"] == ["top-shelf"]
+    assert row["by_key"] == {"shelf": "top-shelf", "days": 14}
+    assert read(client, "get_loan", id=loan.pk)["book__shelf__owner__username"] == "ann"
+
+
+def test_a_column_through_several_relations_costs_no_query_for_each_row(
+    make_client: Any,
+    root: User,
+    site: admin.AdminSite,
+    loan: Loan,
+    django_assert_max_num_queries: Any,
+) -> None:
+    site.unregister(Loan)
+    site.register(
+        Loan,
+        type("Plain", (admin.ModelAdmin,), {"list_display": ["days", "book__shelf__owner__email"]}),
+    )
+    Shelf.objects.update(owner=root)
+    for _ in range(5):
+        Loan.objects.create(book=loan.book)
+    client = make_client(root, Loan)
+    read(client, "search_loans")
+
+    # One for the rows, and one for the shelves that the user sees.
+    with django_assert_max_num_queries(5):
+        assert len(read(client, "search_loans")["results"]) == 6
