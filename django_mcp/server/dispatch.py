@@ -121,6 +121,7 @@ async def _dispatch_in_session(
         raise
     finally:
         timer.cancel()
+        stream.stop_priming()
         # Break the reference cycle, so that both are freed at once.
         exchange.sink = sink
     stream.finish(reply)

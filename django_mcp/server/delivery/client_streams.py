@@ -7,6 +7,7 @@ costs little.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -58,6 +59,7 @@ class ResumableSink(Record):
     _request_id: RequestId | None
     _number: int = -1
     _has_hung_up: bool = False
+    _priming: asyncio.TimerHandle | None = None
     id: str = ""
 
     @property
@@ -99,8 +101,19 @@ class ResumableSink(Record):
             await self._open()
 
     def prime_soon(self) -> None:
-        """Prime the stream, without waiting for it."""
+        """Prime the stream, without waiting for it, once its call does not wait for a thread any more."""
+        if self._exchange.waits_for_thread:
+            # The response would begin with 200, and it may still become 503.
+            loop = asyncio.get_running_loop()
+            self._priming = loop.call_later(PRIME_AFTER_S, self.prime_soon)
+            return
         self._server.hub.spawn(self.prime())
+
+    def stop_priming(self) -> None:
+        """Do not prime the stream later."""
+        if self._priming is not None:
+            self._priming.cancel()
+            self._priming = None
 
     async def hang_up(self, retry_ms: int) -> None:
         """Close the connection while the call goes on; the client resumes the stream."""

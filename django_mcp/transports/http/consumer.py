@@ -47,6 +47,11 @@ from django_mcp.transports.http.sink import (
     send_parts,
     wait_for_room,
 )
+from django_mcp.transports.http.trailers import (
+    TRANSFER_ENCODING,
+    keeps_apart,
+    refuse_trailers,
+)
 
 EntryPoint: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
@@ -170,10 +175,27 @@ class MCPConsumer(AsyncHttpConsumer):
 
     async def _reply(self) -> Reply | None:
         """Return the response, or None if the client has disconnected."""
-        scope, server = self.scope, self.server
+        scope = self.scope
         method = scope["method"]
         raw_headers: Any = scope["headers"]
         headers = Headers(raw_headers)
+        if TRANSFER_ENCODING in headers.by_name:
+            return await self._reply_to_chunked(method, list(raw_headers))
+        return await self._reply_to(method, headers)
+
+    async def _reply_to_chunked(
+        self, method: str, lines: list[tuple[bytes, bytes]]
+    ) -> Reply | None:
+        if not self._keeps_trailers_apart():
+            refusal = refuse_trailers(lines)
+            if refusal is not None:
+                return refusal
+        # Trailers that arrive later must not get into the requests that are built from the scope.
+        self.scope = {**self.scope, "headers": lines}
+        return await self._reply_to(method, Headers(lines))
+
+    async def _reply_to(self, method: str, headers: Headers) -> Reply | None:
+        scope, server = self.scope, self.server
         options = server.options
         clearance = self._clearance = current_guard().examine(
             method,
@@ -259,6 +281,9 @@ class MCPConsumer(AsyncHttpConsumer):
             event_stream=self._sink,
             url_kwargs=route["kwargs"] if route else {},
         )
+
+    def _keeps_trailers_apart(self) -> bool:
+        return keeps_apart(self._send)
 
     def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
         return _RequestBuilder(self.scope, body, self._pending)

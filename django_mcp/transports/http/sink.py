@@ -273,6 +273,10 @@ class Watch(Record):
         quiet_s = loop.time() - max(self._begun_s, sink.last_sent_s)
         if quiet_s >= self._keepalive_s:
             quiet_s = 0.0
+            if self._exchange.waits_for_thread and not sink.has_started:
+                # A comment would begin the response with 200, and this may still become 503.
+                self._silence = loop.call_later(self._keepalive_s, self._look, sink)
+                return
             if self._alive is None or self._alive.done():
                 # If the last comment still waits, the client is slow and needs no other.
                 self._alive = loop.create_task(sink.keep_alive())

@@ -25,6 +25,7 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.timers import call_in_loop, hold
 from django_mcp.server.server import BaseServer
+from django_mcp.transports.http.chunked import is_chunked_wsgi, read_chunked
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import Clearance
 from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
@@ -82,6 +83,7 @@ class MCPView(EndpointView):
             self._check = None
         can_stream = isinstance(request, ASGIRequest)
         consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server.core, request)
+        response: HttpResponseBase
         # In a separate task, since the call may outlive the view and the client.
         hold(asyncio.create_task(consumer.serve(url_kwargs)))
         try:
@@ -90,11 +92,13 @@ class MCPView(EndpointView):
             consumer.leave()
             raise
         if start is None:
-            body = error_reply(400, "The body could not be read").body
-            return HttpResponse(body, status=400, content_type="application/json")
+            refusal = consumer.unread or error_reply(400, "The body could not be read")
+            response = HttpResponse(
+                refusal.body, status=refusal.status, content_type="application/json"
+            )
+            return response
         is_stream = can_stream and STREAM_HEADERS[0] in start["headers"]
         first = None if is_stream else await consumer.messages.get()
-        response: HttpResponseBase
         if is_stream or (first is not None and first.get("more_body")):
             response = StreamingHttpResponse(_Frames(consumer, first), status=start["status"])
         else:
@@ -102,6 +106,9 @@ class MCPView(EndpointView):
         del response["Content-Type"]
         for raw_name, raw_value in start["headers"]:
             name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
+            if name == "Connection" and not can_stream:
+                # A WSGI application must not send it (PEP 3333).
+                continue
             response[name] = f"{response[name]}, {value}" if name in response else value
         if is_stream:
             # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
@@ -118,6 +125,8 @@ class _ViewConsumer(MCPConsumer):
         self._request = request
         self._is_read = False
         self._has_left = asyncio.Event()
+        self.unread: Reply | None = None
+        """Why the body could not be read, if that is known."""
         self.reader: asyncio.Task[Any] | None = None
         """The task of Django that sends a streamed response, once it does."""
         self.wants_more = asyncio.Event()
@@ -130,6 +139,9 @@ class _ViewConsumer(MCPConsumer):
         headers: list[tuple[bytes, bytes]] = [] if scope is None else scope["headers"]
         if scope is None:
             for name, value in request.headers.items():
+                if not value and name == "Content-Length":
+                    # How some servers say that there is none.
+                    continue
                 raw_name = name.lower().encode("latin-1", "replace")
                 headers.append((raw_name, value.encode("latin-1", "replace")))
         try:
@@ -184,6 +196,13 @@ class _ViewConsumer(MCPConsumer):
             await self._has_left.wait()
             return {"type": "http.disconnect"}
         self._is_read = True
+        if is_chunked_wsgi(self._request):
+            found = read_chunked(self._request, self.server.options)
+            if isinstance(found, Reply):
+                self.unread = found
+                return {"type": "http.disconnect"}
+            self._request._body = found
+            return {"type": "http.request", "body": found}
         # If middleware has read it already, Django's limit applies.
         body: bytes | None = getattr(self._request, "_body", None)
         if body is None:
@@ -195,6 +214,10 @@ class _ViewConsumer(MCPConsumer):
             # A handler that uses the request finds the body in its usual place.
             self._request._body = body
         return {"type": "http.request", "body": body}
+
+    def _keeps_trailers_apart(self) -> bool:
+        # A WSGI server reads trailers after the application has been called. ASGI servers may not.
+        return not isinstance(self._request, ASGIRequest)
 
     def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
         request = self._request

@@ -311,3 +311,21 @@ def test_no_credentials_are_logged(site: Running):
     assert key.split("_", 2)[2] not in log
     assert "canary" not in log
     assert "Traceback" not in log
+
+
+async def test_a_key_in_a_trailer_gives_no_access(site: Running):
+    key = await asyncio.to_thread(key_of, site, "trailing")
+    request = request_of("who")
+    body = json.dumps(request).encode()
+    fixed = {"Content-Length": "", **headers_for(request, R5)}
+
+    async def status(headers: dict[str, str], trailer: bytes = b"") -> int:
+        raw = post("/mcp", b"", {**fixed, **headers, "Transfer-Encoding": "chunked"})
+        framed = b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)
+        async with connect(site.host, site.port) as client:
+            return (await client.ask(raw + framed)).status
+
+    bearer = f"Bearer {key}"
+    for line in (f"Authorization: {bearer}", f"X-Api-Key: {key}"):
+        assert await status({}, f"{line}\r\n".encode()) in (401, 411)
+    assert await status({"Authorization": bearer}) == 200

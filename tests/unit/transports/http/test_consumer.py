@@ -471,3 +471,33 @@ async def test_no_asyncio_task_is_left_behind():
     await asyncio.sleep(0)
 
     assert asyncio.all_tasks() == before
+
+
+async def test_a_call_that_waits_for_a_thread_is_not_begun_as_a_stream():
+    """A comment would send 200, and the call may still have to be refused with 503."""
+    server = ScriptedServer(keepalive_s=0.01)
+    steps = (["call", "late"], ["set", "late waits"], ["wait", "go"], ["reply", 503, "busy"])
+    conversation = Conversation(consumer(server), http_scope(), part(script(*steps)))
+    async with asyncio.timeout(LIMIT_S):
+        await server.events["late waits"].wait()
+    server.exchanges[0].waits_for_thread = True
+    sink = cast("StreamSink", server.exchanges[0].sink)
+    watch = Watch(server.exchanges[0], conversation.incoming.get, sink, 0.01, lambda: None)
+    try:
+        for _ in range(5):
+            watch._begun_s -= 1
+            watch._look(sink)
+        await asyncio.sleep(0)
+        assert conversation.sent == []
+
+        server.exchanges[0].waits_for_thread = False
+        watch._begun_s -= 1
+        watch._look(sink)
+        await conversation.until_sent(2)
+    finally:
+        watch.close()
+        if watch._silence is not None:
+            watch._silence.cancel()
+        server.events["go"].set()
+    await conversation.end()
+    assert conversation.status == 200
