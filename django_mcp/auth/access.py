@@ -119,16 +119,18 @@ class DjangoAccess:
                 return None
         return insufficient_scope(exchange, scopes)
 
-    async def give_links(self, exchange: Exchange, uris: Collection[str]) -> None:
+    async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
         """See `AccessPolicy.give_links`."""
         owner = key_of(exchange.principal)
         if owner is not None:
-            await self._links.add(owner, uris)
+            await self._links.add(owner, tool, uris)
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:
         """See `AccessPolicy.was_given`."""
-        owner = key_of(exchange.principal)
-        return owner is not None and await self._links.has(owner, uri)
+        owner, allowed = key_of(exchange.principal), allowed_of(exchange.principal)
+        if owner is None or allowed is None:
+            return False
+        return await self._links.has(owner, allowed.tools, uri)
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`; the description holds no credentials."""

@@ -42,19 +42,21 @@ class GivenLinks:
         self._server_name = server_name
         self._pruner = Pruner(PRUNE_EVERY_S)
 
-    async def add(self, owner: str, uris: Collection[str]) -> None:
-        """Let a principal read URIs from now on; if that cannot be stored, it is logged."""
-        digests = [self._digest(owner, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
+    async def add(self, owner: str, tool: str, uris: Collection[str]) -> None:
+        """Let a principal with a tool read URIs from now on; if that cannot be stored, it is logged."""
+        digests = [self._digest(owner, tool, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
         caller = self._caller(owner)
         try:
             await run_in_pool(lambda: self._write(caller, digests))
         except Exception as error:  # noqa: BLE001 - the tool has run, so its result is sent
             _trouble.warn("Could not store which resources a key was given: %r", error)
 
-    async def has(self, owner: str, uri: str) -> bool:
-        """Return whether a principal was given a URI."""
-        digest = self._digest(owner, uri)
-        return await run_in_pool(lambda: _valid().filter(digest=digest).exists())
+    async def has(self, owner: str, tools: Collection[str], uri: str) -> bool:
+        """Return whether one of the tools gave a principal a URI."""
+        digests = [self._digest(owner, tool, uri) for tool in tools]
+        if not digests:
+            return False
+        return await run_in_pool(lambda: _valid().filter(digest__in=digests).exists())
 
     def _write(self, caller: str, digests: list[str]) -> None:
         self._pruner.prune_if_due(lambda: delete_some(expired_links()))
@@ -78,8 +80,10 @@ class GivenLinks:
     def _caller(self, owner: str) -> str:
         return digest_of_quota(f"{quota_key_of(owner, None)} at {self._server_name()}")
 
-    def _digest(self, owner: str, uri: str) -> str:
-        return hashlib.sha256(f"{self._server_name()}\0{owner}\0{uri}".encode()).hexdigest()
+    def _digest(self, owner: str, tool: str, uri: str) -> str:
+        text = f"{self._server_name()}\0{owner}\0{tool}\0{uri}"
+        # A URI of a client may hold what is no valid text.
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _rows() -> QuerySet[Any]:

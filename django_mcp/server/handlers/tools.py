@@ -34,7 +34,7 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
         return encode_failure(call, outcome)
     if call.links:
         # Restricted credentials may read what their tools link to, in any process.
-        await call.server.access.give_links(call.exchange, call.links)
+        await call.server.access.give_links(call.exchange, entry.name, call.links)
     return outcome
 
 

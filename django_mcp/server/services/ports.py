@@ -49,11 +49,11 @@ class AccessPolicy(Protocol):
     def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
         """Return the refusal of a token that lacks one of the scopes, or None."""
 
-    async def give_links(self, exchange: Exchange, uris: Collection[str]) -> None:
+    async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
         """Let a principal with restricted credentials read what a tool's result links to."""
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:
-        """Return whether a tool's result linked to a URI for this principal before."""
+        """Return whether a result of a tool that the credentials name linked to a URI before."""
 
     def describe(self, principal: Any) -> JSONObject | None:
         """Return what `revive` needs to run a task for a principal in another process."""

@@ -64,7 +64,7 @@ class OpenAccess:
     def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
         return None
 
-    async def give_links(self, exchange: Exchange, uris: Collection[str]) -> None:
+    async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
         """See `AccessPolicy.give_links`: everything can be read already."""
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:

@@ -256,6 +256,18 @@ def test_a_task_is_unknown_once_its_key_does_not_name_its_tool(
     assert refusal(client.send, "tasks/result", {"taskId": task_id})
 
 
+def test_a_link_is_not_read_once_the_key_does_not_name_its_tool(
+    server: MCPServer, user: User
+) -> None:
+    client = client_of(server, user, tools=["find", "board"])
+    client.call("find")
+    assert client.read("order://1").text == "order 1"
+
+    APIKey.objects.update(tools="board")
+
+    assert refusal(client.read, "order://1")
+
+
 def test_an_expired_link_is_not_read(server: MCPServer, user: User) -> None:
     from django_mcp.models import GivenLink
 
