@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -111,12 +110,6 @@ def is_outage(error: object) -> bool:
     return isinstance(error, InterfaceError | OperationalError) or is_unmigrated(error)
 
 
-def is_locked(error: object) -> bool:
-    """Return whether an error means that another connection has SQLite's lock: the database is not down."""
-    code = getattr(getattr(error, "__cause__", None), "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
 class Breaker:
     """Remembers that a database is down, and lets one request at a time try it."""
 
@@ -153,7 +146,7 @@ class Breaker:
             except Exception as error:
                 if is_outage(error):
                     # Here, since the next work of this thread comes before the event loop.
-                    self.fail(error)
+                    self._fail(error)
                 raise
 
         try:
@@ -167,20 +160,15 @@ class Breaker:
                 raise StoreUnavailable from error
             if not (isinstance(error, TimeoutError) or is_outage(error)):
                 raise
-            raise self.fail(error) from error
+            self._fail(error)
+            raise self._failure from error
         finally:
             # A probe is over, however it ended.
             self._is_probing &= not is_probe
-        self.note_answer()
+        self._note_answer()
         return found
 
-    def check(self) -> None:
-        """Raise `StoreUnavailable` if the database has failed a moment ago."""
-        if self._retry_s is not None and time.monotonic() < self._retry_s:
-            raise self._failure
-
-    def note_answer(self) -> None:
-        """Note that the database has answered."""
+    def _note_answer(self) -> None:
         if self._retry_s is not None:
             logger.warning("%s answers again", self._subject)
             self._retry_s, self._is_probing = None, False
@@ -195,14 +183,9 @@ class Breaker:
             self._is_probing |= may_probe
             return may_probe
 
-    def fail(self, error: BaseException) -> type[StoreUnavailable]:
-        """Note that the database has failed, and return what to raise."""
-        if is_locked(error):
-            # It answers, to the one that has the lock.
-            return StoreUnavailable
+    def _fail(self, error: BaseException) -> None:
         is_unmigrated = report_unmigrated(error)
         self._failure = Unmigrated if is_unmigrated else StoreUnavailable
         if self._retry_s is None and not is_unmigrated:
             logger.error("%s does not answer: %r", self._subject, error)
         self._retry_s, self._is_probing = time.monotonic() + PAUSE_S, False
-        return self._failure

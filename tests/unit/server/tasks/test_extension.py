@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.exchange.task import MAX_EXTENSIONS
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
@@ -328,7 +327,7 @@ async def leave(server: MCPServer, task_id: str) -> None:
     """Leave a task as a killed process does."""
     task = (await server.core.tasks.find([task_id]))[task_id]
     left = replace(
-        task, run="gone", lease_s=0.0, rounds={"extended": MAX_EXTENSIONS}, version=task.version + 1
+        task, run="gone", lease_s=0.0, rounds={"extended": True}, version=task.version + 1
     )
     assert await server.core.tasks.replace(left)
 
