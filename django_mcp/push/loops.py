@@ -28,6 +28,8 @@ async def end_loop() -> None:
         await hub.stop()
     # A task may start another as it ends.
     for _ in range(MAX_ROUNDS):
+        # A task that is cancelled before its first step never awaits the coroutine that it wraps.
+        await asyncio.sleep(0)
         if not (others := asyncio.all_tasks() - {asyncio.current_task()}):
             break
         await end_tasks(others)
