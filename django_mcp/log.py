@@ -20,7 +20,7 @@ from django_mcp.protocol.texts import mark_invisible
 PERIOD_S: Final = 60.0
 
 MOST_ALIKE: Final = 100
-"""Records of a kind that are logged in a period, so that no client or outage fills the log. Our own limit.
+"""Records of a kind that are logged in a period, so that no client or outage fills the log.
 
 It is above the limit of refused requests, which is shared fairly among clients.
 """

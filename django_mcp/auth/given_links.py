@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 LINK_S = 24 * 60 * 60
-"""How long a linked resource may be read after the latest result that links to it. Our own limit."""
+"""How long a linked resource may be read after the latest result that links to it."""
 
 MAX_LINKS_EACH = 2_000
 MAX_LINKS = 500_000
-"""Links of one key, of which the oldest make room, and of all. Our own limits."""
+"""Links of one key, of which the oldest make room, and of all."""
 
 PRUNE_EVERY_S = 60.0
 """How often each process deletes expired links, when it writes one."""

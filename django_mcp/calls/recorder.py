@@ -32,13 +32,13 @@ FLUSH_EVERY_S = 1.0
 
 PERIOD_S = 60.0
 ANONYMOUS_CALLERS = 10
-"""Anonymous callers together may have as many calls recorded as so many callers. Our own limit."""
+"""Anonymous callers together may have as many calls recorded as so many callers."""
 
 UNKNOWN_WEIGHT = 10
-"""A call of an unknown name counts as so many, since a client can invent any number of names. Our own limit."""
+"""A call of an unknown name counts as so many, since a client can invent any number of names."""
 
 PRUNE_EVERY_S = 300.0
-"""How often each process that records calls deletes old ones. Our own limit."""
+"""How often each process that records calls deletes old ones."""
 
 TOO_MANY = (
     "some callers make more than DJANGO_MCP['RECORDED_CALLS_PER_MINUTE']; they are counted only"

@@ -16,7 +16,7 @@ from django_mcp.registry.hints import is_record
 from django_mcp.registry.unions import AmbiguousUnion, check_unions
 
 MAX_OBJECTS = 5_000
-"""Objects that are looked at for one tool; few fields have more than ten. Our own limit."""
+"""Objects that are looked at for one tool; few fields have more than ten."""
 
 _FRAMEWORKS = {
     "annotated_types", "django", "django_filters", "django_mcp", "ninja", "pydantic", "pydantic_core",

@@ -17,7 +17,7 @@ from django.utils.regex_helper import normalize
 from django.utils.translation import get_language
 
 MAX_URL_BYTES = 8192
-"""Of the path of a URL, and of its query, escaped; as common HTTP servers take. Our own limit."""
+"""Of the path of a URL, and of its query, escaped; as common HTTP servers take."""
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 

@@ -103,7 +103,7 @@ _usage = Usage(
     Limits(own_count=250, count=10_000),
     columns=("user",),
 )
-"""Stored visits of one user, and in all. Our own limit."""
+"""Stored visits of one user, and in all."""
 
 _pruner = Pruner(PRUNE_EVERY_S)
 

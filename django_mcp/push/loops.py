@@ -15,7 +15,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_ROUNDS = 3
-"""How often tasks are ended that were started meanwhile. Our own limit."""
+"""How often tasks are ended that were started meanwhile."""
 
 
 async def end_loop() -> None:

@@ -16,7 +16,7 @@ from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope
 from django_mcp.server.options import Options
 
 PART_BYTES = 64 * 1024
-"""Answers and whole bodies up to this size do not count. Larger answers are sent in parts of it. Our own choice."""
+"""Answers and whole bodies up to this size do not count. Larger answers are sent in parts of it."""
 
 _meter = QuotaMeter()
 _lock = threading.Lock()

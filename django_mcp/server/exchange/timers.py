@@ -59,7 +59,7 @@ def hold(running: T) -> T:
 
 END_TRY_S = 0.2
 END_TRIES = 25
-"""How long a cancelled task may take before it is cancelled again, and how often. Our own limits."""
+"""How long a cancelled task may take before it is cancelled again, and how often."""
 
 
 async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
