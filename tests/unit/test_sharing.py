@@ -16,17 +16,17 @@ from tests.support.session_sites import Time, ToFirst, site
 
 
 class CountingRouter(ToFirst):
-    """Counts session lookups in their threads; writers and watchers have their own."""
+    """Counts session lookups in their threads; writers and watchers have their own.
+
+    Lookups use the database that is written to.
+    """
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def db_for_read(self, model: type[Any], **_hints: Any) -> str:
+    def db_for_write(self, model: type[Any], **_hints: Any) -> str:
         in_pool = threading.current_thread().name.startswith("django-mcp-own")
         self.asked += in_pool and model is SessionRow
-        return "first"
-
-    def db_for_write(self, *_args: Any, **_hints: Any) -> str:
         return "first"
 
 

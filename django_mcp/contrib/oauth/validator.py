@@ -100,14 +100,15 @@ class MCPOAuth2Validator(ClientAuthentication):
         if _AT_TOKEN_ENDPOINT not in vars(request):
             # An authorization request may have any parameter, and this one changes what follows.
             request.grant_type = None
-        _check_rate(request)
         # The toolkit would read a parameter of this name.
         vars(request).setdefault("refresh_token_instance", None)
         grants = _grants_of(request)
         # A write comes first: it waits for a concurrent request with the same code or refresh token,
-        # on every database. The loser then finds nothing left to use.
+        # on every database. The loser then finds nothing left to use. SQLite would not let a transaction
+        # that has read wait.
         if grants is not None and not grants.update(updated=F("updated")):
             raise InvalidGrantError(request=request)
+        _check_rate(request)
         super()._save_bearer_token(token, request, *args, **kwargs)
         if request.grant_type == "authorization_code":
             super().invalidate_authorization_code(request.client_id, request.code, request)
