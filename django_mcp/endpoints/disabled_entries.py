@@ -48,25 +48,25 @@ def _start() -> threading.Event:
 
 
 def _poll(has_read: threading.Event) -> None:
-    trouble, failures = Warner(), 0
+    trouble, was_read = Warner(), False
     database = _database_name()
     # At the end of a test run, the name of the test database is replaced by that of the site's own.
     while _database_name() == database:
         try:
             run_with_connections(refresh)
         except Exception as error:  # noqa: BLE001 - the top of this thread's loop
-            failures += 1
-            # One failure mends itself, and while a test database is dropped there is one.
-            if failures > 1:
+            # After a success, one failure mends itself, and while a test database is dropped there is one.
+            if not was_read:
                 trouble.warn("Cannot read which entries are disabled: %r", error)
+            was_read = False
         else:
-            failures = 0
+            was_read = True
         has_read.set()
         time.sleep(REREAD_S)
 
 
 def _database_name() -> object:
-    return connections[router.db_for_read(DisabledEntry)].settings_dict["NAME"]
+    return connections[router.db_for_write(DisabledEntry)].settings_dict["NAME"]
 
 
 _first_read = PerProcess(_start)

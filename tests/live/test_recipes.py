@@ -100,6 +100,8 @@ def test_the_command_serves_a_site(command, tmp_path: Path):
     ]
     extra = {"SHOP_DATABASE": str(tmp_path / "db.sqlite3")}
     environment = sites.environment("example_project", extra)
+    migrate = [sys.executable, "manage.py", "migrate", "-v", "0"]
+    subprocess.run(migrate, cwd=ROOT, env=environment, check=True)
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
