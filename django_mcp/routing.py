@@ -1,4 +1,6 @@
-"""Routes for sites that mount the servers in a Channels `URLRouter` themselves::
+"""Routes for sites that mount the servers in a Channels `URLRouter` themselves.
+
+For example::
 
     URLRouter([*mcp_routes(), *mcp_routes(staff_server, "staff/"), re_path("", django_application)])
 
