@@ -1,0 +1,47 @@
+"""The clients that the package keeps as data."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from django_mcp.contrib.oauth.published_clients import PublishedClient, read_published_clients
+
+CLIENTS = read_published_clients()
+
+
+def test_each_client_that_the_documentation_names_is_known():
+    assert {client.name for client in CLIENTS} >= {
+        "Claude",
+        "Claude Code",
+        "ChatGPT",
+        "VS Code",
+        "Cursor",
+        "Codex",
+        "Goose",
+        "Gemini CLI",
+        "opencode",
+        "mcp-remote",
+    }
+
+
+def test_no_client_occurs_twice_in_one_way():
+    assert len({(client.name, client.kind) for client in CLIENTS}) == len(CLIENTS)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_a_document_names_itself_and_a_registration_does_not(client: PublishedClient):
+    assert ("client_id" in client.metadata) == (client.kind == "document")
+    assert client.source.startswith("https://")
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_the_redirect_is_one_that_the_client_declares_but_for_its_loopback_port(
+    client: PublishedClient,
+):
+    used = urlsplit(client.redirect_uri)
+    declared = [urlsplit(uri) for uri in client.metadata["redirect_uris"]]
+    assert (used.scheme, used.hostname, used.path) in {
+        (uri.scheme, uri.hostname, uri.path) for uri in declared
+    }
