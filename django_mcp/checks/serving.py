@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import settings
+from django_mcp.conf import find_databases, settings
 from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
+from django_mcp.execution.threads import OWN_CONNECTIONS
 from django_mcp.push.process_hub import choose_bus, has_shared_layer
 from django_mcp.servers import default_server
 
@@ -200,3 +201,27 @@ def check_connections() -> Iterator[CheckMessage]:
             hint="Keep workers x (SYNC_THREADS + Django's own threads) below the database's limit, "
             "or set CONN_MAX_AGE to 0, with the pool of the database's own OPTIONS if it has one.",
         )
+
+
+_POOL_SIZE = 4
+"""The size of a pool whose options name none, of psycopg."""
+
+
+@check(id="django_mcp.W018")
+def check_pools() -> Iterator[CheckMessage]:
+    """W018: a pool of database connections is smaller than what tools can hold."""
+    held = settings.SYNC_THREADS + settings.REPLACEMENT_THREADS + settings.TASK_THREADS
+    for alias, database in find_databases().items():
+        pool = (database.get("OPTIONS") or {}).get("pool")
+        if not pool or not settings.SYNC_THREADS:
+            continue
+        named = pool if isinstance(pool, Mapping) else {}
+        size = named.get("max_size") or named.get("min_size", _POOL_SIZE)
+        if size < held:
+            yield checks.Warning(
+                f"The pool of the database {alias!r} has at most {size} connections, and handlers can hold "
+                f"{held} in each process: SYNC_THREADS + REPLACEMENT_THREADS + TASK_THREADS. When all are in "
+                "use, further calls wait for one, and fail.",
+                hint=f"Set max_size of its OPTIONS['pool'] to {held} or more, or lower these settings. The "
+                f"package's own queries use up to {OWN_CONNECTIONS} connections besides.",
+            )

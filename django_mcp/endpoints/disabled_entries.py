@@ -17,7 +17,11 @@ from django.db import connections, router, transaction
 from django.db.models.signals import post_delete, post_save
 
 from django_mcp.conf import settings
-from django_mcp.execution.db_connections import is_shared_database, run_with_connections
+from django_mcp.execution.db_connections import (
+    avoid_pools,
+    is_shared_database,
+    run_with_connections,
+)
 from django_mcp.execution.outages import Warner
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.process import PerProcess
@@ -48,6 +52,7 @@ def _start() -> threading.Event:
 
 
 def _poll(has_read: threading.Event) -> None:
+    avoid_pools()
     trouble, was_read = Warner(), False
     database = _database_name()
     # At the end of a test run, the name of the test database is replaced by that of the site's own.

@@ -78,6 +78,9 @@ class BackgroundWriter(Generic[B]):
     def _work(self) -> None:
         from django.db import connections
 
+        from django_mcp.execution.db_connections import avoid_pools
+
+        avoid_pools()
         while not self._stopped.is_set():
             self._gather()
             self._write()

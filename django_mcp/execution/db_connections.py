@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from django.core import mail
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.log import logger
 
 T = TypeVar("T")
+
+OWN_AGE_S = 60
+"""How long a connection outside of a pool stays open in a thread for the package's own queries."""
 
 
 def run_with_connections(function: Callable[[], T]) -> T:
@@ -71,8 +75,37 @@ def usable_connections() -> Iterator[Callable[[], bool]]:
 
 
 def _find_connections() -> Collection[BaseDatabaseWrapper]:
+    if getattr(_avoids_pools, "is_set", False):
+        for each in connections.all():
+            if _has_pool(each):
+                connections[each.alias] = _make_unpooled(each)
     # Two aliases can have one connection: a test's mirror of a replica.
     return {id(each): each for each in connections.all()}.values()
+
+
+_avoids_pools = threading.local()
+"""For each thread: `is_set` if its connections are outside of the pools of its databases."""
+
+
+def avoid_pools() -> None:
+    """Have this thread connect to databases by itself, past their pools (`OPTIONS["pool"]`).
+
+    For threads of the package's own queries: slow handlers may hold all connections of a pool, and
+    sessions, tasks and leases must go on.
+    """
+    _avoids_pools.is_set = True
+
+
+def _has_pool(connection: BaseDatabaseWrapper) -> bool:
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+
+
+def _make_unpooled(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    found = connection.settings_dict
+    # A test database can only be dropped without connections to it. A test run has an outbox.
+    age_s = 0 if hasattr(mail, "outbox") else OWN_AGE_S
+    options = {key: value for key, value in found["OPTIONS"].items() if key != "pool"}
+    return type(connection)({**found, "OPTIONS": options, "CONN_MAX_AGE": age_s}, connection.alias)
 
 
 class _Closer:

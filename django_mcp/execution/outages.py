@@ -28,6 +28,9 @@ _CONFLICTS: frozenset[int | str] = frozenset(
 )
 """Deadlock, serialization failure and lock timeout, of the same databases."""
 
+_POOL_ERRORS = ("PoolTimeout", "TooManyRequests")
+_ORACLE_POOL = "DPY-4005"
+
 _SQLITE = ("no such table", "no such column", "has no column named")
 
 WARN_EVERY_S = 60.0
@@ -73,6 +76,31 @@ def _has_code(error: Exception, wanted: Collection[int | str]) -> bool:
     return any(isinstance(code, int | str) and code in wanted for code in codes)
 
 
+def is_pool_timeout(error: object) -> bool:
+    """Return whether an error means that no connection of a database's pool (`OPTIONS["pool"]`) came free."""
+    # Loads `django.db`, which importing a server must not.
+    from django.db import OperationalError
+
+    if not isinstance(error, OperationalError):
+        return False
+    cause = type(error.__cause__)
+    is_psycopg = cause.__module__.startswith("psycopg_pool")
+    return (is_psycopg and cause.__name__ in _POOL_ERRORS) or _ORACLE_POOL in str(error)
+
+
+def report_pool_timeout(error: object) -> bool:
+    """Return whether an error means so, and log it, with the remedy, unless that was done recently."""
+    if not is_pool_timeout(error):
+        return False
+    _full.warn(
+        "All connections of the pool of a database were in use, so that a call got none (%s). Raise "
+        "max_size of its OPTIONS['pool'], lower SYNC_THREADS or TASK_THREADS of DJANGO_MCP, or find "
+        "out why handlers hold connections for so long.",
+        str(error).partition("\n")[0],
+    )
+    return True
+
+
 def report_unmigrated(error: object) -> bool:
     """Return whether an error means so. The first one of a process is logged, with the remedy."""
     if not is_unmigrated(error):
@@ -100,6 +128,9 @@ class Warner:
         if now >= self._next_s:
             self._next_s = now + WARN_EVERY_S
             logger.warning(text, error)
+
+
+_full = Warner()
 
 
 def is_outage(error: object) -> bool:
@@ -184,6 +215,10 @@ class Breaker:
             return may_probe
 
     def _fail(self, error: BaseException) -> None:
+        if report_pool_timeout(error):
+            # The database answers others.
+            self._failure = StoreUnavailable
+            return
         is_unmigrated = report_unmigrated(error)
         self._failure = Unmigrated if is_unmigrated else StoreUnavailable
         if self._retry_s is None and not is_unmigrated:

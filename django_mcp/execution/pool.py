@@ -161,7 +161,7 @@ class LoopPool(Executor):
     """Runs work in at most `max_threads` threads; see `loop.run_in_executor`.
 
     Up to `replacements` more threads may run in place of threads whose work was abandoned. The log
-    names the `setting`.
+    names the `setting`. Each thread calls `prepare` first, which must not raise.
     """
 
     def __init__(
@@ -173,6 +173,7 @@ class LoopPool(Executor):
         replacements: int = 0,
         make_work: Callable[[Callable[[], Any]], AwaitedWork] | None = None,
         waiting: FairQueue[Work] | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         self.max_threads = max_threads
         self._name = name
@@ -180,6 +181,7 @@ class LoopPool(Executor):
         self._reported_s: float | None = None
         self._replacements = replacements
         self._make_work = make_work or AwaitedWork
+        self._prepare = prepare
         self._lock = threading.Lock()
         self._queue: FairQueue[Work] = waiting or FairQueue()
         self._thread_count = 0
@@ -317,6 +319,8 @@ class LoopPool(Executor):
             raise
 
     def _serve(self, first: list[Work]) -> None:
+        if self._prepare is not None:
+            self._prepare()
         work, stays = (first.pop(), True) if first else self._finish(None)
         # While it waits for more, it holds nothing of what it did.
         while work is not None or stays:

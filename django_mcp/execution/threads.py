@@ -29,7 +29,11 @@ from django_mcp.server.services.ports import NoThread
 T = TypeVar("T")
 
 OUR_THREADS = 4
-"""Threads for the package's own queries. Our own limit."""
+"""Threads for the package's own queries, and as many for those of asynchronous authenticators."""
+
+OWN_CONNECTIONS = 2 * OUR_THREADS + 3
+"""Connections that a process uses at most besides those of handlers. The threads that write calls and
+sessions, and the one that reads the disabled entries, have one each."""
 
 WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
 """Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Our own limit."""
@@ -220,6 +224,7 @@ class _Lanes:
         # Loads `django.db`, which importing a server must not.
         from django_mcp.execution.db_connections import (
             HandlerAbandoned,
+            avoid_pools,
             run_atomically,
             run_with_connections,
         )
@@ -266,8 +271,8 @@ class _Lanes:
                 setting="TASK_THREADS",
                 make_work=_HandlerWork,
             )
-            self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnWork)
-            self.authentication_pool = LoopPool(few, "django-mcp-auth")
+            self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnWork, prepare=avoid_pools)
+            self.authentication_pool = LoopPool(few, "django-mcp-auth", prepare=avoid_pools)
             self.by_pool = {
                 # asgiref's type is too narrow.
                 pool: sync_to_async(work_in_pool, thread_sensitive=False, executor=cast(Any, pool))

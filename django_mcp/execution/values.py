@@ -22,7 +22,7 @@ from django.core.exceptions import (
 from django.utils.choices import flatten_choices
 from django.utils.translation import gettext as _
 
-from django_mcp.execution.outages import is_conflict
+from django_mcp.execution.outages import is_conflict, report_pool_timeout
 from django_mcp.log import logger
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.errors import ToolError
@@ -151,6 +151,10 @@ class DjangoExceptions:
             error.add_note(
                 "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
             )
+        if isinstance(
+            error, find_class("django.db.utils", "DatabaseError")
+        ) and report_pool_timeout(error):
+            return Failure(kind=FailureKind.TOOL_ERROR, message=_("The server is busy. Try again."))
         if self.is_conflict(error):
             logger.warning(
                 "A call failed, because others used the same rows: %s%s",

@@ -9,6 +9,7 @@ this machine, at the usual ports. A site's settings take what `environment` says
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -89,7 +90,10 @@ def databases() -> dict[str, dict[str, Any]]:
             "HOST": host,
             "PORT": str(port),
             "CONN_MAX_AGE": int(os.environ.get("SITE_CONN_MAX_AGE", "0")),
-            "OPTIONS": {"connect_timeout": 3},
+            "OPTIONS": {
+                "connect_timeout": 3,
+                **json.loads(os.environ.get("SITE_PG_OPTIONS", "{}")),
+            },
         }
     }
 

@@ -336,6 +336,23 @@ def test_persistent_connections_of_threads_are_reported():
 
 @pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
 @pytest.mark.parametrize(
+    ("pool", "is_told"),
+    [
+        (True, True),
+        ({"min_size": 2, "max_size": 39}, True),
+        ({"max_size": 40}, False),
+        ({"min_size": 40}, False),
+        (False, False),
+    ],
+)
+def test_a_pool_smaller_than_what_tools_can_hold_is_reported(pool: object, is_told: bool):
+    # 32 threads for calls and 8 for tasks.
+    with override_settings(DATABASES={"default": {**POSTGRESQL, "OPTIONS": {"pool": pool}}}):
+        assert ("django_mcp.W018" in ids()) is is_told
+
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+@pytest.mark.parametrize(
     ("options", "is_told"), [({}, True), ({"transaction_mode": "IMMEDIATE"}, False)]
 )
 def test_sqlite_with_several_writers_is_reported(options: dict[str, Any], is_told: bool):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from django.db import OperationalError
 
 from django_mcp.execution.outages import Breaker
 from django_mcp.server.services.ports import NoThread, StoreUnavailable
@@ -44,6 +45,24 @@ async def test_a_query_without_an_answer_is_an_outage() -> None:
         await breaker.run(str, hangs)
     with pytest.raises(StoreUnavailable):
         await breaker.run(lambda: "found", answers)
+
+
+async def test_a_full_pool_of_connections_is_named_and_is_no_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    psycopg_pool = pytest.importorskip("psycopg_pool")
+
+    def get_no_connection() -> str:
+        cause = psycopg_pool.PoolTimeout("all are in use")
+        raise OperationalError("couldn't get a connection") from cause
+
+    breaker = Breaker("The database")
+    with pytest.raises(StoreUnavailable):
+        await breaker.run(get_no_connection, answers)
+
+    assert "All connections of the pool of a database were in use" in caplog.text
+    assert "does not answer" not in caplog.text
+    assert await breaker.run(lambda: "found", answers) == "found"
 
 
 @pytest.mark.parametrize("probe", [waits, is_refused, fails])

@@ -6,6 +6,8 @@ import asyncio
 import os
 import time
 
+from django.db import connection, transaction
+
 from django_mcp import Context, tool
 from tests.support.site.sessions.marks import amarked, folder, mark
 from tests.support.site.sessions.questions import Colour
@@ -50,3 +52,15 @@ def ask_job(ctx: Context, name: str) -> str:
     first = ctx.once("first", os.getpid)
     answer = ctx.elicit("Which colour?", Colour)
     return f"{first} {os.getpid()} {answer.data.name}"
+
+
+@tool(task="allowed")
+def write_slowly(ctx: Context, name: str) -> str:
+    """Hold a connection with a transaction until it may go; then what was written stays."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO written (name) VALUES (%s)", [name])
+        mark(f"{name} runs")
+        while not (folder() / f"{name} may go").exists():
+            time.sleep(0.01)
+    return f"{name} is done"
