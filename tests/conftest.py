@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -97,12 +98,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what starts processes, and as `once` what looks for failures that come by chance."""
-    for item in items:
-        if item.path.is_relative_to(LIVE) and item.path not in KEPT:
-            item.add_marker("slow")
-        name = item.name.partition("[")[0].removeprefix("test_")
-        if NEVER_AGAIN_WORDS.search(name) or any(map(item.path.is_relative_to, NEVER_AGAIN)):
-            item.add_marker("once")
+    for path, of_file in groupby(items, lambda item: item.path):
+        is_slow = path.is_relative_to(LIVE) and path not in KEPT
+        is_never_again = any(map(path.is_relative_to, NEVER_AGAIN))
+        for item in of_file:
+            if is_slow:
+                item.add_marker("slow")
+            name = item.name.partition("[")[0].removeprefix("test_")
+            if is_never_again or NEVER_AGAIN_WORDS.search(name):
+                item.add_marker("once")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +19,12 @@ from tests.architecture.sources import PACKAGE, source_files, tree_of
 Graph = Mapping[str, Iterable[str]]
 
 
-def module_names() -> dict[str, ast.Module]:
-    """Return the syntax tree of each module, by its dotted name."""
+def modules() -> dict[str, Path]:
+    """Return the file of each module, by its dotted name."""
     found = {}
     for path in source_files():
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts).removesuffix(".__init__")] = tree_of(path)
+        found[".".join(parts).removesuffix(".__init__")] = path
     return found
 
 
@@ -42,16 +44,16 @@ def is_inside(name: str, package: str) -> bool:
     return name.startswith(f"{package}.")
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return what each module imports, but for what a package and its contents do."""
-    trees = module_names()
     return {
         name: {
             each
-            for each in imported_by(tree, trees)
+            for each in imported_by(tree_of(path), MODULES)
             if each != name and not is_inside(each, name) and not is_inside(name, each)
         }
-        for name, tree in trees.items()
+        for name, path in MODULES.items()
     }
 
 
@@ -79,18 +81,18 @@ def find_cycle(graph: Graph) -> list[str]:
     return []
 
 
-IMPORTS = imports()
-PACKAGES = sorted({name.rpartition(".")[0] for name in IMPORTS if "." in name})
+MODULES = modules()
+PACKAGES = sorted({name.rpartition(".")[0] for name in MODULES if "." in name})
 
 
 def test_no_two_modules_import_each_other():
-    cycle = find_cycle(IMPORTS)
+    cycle = find_cycle(imports())
     assert cycle == [], " is imported by ".join(cycle)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_two_subpackages_import_each_other(package: str):
-    cycle = find_cycle(between_children(IMPORTS, package))
+    cycle = find_cycle(between_children(imports(), package))
     assert cycle == [], " is imported by ".join(cycle)
 
 
