@@ -1,4 +1,4 @@
-"""The admin page for the endpoints that clients may use without asking a user."""
+"""Admin pages: the endpoints that clients may use without asking a user, and sign-ins."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from django.db import models
 from django.forms import Field
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from django_mcp.contrib.oauth.metadata import issuer_of
-from django_mcp.contrib.oauth.models import ClientEndpoint
+from django_mcp.contrib.oauth.models import ClientEndpoint, SignIn
 from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[ClientEndpoint]
+    SignInBase = admin.ModelAdmin[SignIn]
 else:
-    Base = admin.ModelAdmin
+    Base = SignInBase = admin.ModelAdmin
 
 
 @admin.register(ClientEndpoint)
@@ -45,6 +47,56 @@ class ClientEndpointAdmin(Base):
         if db_field.name == "resource" and field is not None:
             field.validators = [*field.validators, partial(_check_endpoint, request)]
         return field
+
+
+@admin.register(SignIn)
+class SignInAdmin(SignInBase):
+    """The list of sign-ins, the newest first, which nobody edits."""
+
+    list_display = ("at", "client", "address", "user", "step", "result", "reason")
+    list_filter = ("is_refused", "step", "at")
+    list_select_related = ("user",)
+    list_per_page = 50
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    search_fields = ("client_id__startswith", "client_name__startswith", "address__startswith")
+    search_help_text = _lazy("The start of a client id, the name of a client, or an address.")
+    ordering = ("-at", "-id")
+    fields = (
+        "at",
+        "step",
+        "result",
+        "client_name",
+        "client_id",
+        "address",
+        "user",
+        "field",
+        "reason",
+        "remedy",
+    )
+    readonly_fields = fields
+
+    @admin.display(description=_lazy("client"), ordering="client_name")
+    def client(self, sign_in: SignIn) -> str:
+        """Return the client's name, or else its id."""
+        return sign_in.client_name or sign_in.client_id or "-"
+
+    @admin.display(description=_lazy("result"), ordering="is_refused")
+    def result(self, sign_in: SignIn) -> str:
+        """Return whether the step was refused."""
+        return _("refused") if sign_in.is_refused else _("done")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return False: the package writes the rows."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: SignIn | None = None) -> bool:
+        """Return False: nobody edits what happened."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: SignIn | None = None) -> bool:
+        """Return False: old rows are deleted by themselves."""
+        return False
 
 
 def _check_endpoint(request: HttpRequest, resource: str) -> None:

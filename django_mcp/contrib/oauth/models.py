@@ -1,4 +1,4 @@
-"""The endpoints that an administrator lets a client use without asking a user."""
+"""The endpoints that a client may use without asking, steps of sign-ins, and refresh tokens in use twice."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.auth.addresses import canonical_uri
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
+from django_mcp.models.sessions import user_key
 
 
 class ClientEndpoint(Table):
@@ -63,3 +64,67 @@ def end_own_tokens(instance: ClientEndpoint, **_kwargs: Any) -> None:
     """Delete a client's own tokens when one of its endpoints is removed."""
     tokens = get_access_token_model().objects
     tokens.filter(application=instance.serializable_value("application"), user=None).delete()
+
+
+class SignIn(Table):
+    """One step of a client's sign-in that succeeded or was refused.
+
+    `sign_ins` writes the rows. All texts of clients are cut and hold no control characters.
+    """
+
+    class Step(models.TextChoices):
+        """How far the client came."""
+
+        DOCUMENT = "document", _("document read")
+        REGISTRATION = "registration", _("registered")
+        AUTHORIZATION = "authorization", _("authorized")
+        TOKEN = "token", _("token issued")
+        REFRESH = "refresh", _("token refreshed")
+        REVOCATION = "revocation", _("token revoked")
+
+    at = models.DateTimeField(_("time"))
+    step = KeyField(_("step"), max_length=20, choices=Step)
+    is_refused = models.BooleanField(_("refused"))
+    client_id = KeyField(_("client id"), max_length=255, blank=True)
+    client_name = models.CharField(_("client"), max_length=100, blank=True)
+    address = KeyField(_("address"), max_length=64, blank=True)
+    user = user_key(on_delete=models.SET_NULL)
+    caller = KeyField(max_length=64, editable=False)
+    field = KeyField(_("field"), max_length=60, blank=True)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    remedy = models.CharField(_("remedy"), max_length=500, blank=True)
+
+    class Meta:
+        """Names of rows, who may see them, and how they are found."""
+
+        verbose_name = _("sign-in")
+        verbose_name_plural = _("sign-ins")
+        default_permissions = ("view",)
+        indexes = (
+            models.Index(fields=["-at", "-id"], name="django_mcp_oauth_signin_time"),
+            models.Index(fields=["caller", "-id"], name="django_mcp_oauth_signin_caller"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.get_step_display()}: {self.client_name or self.client_id}"
+
+
+class SupersededToken(Table):
+    """A refresh token that was exchanged for another, and may be used again within the grace.
+
+    Without this row a revoked refresh token was ended by somebody, and is never accepted.
+    """
+
+    token_checksum = KeyField(max_length=64, unique=True)
+    at = models.DateTimeField()
+    scope = models.TextField(blank=True)
+    uses = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        """Nobody edits these rows."""
+
+        default_permissions = ()
+        indexes = (models.Index(fields=["at"], name="django_mcp_oauth_superseded"),)
+
+    def __str__(self) -> str:
+        return f"{self.token_checksum[:8]} of {self.at}"

@@ -23,6 +23,7 @@ from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
 from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Registration
+from django_mcp.contrib.oauth.sign_ins import Step, reporting
 from django_mcp.contrib.oauth.tokens import Token
 from django_mcp.endpoints.well_known import View, open_to_pages
 
@@ -37,8 +38,9 @@ def _endpoint(view: type[Any], *methods: str) -> View:
     return open_to_pages(*methods)(at_public_url(view.as_view()))
 
 
-def _taker(content_type: str, view: type[Any]) -> View:
-    return open_to_pages("POST")(takes(content_type)(at_public_url(view.as_view())))
+def _taker(content_type: str, view: type[Any], step: Step) -> View:
+    served = takes(content_type)(at_public_url(view.as_view()))
+    return open_to_pages("POST")(reporting(step)(served))
 
 
 def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
@@ -54,16 +56,20 @@ _prefix = read_on_import("OAUTH_PREFIX")
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
 # Both start with reads. In one transaction with them, SQLite would refuse to wait for a write.
-_token = transaction.non_atomic_requests(_taker(FORM, Token))
-_revoke = transaction.non_atomic_requests(_taker(FORM, toolkit.RevokeTokenView))
+_token = transaction.non_atomic_requests(_taker(FORM, Token, Step.TOKEN))
+_revoke = transaction.non_atomic_requests(_taker(FORM, toolkit.RevokeTokenView, Step.REVOCATION))
 
 urlpatterns = [
     path(_metadata, _document(ServerMetadata), name="oauth-server-metadata"),
     path(f"{_metadata}/<path:issuer_path>", _document(ServerMetadata)),
-    path(f"{_prefix}authorize/", at_public_url(_consent), name="authorize"),
+    path(
+        f"{_prefix}authorize/",
+        reporting(Step.AUTHORIZATION)(at_public_url(_consent)),
+        name="authorize",
+    ),
     path(f"{_prefix}token/", _token, name="token"),
     path(f"{_prefix}revoke/", _revoke, name="revoke-token"),
-    path(f"{_prefix}register/", _taker(JSON, Registration), name="dcr-register"),
+    path(f"{_prefix}register/", _taker(JSON, Registration, Step.REGISTRATION), name="dcr-register"),
     path(
         f"{_prefix}register/<str:client_id>/",
         _endpoint(toolkit.DynamicClientRegistrationManagementView, "GET", "DELETE"),

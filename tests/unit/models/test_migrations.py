@@ -16,6 +16,7 @@ WRITTEN = {
     "migrations/0003_keys_as_bytes.py": "6942c68103273c7d",
     "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
     "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
+    "contrib/oauth/migrations/0003_sign_ins.py": "75d9b4cd168ac9e6",
 }
 """The digests of all migrations, without regard to layout and comments."""
 
