@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,8 @@ RETRY_S = 0.5
 TIMEOUT_S = 3.0
 
 _numbers = count()
+
+_layer_logger = logging.getLogger("channels_redis.pubsub")
 
 
 class LayerBus:
@@ -84,6 +87,7 @@ class LayerBus:
         loop = asyncio.get_running_loop()
         self._channel = None
         self._has_joined = asyncio.Event()
+        _layer_logger.addFilter(self._take_record)
         self._tasks = [
             loop.create_task(self._listen(receive)),
             loop.create_task(self._rejoin(receive)),
@@ -91,8 +95,18 @@ class LayerBus:
         return self._has_joined
 
     async def stop(self) -> None:
+        _layer_logger.removeFilter(self._take_record)
         tasks, self._tasks = self._tasks, []
         await end_tasks(tasks)
+
+    def _take_record(self, record: logging.LogRecord) -> bool:
+        """Return whether the layer logs a record: it logs a traceback each second in an outage."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, OSError) and not type(error).__module__.startswith("redis."):
+            return True
+        self._is_deaf = True
+        self._outage.failed(error)
+        return False
 
     async def _listen(self, receive: Callable[[JSONObject], None]) -> None:
         layer: Any = get_channel_layer()

@@ -388,6 +388,32 @@ async def test_push_recovers_after_a_redis_restart(site: Site):
         await receive_within(listener, tell, 5)
 
 
+async def test_an_outage_of_redis_is_logged_in_lines_and_not_in_tracebacks(site: Site):
+    if site.redis is None:
+        pytest.skip("there is no Redis")
+    logs = [process.log for process in (site.first, site.second)]
+    earlier = [len(log.read_text()) for log in logs]
+
+    async def logged(text: str) -> list[str]:
+        async with asyncio.timeout(120):
+            while True:
+                found = [log.read_text()[at:] for log, at in zip(logs, earlier, strict=True)]
+                if all(text in each for each in found):
+                    return found
+                await asyncio.sleep(0.1)
+
+    async with listening(site.first, "stock://x"), listening(site.second, "stock://x"):
+        site.redis.stop()
+        await logged("Could not reach the other processes: ")
+        site.redis.start()
+        found = await logged(": over, after ")
+
+    for each in found:
+        lines = each.splitlines()
+        assert "Traceback (most recent call last):" not in lines
+        assert len([line for line in lines if line.startswith("Could not reach")]) == 2
+
+
 @pytest.mark.parametrize("action", ["revoke", "deactivate", "deactivate aloud"])
 async def test_streams_end_in_both_processes_when_a_user_loses_access(site: Site, action: str):
     name, other = f"ann {action}", f"bob {action}"
