@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
-from rest_framework import authentication, mixins, parsers
+from rest_framework import authentication, exceptions, mixins, parsers
 from rest_framework.request import Request
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
@@ -31,10 +31,17 @@ _VARIABLE = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
 
 
 class _CallAuthentication(authentication.BaseAuthentication):  # type: ignore[misc]
-    """The user whom the MCP server has authenticated."""
+    """The user whom the MCP server has authenticated, or whom the site's function returns for them."""
+
+    def __init__(self, auth: Callable[[Any], Any] | None) -> None:
+        self._auth = auth
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         user = request._request.user
+        if self._auth is not None:
+            user = self._auth(request._request)
+            if not user:
+                raise exceptions.NotAuthenticated
         return (user, request._request.mcp_auth) if user.is_authenticated else None
 
 
@@ -52,10 +59,11 @@ class InProcess:
 
     mcp_max_results = 0
     mcp_is_truncated = False
+    mcp_replaces_auth: Callable[[Any], Any] | None = None
 
     def get_authenticators(self) -> list[Any]:
         """Return what takes the place of the view's authentication classes."""
-        return [_CallAuthentication()]
+        return [_CallAuthentication(self.mcp_replaces_auth)]
 
     def get_parsers(self) -> list[Any]:
         """Return what takes the place of the view's parsers."""
@@ -98,6 +106,7 @@ class Action:
         url_path: of a view set's extra action, its part of the URL.
         kwargs: the URL's variables that are the same for each call.
         serializers: what the site says of the data that actions read.
+        auth: the site's function in place of the authentication classes; see `viewset_tools`.
     """
 
     name: str
@@ -110,6 +119,7 @@ class Action:
     url_path: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     serializers: Mapping[str, Any] = field(default_factory=dict)
+    auth: Callable[[Any], Any] | None = None
 
     @property
     def source(self) -> type[Any]:
@@ -146,6 +156,7 @@ class Action:
         """
         initkwargs = {**self.initkwargs, **getattr(callback, "initkwargs", {})}
         view = self.view_class(**initkwargs)
+        view.mcp_replaces_auth = self.auth
         if self.action_map is not None:
             view.action_map = dict(self.action_map)
             for method, action in self.action_map.items():
@@ -179,7 +190,11 @@ class Action:
 
 
 def find_actions(
-    view: Any, *, serializers: Mapping[str, Any], kwargs: Mapping[str, Any]
+    view: Any,
+    *,
+    serializers: Mapping[str, Any],
+    kwargs: Mapping[str, Any],
+    auth: Callable[[Any], Any] | None,
 ) -> list[Action]:
     """Return the actions of a view.
 
@@ -195,7 +210,7 @@ def find_actions(
     adapted.__doc__, adapted.__qualname__ = view.__doc__, view.__qualname__
     served: Any = adapted
     each = _view_set_actions if issubclass(view, ViewSetMixin) else _method_actions
-    found = each(adapted, {"serializers": serializers, "kwargs": kwargs})
+    found = each(adapted, {"serializers": serializers, "kwargs": kwargs, "auth": auth})
     return [action for action in found if action.method in served.http_method_names]
 
 
@@ -203,7 +218,13 @@ def _in_process(view: type[Any]) -> type[Any]:
     """Return `InProcess`, without pages for views that have none."""
     if hasattr(view, "paginate_queryset"):
         return InProcess
-    names = ("get_authenticators", "get_parsers", "mcp_max_results", "mcp_is_truncated")
+    names = (
+        "get_authenticators",
+        "get_parsers",
+        "mcp_max_results",
+        "mcp_is_truncated",
+        "mcp_replaces_auth",
+    )
     return type("InProcess", (), {name: vars(InProcess)[name] for name in names})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,6 +18,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.drf.actions import Action
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments, arguments_of
+from django_mcp.contrib.drf.authentication import find_guard
 from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
@@ -80,8 +81,9 @@ def register_action(
         return None
     note_files(server, what, arguments.files, "django_mcp.drf.I001")
     routes = find_routes_of(action, path, is_named=action.name in (options.include or ()))
-    report_later(server, partial(_find_fault, action, routes, arguments, what))
-    run = partial(_run, action, routes, arguments, options.max_results)
+    guard_of = cache(partial(find_guard, action))
+    report_later(server, partial(_find_fault, action, routes, arguments, what, guard_of))
+    run = partial(_run, action, routes, arguments, guard_of, options.max_results)
     return register_generated(
         server,
         options,
@@ -92,14 +94,18 @@ def register_action(
         description=annotated.description or _describe(action),
         input_schema=arguments.all.schema,
         output_schema={"type": "object"},
-        listed_if=_make_rule(action, routes, listed_if),
+        listed_if=_make_rule(action, routes, guard_of, listed_if),
         atomic=_alias(action),
         **({"destructive": False} if action.name == "create" else hints_of(action.method)),
     )
 
 
 def _find_fault(
-    action: Action, routes: ViewRoutes, arguments: ActionArguments, what: str
+    action: Action,
+    routes: ViewRoutes,
+    arguments: ActionArguments,
+    what: str,
+    guard_of: Callable[[Any], str | None],
 ) -> tuple[str, str, str] | None:
     """Return why an action cannot be called, as `report` takes it: the URLconf is known by now."""
     if not routes.callbacks:
@@ -113,26 +119,42 @@ def _find_fault(
     elif not routes.takes(arguments.all.path_names, frozenset(action.kwargs)):
         message = "no URL of it has exactly the variables that the tool has"
         hint = "Name further variables in path=, or constant ones in kwargs=."
+    elif guards := [name for name in map(guard_of, routes.callbacks) if name is not None]:
+        message = (
+            f"its authentication class {guards[0]} refuses requests without credentials, its permission "
+            "classes let everybody pass, and authentication classes do not run for a tool"
+        )
+        hint = (
+            "Say whom it lets in: auth=lambda request: request.user.is_authenticated and request.user. "
+            "Or give the view permission classes, such as IsAuthenticated."
+        )
     else:
         return None
     return f"{what} cannot be called: {message}.", hint, "django_mcp.drf.E002"
 
 
 def _make_rule(
-    action: Action, routes: ViewRoutes, listed_if: Callable[..., Any] | None
+    action: Action,
+    routes: ViewRoutes,
+    guard_of: Callable[[Any], str | None],
+    listed_if: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
-    """Return what says to whom a tool is shown: nobody if no URL leads to its action."""
+    """Return what says to whom a tool is shown: nobody if no URL leads to its action, or a tool may not."""
+
+    def find_open() -> list[Any]:
+        return [each for each in routes.callbacks if guard_of(each) is None]
+
     if listed_if is None:
 
         def may_be_listed(user: Any) -> Any:
-            return any(_may_be_listed(action, user, each) for each in routes.callbacks)
+            return any(_may_be_listed(action, user, each) for each in find_open())
 
         may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
         return may_be_listed
 
     @wraps(listed_if)
     def may_be_listed_by_site(*args: Any, **kwargs: Any) -> Any:
-        return bool(routes.callbacks) and listed_if(*args, **kwargs)
+        return bool(find_open()) and listed_if(*args, **kwargs)
 
     return may_be_listed_by_site
 
@@ -141,6 +163,7 @@ def _may_be_listed(action: Action, user: Any, callback: Any) -> bool:
     """Return whether the view's permission classes let a user in, before any object is looked at."""
     try:
         view = action.bind_without_call(user, callback)
+        view.perform_authentication(view.request)
         view.check_permissions(view.request)
     except (APIException, PermissionDenied, Http404):
         return False
@@ -190,12 +213,15 @@ def _run(
     action: Action,
     routes: ViewRoutes,
     arguments: ActionArguments,
+    guard_of: Callable[[Any], str | None],
     max_results: int,
     ctx: Context,
     given: dict[str, Any],
 ) -> Any:
     path, query, body = arguments.all.split(given)
     found = get_found(routes, path, action.kwargs)
+    if guard_of(found.match.func) is not None:
+        raise PermissionDenied
     kwargs = {**found.match.kwargs, **action.kwargs}
     request = build_request(ctx, action.method.upper(), query, found)
     request.mcp_auth = ctx.auth

@@ -30,6 +30,7 @@ def viewset_tools(
     path: Mapping[str, JSONObject] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     rename: Mapping[str, str] | None = None,
+    auth: Callable[[Any], Any] | None = None,
     permission: Permission = None,
     scopes: str | Sequence[str] | None = None,
     check: Callable[..., Any] | None = None,
@@ -41,6 +42,8 @@ def viewset_tools(
     Each call runs a fresh instance of the view in process, with the user of the MCP request. The
     view's own permissions, throttles, filters, pagination, versioning and serializers apply.
     Its authentication classes and its CSRF check do not run: the server has authenticated the user.
+    An action that only these classes guard, since its permission classes let everybody pass, is not
+    listed and cannot be called without `auth`; `manage.py check` says so.
 
     Args:
         server: gets the tools.
@@ -62,6 +65,9 @@ def viewset_tools(
         kwargs: variables of the URL that are the same for each call, such as a version.
         rename: other names for arguments that clash, by `"path.name"`, `"query.name"` or
             `"body.name"`.
+        auth: a function of the request that takes the place of the view's authentication classes: it
+            returns the user that the view gets, or None to refuse the call. `request.user` is the
+            user of the MCP request.
         permission: needed in addition to what the view asks for.
         scopes: OAuth scopes that a token needs for each tool.
         check: a function of the user and the arguments that a call has to pass in addition.
@@ -86,7 +92,7 @@ def viewset_tools(
     from django_mcp.contrib.drf.calls import register_action
     from django_mcp.contrib.generated import GeneratedOptions
 
-    found = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {})
+    found = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
     _check_names(view, found, [*(actions or ()), *exclude])
     options = GeneratedOptions(
         include=actions,

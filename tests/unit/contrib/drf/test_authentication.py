@@ -1,0 +1,154 @@
+"""Views that are guarded by their authentication classes, which do not run for a tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.checks import run_checks
+from django.urls import path
+from rest_framework import authentication, exceptions, permissions
+from rest_framework.response import Response
+from rest_framework.test import APIClient
+from rest_framework.views import APIView
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+
+ADA = User(pk=1, username="ada")
+
+
+class PartnersOnly(authentication.BaseAuthentication):
+    """Refuse who has no token of a partner."""
+
+    def authenticate(self, request: Any) -> tuple[Any, Any]:
+        if request.headers.get("Authorization") != "Partner 7":
+            raise exceptions.AuthenticationFailed
+        return ADA, None
+
+
+class OnlyIfGiven(authentication.BaseAuthentication):
+    """Refuse a wrong token, and nobody without one."""
+
+    def authenticate(self, request: Any) -> tuple[Any, Any] | None:
+        if "Authorization" in request.headers:
+            raise exceptions.AuthenticationFailed
+        return None
+
+
+class Prices(APIView):
+    authentication_classes: Any = (PartnersOnly,)
+    permission_classes: Any = (permissions.AllowAny,)
+
+    def get(self, request: Any) -> Response:
+        return Response({"user": request.user.get_username()})
+
+
+class Needs(Prices):
+    """What it reads is in requests of a server only."""
+
+    class Address(authentication.BaseAuthentication):
+        def authenticate(self, request: Any) -> None:
+            if request.META["REMOTE_ADDR"] != "10.0.0.1":
+                raise exceptions.AuthenticationFailed
+
+    authentication_classes = (Address,)
+
+
+class Mixed(Prices):
+    """Another class goes first, and does not know the caller."""
+
+    authentication_classes = (OnlyIfGiven, PartnersOnly)
+
+
+class Plain(Prices):
+    """Its class is set where its URL is."""
+
+    authentication_classes = ()
+
+
+class Guarded(Prices):
+    permission_classes = (permissions.IsAuthenticated,)
+
+
+class Public(Prices):
+    authentication_classes = (
+        OnlyIfGiven,
+        authentication.SessionAuthentication,
+        authentication.BasicAuthentication,
+    )
+
+
+urlpatterns = [
+    path("prices/", Prices.as_view()),
+    path("needs/", Needs.as_view()),
+    path("mixed/", Mixed.as_view()),
+    path("plain/", Plain.as_view(authentication_classes=[PartnersOnly])),
+    path("guarded/", Guarded.as_view()),
+    path("public/", Public.as_view()),
+]
+
+pytestmark = pytest.mark.urls(__name__)
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("partners", public=True)
+
+
+def names(server: MCPServer, user: Any) -> list[str]:
+    return [each["name"] for each in server.list_tools(user=user)]
+
+
+@pytest.mark.parametrize("user", [None, ADA])
+@pytest.mark.parametrize("view", [Prices, Needs, Mixed, Plain])
+@pytest.mark.parametrize("listed_if", [None, lambda user: True])
+def test_a_view_that_only_its_authentication_guards_is_no_tool(
+    server: MCPServer, view: Any, user: Any, listed_if: Any
+):
+    viewset_tools(server, view, prefix="it", listed_if=listed_if)
+
+    assert APIClient().get(f"/{view.__name__.lower()}/").status_code in {401, 403}
+    assert names(server, user) == []
+    (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert problem.id == "django_mcp.drf.E002"
+    assert view.__name__ in problem.msg
+    assert "auth=" in (problem.hint or "")
+
+
+@pytest.mark.parametrize("user", [None, ADA])
+def test_what_is_not_listed_cannot_be_called_either(server: MCPServer, user: Any):
+    viewset_tools(server, Prices, prefix="it", listed_if=lambda user: True)
+
+    with pytest.raises(Exception, match="it_get"):
+        server.call_tool("it_get", {}, user=user)
+
+
+def test_a_function_says_whom_such_a_view_lets_in(server: MCPServer):
+    viewset_tools(
+        server,
+        Prices,
+        prefix="it",
+        auth=lambda request: request.user.is_authenticated and request.user,
+    )
+
+    assert names(server, AnonymousUser()) == []
+    assert names(server, ADA) == ["it_get"]
+    result = server.call_tool("it_get", {}, user=ADA)
+    assert result.raw["structuredContent"] == {"user": "ada"}
+    assert [each for each in run_checks(tags=["django_mcp"]) if each.obj is server] == []
+
+
+def test_views_that_permissions_guard_and_public_ones_are_tools_as_before(server: MCPServer):
+    viewset_tools(server, Guarded, prefix="guarded")
+    viewset_tools(server, Public, prefix="public")
+
+    assert names(server, None) == ["public_get"]
+    assert sorted(names(server, ADA)) == ["guarded_get", "public_get"]
+    assert not server.call_tool("public_get", {}, user=None).is_error
