@@ -12,11 +12,15 @@ from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 
 _CREDENTIAL: Final = re.compile(
-    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|api.?key|secret|passw|credential|assertion|jwt"
-    r"|signature|user(?!.?agent)|forwarded.email|client.?cert|ssl.client",
+    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|passw|credential"
+    r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
+    r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
     re.IGNORECASE,
 )
 """Parts of names of what says who somebody is: headers, variables of WSGI, attributes, query parameters."""
+
+_ADDRESS: Final = re.compile(r"ur[il]$|referr?er$", re.IGNORECASE)
+"""Ends of names of headers and variables that hold a URL, such as `Referer`, `RAW_URI` and `X-Original-URL`."""
 
 _KEPT_OF_SCOPE: Final = frozenset(
     [
@@ -54,7 +58,7 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
 
     It has no cookies; no header, variable, query parameter or attribute whose name is that of
     credentials (`is_credential`), such as `Authorization`, `X-CSRFToken`, `REMOTE_USER` or
-    `request.session`; and of the scope of ASGI only what describes the request itself. The source is
+    `request.session`, also not in the URLs of other headers; and of the scope of ASGI only what describes the request itself. The source is
     not changed, since the site's middleware may still read it.
     """
     request = source.__class__.__new__(source.__class__)
@@ -100,14 +104,22 @@ def _holds(value: Any, source: HttpRequest) -> bool:
 
 
 def _without_credentials(meta: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in meta.items() if not is_credential(name)}
+    kept = {
+        name: _clean_address(name, value) for name, value in meta.items() if not is_credential(name)
+    }
     if "wsgi.input" in kept:
         kept["wsgi.input"] = BytesIO()
     return kept
 
 
 def _clean_query(query: str) -> str:
-    """Return a query string without parameters of credentials; any other is left as it came."""
+    """Return a query string without parameters of credentials; any other is left as it came.
+
+    One with more parameters than Django reads is left out.
+    """
+    limit: int | None = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+    if limit is not None and query.count("&") >= limit:
+        return ""
     if _CREDENTIAL.search(query) is None and "%" not in query:
         return query
     found = QueryDict(query, mutable=True)
@@ -117,7 +129,20 @@ def _clean_query(query: str) -> str:
     return found.urlencode() if names else query
 
 
+def _clean_address(name: str, value: Any) -> Any:
+    """Return the value of a header or variable; if it is a URL, without credentials in its query."""
+    if not isinstance(value, str) or "?" not in value or _ADDRESS.search(name) is None:
+        return value
+    start, _, rest = value.partition("?")
+    query, mark, fragment = rest.partition("#")
+    return f"{start}?{_clean_query(query)}{mark}{fragment}"
+
+
 def _clean_scope(scope: Mapping[str, Any], query: str) -> dict[str, Any]:
     kept = {name: value for name, value in scope.items() if name in _KEPT_OF_SCOPE}
-    headers = [each for each in scope["headers"] if not is_credential(each[0].decode("latin-1"))]
+    headers = []
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        if not is_credential(name):
+            headers.append((raw_name, _clean_address(name, value).encode("latin-1")))
     return {**kept, "headers": headers, "query_string": query.encode()}

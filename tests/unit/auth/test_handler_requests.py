@@ -37,9 +37,21 @@ HEADERS = {
     "X-Forwarded-User": SECRET,
     "X-Amzn-Oidc-Accesstoken": SECRET,
     "Cf-Access-Jwt-Assertion": SECRET,
+    "X-Amzn-Oidc-Data": SECRET,
+    "X-Ms-Client-Principal": SECRET,
+    "X-Access-Key": SECRET,
+    "Remote-Email": SECRET,
+    "X-Ssl-Cert": SECRET,
+    "Dpop": SECRET,
     "Cookie": f"sessionid={SECRET}; csrftoken={SECRET}; remember={SECRET}",
     "X-Tenant": "acme",
 }
+ADDRESSES = {
+    "Referer": f"https://site.example/reset?token={SECRET}",
+    "X-Original-Url": f"/mcp?page=2&access_token={SECRET}",
+    "X-Forwarded-Uri": f"/mcp?%61ccess_token={SECRET}#top",
+}
+"""Headers with addresses whose queries hold credentials."""
 
 
 def find_texts(value: Any, seen: set[int] | None = None) -> Iterator[str]:
@@ -111,7 +123,7 @@ def body_of(tool: str, revision: Any = R5) -> bytes:
 
 def wire_headers(tool: str) -> dict[str, str]:
     sent = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
-    return {**headers_for(sent, R5), **HEADERS}
+    return {**headers_for(sent, R5), **HEADERS, **ADDRESSES}
 
 
 def scope_of(headers: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -140,7 +152,7 @@ async def by_consumer(tool: str) -> str:
 async def by_legacy_sse(tool: str) -> str:
     streams: Any = LegacyStreamConsumer.as_asgi(server=served.core)
     messages: Any = LegacyMessageConsumer.as_asgi(server=served.core)
-    headers = {**HEADERS, "Accept": "text/event-stream"}
+    headers = {**HEADERS, **ADDRESSES, "Accept": "text/event-stream"}
     stream = Conversation(streams, scope_of(headers, method="GET", path="/sse"), part())
     await stream.until_sent(2)
     endpoint = stream.events[0].data.partition("?")[2] + f"&access_token={SECRET}"
@@ -153,7 +165,9 @@ async def by_legacy_sse(tool: str) -> str:
         ),
         3,
     ):
-        scope = scope_of(HEADERS, path="/messages") | {"query_string": endpoint.encode()}
+        scope = scope_of(HEADERS | ADDRESSES, path="/messages") | {
+            "query_string": endpoint.encode()
+        }
         await talk(messages, scope, part(each))
         await stream.until_sent(number)
     stream.put({"type": "http.disconnect"})
@@ -166,7 +180,12 @@ def by_view(tool: str) -> str:
     more = {"Cookie": cookies_of(client), "Host": "localhost"}
     headers: Any = {"headers": wire_headers(tool) | more}
     return client.post(
-        f"/mcp?{query().decode()}", body_of(tool), content_type="application/json", **headers
+        f"/mcp?{query().decode()}",
+        body_of(tool),
+        content_type="application/json",
+        RAW_URI=f"/mcp?{query().decode()}",
+        REQUEST_URI=f"/mcp?{query().decode()}",
+        **headers,
     ).content.decode()
 
 
@@ -178,7 +197,7 @@ def by_admin(tool: str, revision: Any) -> str:
         f"/admin/django_mcp/disabledentry/try/?{query().decode()}",
         encode({**given, "params": params, "csrfmiddlewaretoken": SECRET}),
         content_type="application/json",
-        headers=HEADERS | {"Cookie": cookies_of(client)},
+        headers=HEADERS | ADDRESSES | {"Cookie": cookies_of(client)},
     )
     return b"".join(response.streaming_content).decode()
 
@@ -194,7 +213,7 @@ def by_admin_on_asgi(tool: str) -> str:
             "/admin/django_mcp/disabledentry/try/",
             encode({**given, "params": {"name": tool, "arguments": {}}}),
             content_type="application/json",
-            headers={key: value for key, value in HEADERS.items() if key != "Cookie"},
+            headers={key: value for key, value in (HEADERS | ADDRESSES).items() if key != "Cookie"},
         )
         return b"".join([each async for each in response.streaming_content]).decode()
 
@@ -202,7 +221,7 @@ def by_admin_on_asgi(tool: str) -> str:
 
 
 def in_process(tool: str) -> str:
-    request: Any = RequestFactory(headers=HEADERS).post(
+    request: Any = RequestFactory(headers=HEADERS | ADDRESSES).post(
         f"/?{query().decode()}", {"password": SECRET}, REMOTE_USER=SECRET
     )
     assert request.POST["password"] == SECRET
@@ -214,7 +233,7 @@ def in_process(tool: str) -> str:
 
 
 def by_test_client(tool: str) -> str:
-    return MCPClient(served, headers=HEADERS).call(tool).text
+    return MCPClient(served, headers=HEADERS | ADDRESSES).call(tool).text
 
 
 def signed_in() -> Client:
@@ -263,9 +282,13 @@ def test_a_handler_sees_no_credentials_however_its_call_enters(entry: str, tool:
 
 
 def test_the_request_keeps_what_describes_it_and_what_middleware_added() -> None:
-    source: Any = RequestFactory(headers={"User-Agent": "tests", "X-Tenant": "acme"}).get(
-        "/mcp?page=2"
-    )
+    source: Any = RequestFactory(
+        headers={
+            "User-Agent": "tests",
+            "X-Tenant": "acme",
+            "Referer": "https://site.example/?a=1#b",
+        }
+    ).get("/mcp?page=2")
     source.tenant = "acme"
 
     request: Any = build_handler_request(source, "ada")
@@ -274,8 +297,29 @@ def test_the_request_keeps_what_describes_it_and_what_middleware_added() -> None
     assert request.headers["User-Agent"] == "tests"
     assert request.headers["X-Tenant"] == "acme"
     assert request.get_full_path() == "/mcp?page=2"
+    assert request.headers["Referer"] == "https://site.example/?a=1#b"
     assert request.GET["page"] == "2"
     assert json.loads(request.body or b"null") is None
+
+
+@pytest.mark.parametrize("parameter", ["a", "access_token"])
+def test_a_query_with_more_parameters_than_django_reads_is_left_out(parameter: str) -> None:
+    source = RequestFactory().get("/mcp")
+    source.META["QUERY_STRING"] = "&".join([f"{parameter}=1"] * 1001)
+    source.META["HTTP_REFERER"] = f"https://site.example/?{source.META['QUERY_STRING']}"
+
+    request = build_handler_request(source, "ada")
+
+    assert request.GET.urlencode() == ""
+    assert request.get_full_path() == "/mcp"
+    assert request.headers["Referer"] == "https://site.example/?"
+
+
+@override_settings(DATA_UPLOAD_MAX_NUMBER_FIELDS=2)
+def test_a_query_with_as_many_parameters_as_django_reads_stays() -> None:
+    request = build_handler_request(RequestFactory().get("/mcp?a=1&b=2"), "ada")
+
+    assert request.GET.urlencode() == "a=1&b=2"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +337,11 @@ def test_names_of_credentials_are_recognized(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["User-Agent", "HTTP_USER_AGENT", "X-Author", "Accept-Language", "tenant", "X-Real-Ip"]
+    "name",
+    [
+        *("User-Agent", "HTTP_USER_AGENT", "X-Author", "Accept-Language", "tenant", "X-Real-Ip"),
+        *("HTTP_REFERER", "RAW_URI", "REMOTE_ADDR", "X-Request-Id", "X-Forwarded-For", "Accept"),
+    ],
 )
 def test_names_of_other_things_are_kept(name: str) -> None:
     from django_mcp.auth.handler_requests import is_credential
