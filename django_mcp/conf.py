@@ -214,6 +214,24 @@ class Settings:
         "limit, clients that nobody authorized within five minutes are deleted, the oldest first. "
         "Neither kind can take the last quarter from the other.",
     )
+    OAUTH_APP_REDIRECTS: Sequence[str] = site_setting(
+        (
+            "cursor://anysphere.cursor-mcp/oauth/callback",
+            "cursor://anysphere.cursor-retrieval/",
+            "claude://claude.ai/mcp-auth-callback/",
+            "grokbot://mcp/oauth/callback",
+            "vscode://",
+            "vscode-insiders://",
+            "windsurf://",
+        ),
+        list_of(
+            _matches(r"(?!https?:)[a-z][a-z0-9+.-]*:/[!$&-;=@-Z_a-z~]*"),
+            "redirects such as 'zed://oauth/callback', or their beginning up to a slash",
+        ),
+        "The redirects by which a sign-in may start a program, such as an editor. An entry with a "
+        "slash at its end stands for all that begins so. They are for clients without a secret, "
+        "which use PKCE.",
+    )
     OAUTH_TOKENS_PER_HOUR: int = site_setting(
         1000,
         whole("tokens an hour"),

@@ -11,17 +11,20 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from oauth2_provider.cimd import is_cimd_client_id, refresh_if_stale, resolve_cimd_application
+from oauth2_provider.cimd import CIMDError, is_cimd_client_id
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
+from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
+from django_mcp.contrib.oauth.resolving import resolve
 from django_mcp.execution.outages import Warner
 
 is_document_id = is_cimd_client_id
 
 _too_many_asked, _too_many_known = Warner(), Warner()
+_refused = Warner()
 
 
 class TooManyClients(FatalClientError):
@@ -29,6 +32,13 @@ class TooManyClients(FatalClientError):
 
     error = "temporarily_unavailable"
     status_code = 429
+
+
+class UnusableDocument(FatalClientError):
+    """No client can be made from a document. The page says so, and nothing is redirected."""
+
+    error = "invalid_client"
+    status_code = 400
 
 
 def find_client(client_id: str) -> Any:
@@ -39,12 +49,15 @@ def find_client(client_id: str) -> Any:
 def read_document(client_id: str, request: Any) -> None:
     """Register a client by its document, or refresh one whose document has expired.
 
+    A client whose document cannot be used any longer stays as it was.
+
     Args:
         client_id: the document's URL.
         request: the toolkit's, whose headers are Django's `META`.
 
     Raises:
         TooManyClients: it is unknown, and no more clients are accepted now.
+        UnusableDocument: it is unknown, and its document cannot be read or used.
     """
     if not oauth2_settings.CIMD_ENABLED:
         return
@@ -58,15 +71,36 @@ def read_document(client_id: str, request: Any) -> None:
             raise TooManyClients(
                 description=_("Too many new clients came from your network. Try again later.")
             )
-    elif known is not None:
-        refresh_if_stale(known, request=request)
-    elif not find_wait_for_room_s("cimd"):
-        resolve_cimd_application(client_id, request=request)
+    elif known is not None or not find_wait_for_room_s("cimd"):
+        _resolve(client_id, request, is_known=known is not None)
     else:
         _too_many_known.warn(
             "A client is refused: there are as many as %s allows", "OAUTH_MAX_REGISTERED"
         )
         raise TooManyClients(description=_("There are too many clients. Try again later."))
+
+
+def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
+    try:
+        resolve(client_id, request)
+    except Unusable as error:
+        _refused.warn("The document of an OAuth client is refused: %s", f"{client_id}: {error}")
+        description = _("The application describes itself at %(url)s. %(problem)s") % {
+            "url": client_id,
+            "problem": f"{error.field}: {error.reason} {error.remedy}",
+        }
+    except CIMDError as error:
+        _refused.warn("The document of an OAuth client cannot be read: %s", f"{client_id}: {error}")
+        # The reason could tell what this server can reach.
+        description = _(
+            "The application describes itself at %(url)s, which cannot be read from here. Try again "
+            "in a minute. If that does not help, the address must answer over https, within some "
+            "seconds, with a short JSON document."
+        ) % {"url": client_id}
+    else:
+        return
+    if not is_known:
+        raise UnusableDocument(description=description)
 
 
 def _is_stale(application: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Fetch a client's metadata document, from public addresses only and within a deadline.
+"""Fetch a client's metadata document or keys, from public addresses only and within a deadline.
 
 django-oauth-toolkit's own fetcher rejects private addresses, follows no redirect and connects to the
 address it has checked. Its timeout applies to each read only, so a server that sends a byte now and
@@ -13,7 +13,10 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import cache
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -28,6 +31,46 @@ _TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32
 MAX_HOST = 253
 MAX_ADDRESSES = 2
 """Addresses of a host that are tried."""
+
+
+def fetch_json(url: str) -> tuple[dict[str, Any], int]:
+    """Return the JSON object at a client's URL, and for how many seconds it may be cached.
+
+    The fetcher of the setting `CIMD_METADATA_FETCHER` reads it.
+
+    Raises:
+        CIMDError: there is none, it may not be fetched, or too many others are being fetched. The
+            text is for the log only.
+    """
+    with _slot():
+        try:
+            found: tuple[dict[str, Any], int] = oauth2_settings.CIMD_METADATA_FETCHER().fetch(url)
+        except CIMDError:
+            raise
+        except Exception as error:
+            # A fetcher of the site may have errors of its own, and anybody can cause them.
+            raise CIMDError(f"the fetcher failed: {error!r}") from error
+    return found
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    most = oauth2_settings.CIMD_MAX_CONCURRENT_FETCHES
+    if not most:
+        yield
+        return
+    slots = _slots(most)
+    if not slots.acquire(blocking=False):
+        raise CIMDError("too many others are being fetched")
+    try:
+        yield
+    finally:
+        slots.release()
+
+
+@cache
+def _slots(most: int) -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(most)
 
 
 class BoundedMetadataFetcher(SafeMetadataFetcher):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import get_script_prefix
+from django.urls import get_script_prefix, reverse
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataView
 
 from django_mcp.auth.addresses import origin_of
+from django_mcp.contrib.oauth.key_sets import ALGORITHMS
 from django_mcp.contrib.oauth.protected_resources import find_server_of
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode
@@ -19,6 +21,13 @@ def issuer_of(request: HttpRequest) -> str:
     """Return the issuer of this site's tokens, as in metadata and authorization responses."""
     fixed: str = oauth2_settings.OIDC_ISS_ENDPOINT
     return fixed or origin_of(request) + get_script_prefix().rstrip("/")
+
+
+def token_endpoint_of(request: HttpRequest) -> str:
+    """Return the address of the token endpoint, as in the metadata."""
+    path, fixed = reverse("oauth2_provider:token"), urlsplit(oauth2_settings.OIDC_ISS_ENDPOINT)
+    origin = f"{fixed.scheme}://{fixed.netloc}" if fixed.netloc else origin_of(request)
+    return origin + path
 
 
 class _OfOneIssuer:
@@ -34,6 +43,11 @@ class _OfOneIssuer:
         data: dict[str, Any] = cast("dict[str, Any]", decode(response.content))
         data["issuer"] = issuer_of(request)
         data["code_challenge_methods_supported"] = ["S256"]
+        for endpoint in ("token_endpoint", "revocation_endpoint"):
+            if "private_key_jwt" in data.get(f"{endpoint}_auth_methods_supported", ()):
+                # Required beside the method (RFC 8414 section 2).
+                name = f"{endpoint}_auth_signing_alg_values_supported"
+                data[name] = list(ALGORITHMS)
         return JsonResponse(data)
 
 

@@ -1,4 +1,4 @@
-"""The endpoints that a client may use without asking, steps of sign-ins, and refresh tokens in use twice."""
+"""Endpoints without consent, steps of sign-ins, refresh tokens in use twice, and clients' keys."""
 
 from __future__ import annotations
 
@@ -57,6 +57,55 @@ class ClientEndpoint(Table):
         if canonical is None:
             raise ValidationError({"resource": _("This is not the address of an endpoint.")})
         self.resource = canonical
+
+
+class ClientKeys(Table):
+    """The public keys by which a client authenticates (`private_key_jwt`, RFC 7523).
+
+    A client without a row here has none.
+    """
+
+    application = models.OneToOneField(
+        oauth2_settings.APPLICATION_MODEL, on_delete=models.CASCADE, related_name="+"
+    )
+    jwks = models.TextField(blank=True)
+    """The key set as JSON, which the client gave or which was last read from `jwks_uri`."""
+
+    jwks_uri = models.CharField(max_length=500, blank=True)
+    algorithm = models.CharField(max_length=16, blank=True)
+    expires = models.DateTimeField(null=True)
+    """When `jwks` has to be read again; None: it was not read yet, or the client gave it."""
+
+    tried = models.DateTimeField(null=True)
+    """When `jwks_uri` was last asked, or is being asked."""
+
+    class Meta:
+        """Names of rows."""
+
+        verbose_name = _("keys of a client")
+        verbose_name_plural = _("keys of clients")
+
+    def __str__(self) -> str:
+        return str(self.application)
+
+
+class UsedAssertion(Table):
+    """An assertion that a client has used, which is kept until it expires."""
+
+    application = models.ForeignKey(
+        oauth2_settings.APPLICATION_MODEL, on_delete=models.CASCADE, related_name="+"
+    )
+    digest = KeyField(max_length=64, unique=True)
+    expires = models.DateTimeField(db_index=True)
+
+    class Meta:
+        """Names of rows."""
+
+        verbose_name = _("used assertion")
+        verbose_name_plural = _("used assertions")
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 @receiver(post_delete, sender=ClientEndpoint)

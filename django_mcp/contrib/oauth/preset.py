@@ -5,7 +5,7 @@ Settings modules import it, so it imports nothing that needs settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +19,25 @@ HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 
 _PARTS = "django_mcp.contrib.oauth"
+
+# Claude uses its document only where "none" is offered.
+_METHODS = ("none", "client_secret_post", "client_secret_basic", "private_key_jwt")
+
+
+class RedirectSchemes:
+    """The schemes of redirects: https, http, and those of `DJANGO_MCP["OAUTH_APP_REDIRECTS"]`.
+
+    They are read when they are used, since this is a part of the settings itself.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("https", "http")
+        from django_mcp.conf import settings
+
+        yield from dict.fromkeys(entry.partition(":")[0] for entry in settings.OAUTH_APP_REDIRECTS)
+
+    def __repr__(self) -> str:
+        return "RedirectSchemes()"
 
 
 def oauth2_provider_settings(
@@ -53,7 +72,7 @@ def oauth2_provider_settings(
         "REFRESH_TOKEN_REUSE_PROTECTION": True,
         "PKCE_REQUIRED": True,
         # Programs on users' machines listen on a temporary port (RFC 8252 section 7.3).
-        "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
+        "ALLOWED_REDIRECT_URI_SCHEMES": RedirectSchemes(),
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "ALLOW_URI_WILDCARDS": False,
         # Registration of clients
@@ -67,17 +86,9 @@ def oauth2_provider_settings(
         # Metadata
         "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
         "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
-        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
-            "none",
-            "client_secret_post",
-            "client_secret_basic",
-        ],
+        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [*_METHODS],
         "OIDC_RESPONSE_TYPES_SUPPORTED": ["code"],
-        "OIDC_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
-            "none",
-            "client_secret_post",
-            "client_secret_basic",
-        ],
+        "OIDC_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [*_METHODS],
         **{f"COMPLIANT_BCP_RFC9700_{gate}": True for gate in _GATES},
     }
     found.update(overrides)

@@ -26,7 +26,7 @@ from django_mcp.conf import settings
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
-from django_mcp.contrib.oauth.redirects import is_safe_redirect
+from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
 
 DOUBLE_REFRESH_S = 10
 """How long after a refresh a second one with the same token counts as a race, and not as theft."""
@@ -76,9 +76,30 @@ class MCPOAuth2Validator(ClientAuthentication):
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Reject unsafe redirects even if they are registered, such as http to another machine."""
-        return is_safe_redirect(redirect_uri) and bool(
+        """Reject unsafe redirects even if they are registered, such as http to another machine.
+
+        A program with a scheme of its own has to be a client without a secret.
+        """
+        if not is_safe_redirect(redirect_uri):
+            return False
+        if is_own_scheme(redirect_uri) and request.client.client_type != "public":
+            return False
+        return bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
+        )
+
+    def get_default_redirect_uri(
+        self, client_id: str, request: Any, *args: Any, **kwargs: Any
+    ) -> str | None:
+        """Return the redirect of a client that has one and names none, if it is allowed."""
+        uri: str = super().get_default_redirect_uri(client_id, request, *args, **kwargs)
+        return uri if self.validate_redirect_uri(client_id, uri, request) else None
+
+    def is_pkce_required(self, client_id: str, request: Any) -> bool:
+        """Return whether a code needs PKCE: at the address of a program, whatever the settings say."""
+        uri = request.redirect_uri
+        return (bool(uri) and is_own_scheme(uri)) or bool(
+            super().is_pkce_required(client_id, request)
         )
 
     def validate_grant_type(

@@ -17,7 +17,13 @@ import httpx
 import pytest
 from django.test import Client as DjangoClient
 
-from tests.support.oauth.local_documents import CERTIFICATE, make_certificate
+from tests.support.oauth.local_documents import (
+    CERTIFICATE,
+    PUBLISHED,
+    PUBLISHED_HOSTS,
+    make_certificate,
+)
+from tests.support.oauth.published import publishing
 from tests.support.sites import ROOT, Running, environment, running
 
 SITE = "tests.support.site.oauth"
@@ -26,19 +32,30 @@ PASSWORD = "shop"  # of the sample data's customers
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file with the key and certificate of `client.test`."""
-    return make_certificate(tmp_path_factory.mktemp("certificate"))
+    """The file with the key and certificate of `client.test` and of the hosts of known clients."""
+    return make_certificate(tmp_path_factory.mktemp("certificate"), others=sorted(PUBLISHED_HOSTS))
+
+
+@pytest.fixture(scope="session")
+def published(certificate: Path) -> Iterator[int]:
+    """The port on which this machine serves the documents and keys of known clients."""
+    with publishing(certificate) as port:
+        yield port
 
 
 @pytest.fixture(scope="session", params=["uvicorn", "wsgi"])
 def shop(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificate: Path
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    certificate: Path,
+    published: int,
 ) -> Iterator[Running]:
     """The shop behind the consumer and behind the plain view."""
     folder = tmp_path_factory.mktemp(f"shop-{request.param}")
     extra = {
         "SHOP_DATABASE": str(folder / "db.sqlite3"),
         CERTIFICATE: str(certificate),
+        PUBLISHED: str(published),
     }
     subprocess.run(
         [sys.executable, "manage.py", "demo", "--prepare"],

@@ -7,11 +7,12 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from django_mcp.contrib.oauth.fetcher import BoundedMetadataFetcher
+from django_mcp.contrib.oauth.published_clients import read_published_clients
 
 HOST = "client.test"
 CERTIFICATE = "TESTS_CLIENT_CERTIFICATE"
@@ -27,20 +29,33 @@ CERTIFICATE = "TESTS_CLIENT_CERTIFICATE"
 Answer = Callable[[socket.socket], None]
 
 
+PUBLISHED = "TESTS_PUBLISHED_PORT"
+"""The variable with the port of this machine that stands for the hosts of known clients."""
+
+PUBLISHED_HOSTS = frozenset(
+    urlsplit(client.metadata["client_id"]).hostname
+    for client in read_published_clients()
+    if client.kind == "document"
+)
+
+
 class LocalFetcher(BoundedMetadataFetcher):
-    """Resolves `client.test` to this machine, and trusts its certificate."""
+    """Resolves `client.test` and the hosts of known clients to this machine, and trusts its certificate."""
 
     def resolve(self, host: str, port: int) -> list[str]:
-        return ["127.0.0.1"] if host == HOST else super().resolve(host, port)
+        is_here = host == HOST or (host in PUBLISHED_HOSTS and PUBLISHED in os.environ)
+        return ["127.0.0.1"] if is_here else super().resolve(host, port)
 
     def open(self, address: str, port: int, host: str, timeout_s: float) -> socket.socket:
+        if host in PUBLISHED_HOSTS:
+            port = int(os.environ[PUBLISHED])
         plain = socket.create_connection((address, port), timeout=timeout_s)
         context = ssl.create_default_context(cafile=os.environ[CERTIFICATE])
         return context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
 
 
-def make_certificate(folder: Path, host: str = HOST) -> Path:
-    """Write a key and its certificate for a host into one file."""
+def make_certificate(folder: Path, host: str = HOST, others: Iterable[str] = ()) -> Path:
+    """Write a key and its certificate for hosts into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)
@@ -52,7 +67,10 @@ def make_certificate(folder: Path, host: str = HOST) -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(name) for name in (host, *others)]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     file = folder / f"{host}.pem"
@@ -70,6 +88,15 @@ def make_certificate(folder: Path, host: str = HOST) -> Path:
 @contextmanager
 def serving(certificate: Path, answer: Answer) -> Iterator[int]:
     """Answer each connection with `answer`, which writes what it likes; yields the port."""
+    with serving_requests(certificate, lambda _request, connection: answer(connection)) as port:
+        yield port
+
+
+@contextmanager
+def serving_requests(
+    certificate: Path, answer: Callable[[bytes, socket.socket], None]
+) -> Iterator[int]:
+    """Answer each request with `answer`, which gets its bytes; yields the port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -77,8 +104,7 @@ def serving(certificate: Path, answer: Answer) -> Iterator[int]:
     def serve(plain: socket.socket) -> None:
         try:
             with context.wrap_socket(plain, server_side=True) as connection:
-                connection.recv(65536)
-                answer(connection)
+                answer(connection.recv(65536), connection)
         except OSError:
             return
 

@@ -1,5 +1,5 @@
 """The example shop with OAuth on, served beside the tests."""
 
-from tests.support.oauth.browser import certificate, shop
+from tests.support.oauth.browser import certificate, published, shop
 
-__all__ = ["certificate", "shop"]
+__all__ = ["certificate", "published", "shop"]

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.test import override_settings
-from oauth2_provider.cimd import CIMDError, resolve_cimd_application
+from oauth2_provider.cimd import CIMDError
 from oauth2_provider.models import get_application_model
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.fetcher import BoundedMetadataFetcher, is_public, read_url
+from django_mcp.contrib.oauth.resolving import resolve
 from tests.support.oauth.local_documents import (
     CERTIFICATE,
     HOST,
@@ -245,18 +247,18 @@ def test_an_ambiguous_url_is_no_client_id(url: str):
 # -- clients from documents
 
 
-def resolve(certificate: Path, **changes: Any) -> Any:
+def resolve_document(certificate: Path, **changes: Any) -> Any:
     published: dict[str, Any] = {}
     with serving(certificate, publish(published)) as port:
         client_id = f"https://{HOST}:{port}/client.json"
         published.update(document(client_id, REDIRECT))
         published.update(changes)
-        return resolve_cimd_application(client_id, None)
+        return resolve(client_id, None)
 
 
 @pytest.mark.django_db
 def test_a_document_creates_a_public_client(certificate: Path):
-    found = resolve(certificate)
+    found = resolve_document(certificate)
 
     assert found.client_type == "public"
     assert found.redirect_uris == REDIRECT
@@ -265,23 +267,80 @@ def test_a_document_creates_a_public_client(certificate: Path):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "field"),
     [
-        {"client_id": "https://other.example/client.json"},
-        {"client_id": None},
-        {"redirect_uris": []},
-        {"redirect_uris": "https://client.example/"},
-        {"redirect_uris": ["javascript:alert(1)"]},
-        {"client_secret": "a secret"},
-        {"token_endpoint_auth_method": "client_secret_post"},
-        {"grant_types": ["client_credentials"]},
-        {"client_name": {"a": 1}},
-        {"client_name": "A" * 10_000},
+        ({"client_id": "https://other.example/client.json"}, "client_id"),
+        ({"client_id": None}, "client_id"),
+        ({"redirect_uris": []}, "redirect_uris"),
+        ({"redirect_uris": "https://client.example/"}, "redirect_uris"),
+        ({"redirect_uris": ["javascript:alert(1)"]}, "redirect_uris"),
+        ({"redirect_uris": ["zed://oauth/callback", "http://client.example/"]}, "redirect_uris"),
+        ({"redirect_uris": ["https://client.example/", 7]}, "redirect_uris"),
+        ({"client_secret": "a secret"}, "client_secret"),
+        ({"client_secret_expires_at": 0}, "client_secret_expires_at"),
+        ({"token_endpoint_auth_method": "client_secret_post"}, "token_endpoint_auth_method"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "jwks_uri"),
+        ({"token_endpoint_auth_method": ["none"]}, "token_endpoint_auth_method"),
+        (
+            {"token_endpoint_auth_methods_supported": "none"},
+            "token_endpoint_auth_methods_supported",
+        ),
+        ({"grant_types": ["client_credentials"]}, "grant_types"),
+        ({"grant_types": ["refresh_token"]}, "grant_types"),
+        ({"response_types": ["token"]}, "response_types"),
+        ({"client_name": {"a": 1}}, "client_name"),
+        ({"client_name": "A" * 9000}, "client_name"),
     ],
 )
-def test_an_invalid_document_creates_no_client(certificate: Path, changes: dict[str, Any]):
-    assert resolve(certificate, **changes) is None
+def test_an_invalid_document_creates_no_client(
+    certificate: Path, changes: dict[str, Any], field: str
+):
+    with pytest.raises(Unusable) as refused:
+        resolve_document(certificate, **changes)
+
+    assert refused.value.field == field
     assert not get_application_model().objects.exists()
+
+
+@pytest.mark.django_db
+def test_what_a_document_declares_beside_is_ignored(certificate: Path):
+    found = resolve_document(
+        certificate,
+        grant_types=[
+            "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "authorization_code",
+            "implicit",
+        ],
+        response_types=["token", "code"],
+        redirect_uris=["http://other.example/", REDIRECT, "zed://callback", "vscode://a.b/c"],
+        token_endpoint_auth_method="tls_client_auth",
+        token_endpoint_auth_methods_supported=["client_secret_basic", "none"],
+        client_name="Bank\u202e of the tests",
+        jwks={"keys": "none"},
+    )
+
+    assert found.client_type == "public"
+    assert found.authorization_grant_type == "authorization-code"
+    assert found.redirect_uris.split() == [REDIRECT, "vscode://a.b/c"]
+    assert found.name == "Bank of the tests"
+
+
+@pytest.mark.django_db
+def test_a_document_does_not_take_over_a_client_that_was_added_by_hand(certificate: Path):
+    published: dict[str, Any] = {}
+    with serving(certificate, publish(published)) as port:
+        client_id = f"https://{HOST}:{port}/client.json"
+        published.update(document(client_id, REDIRECT))
+        get_application_model().objects.create(
+            client_id=client_id,
+            client_type="confidential",
+            authorization_grant_type="authorization-code",
+            redirect_uris="https://own.example/",
+        )
+        with pytest.raises(CIMDError):
+            resolve(client_id, None)
+
+    assert get_application_model().objects.get().redirect_uris == "https://own.example/"
 
 
 @pytest.mark.django_db
@@ -296,7 +355,8 @@ def test_a_document_is_fetched_once_and_failures_are_cached(certificate: Path):
 
     with serving(certificate, answer) as port:
         client_id = f"https://{HOST}:{port}/client.json"
-        found = [resolve_cimd_application(client_id, None) for _ in range(5)]
+        for _ in range(5):
+            with pytest.raises(Unusable):
+                resolve(client_id, None)
 
-    assert found == [None] * 5
     assert asked == ["once"]

@@ -74,13 +74,130 @@ def test_metadata_with_a_repeated_key_is_rejected(more: str):
     assert not clients().exists()
 
 
-def test_custom_redirect_schemes_are_controlled_by_a_setting():
-    metadata = {**METADATA, "redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback"]}
+EDITORS = [
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+    "cursor://anysphere.cursor-retrieval/oauth/user-ada/callback",
+    "claude://claude.ai/mcp-auth-callback/sdk",
+    "grokbot://mcp/oauth/callback",
+    "vscode://publisher.extension/callback",
+    "vscode-insiders://publisher.extension/callback",
+    "windsurf://codeium.windsurf/callback",
+]
 
-    assert register(metadata).status_code == 400
-    schemes = oauth2_provider_settings(ALLOWED_REDIRECT_URI_SCHEMES=["https", "http", "cursor"])
-    with override_settings(OAUTH2_PROVIDER=schemes):
-        assert register(metadata).status_code == 201
+
+@pytest.mark.parametrize("redirect", EDITORS)
+def test_an_editor_without_a_secret_may_register(redirect: str):
+    response = register({**METADATA, "redirect_uris": [redirect, "http://localhost:8787/callback"]})
+
+    assert response.status_code == 201
+    assert response.json()["redirect_uris"] == [redirect, "http://localhost:8787/callback"]
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+def test_a_client_with_a_secret_may_not_start_a_program(method: str):
+    changes = {"redirect_uris": EDITORS[:1], "token_endpoint_auth_method": method}
+    response = register({**METADATA, **changes})
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_redirect_uri"
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "zed://oauth/callback",
+        "cursor://evil.example/oauth/callback",
+        "cursor://anysphere.cursor-mcp/oauth/callback/other",
+        "cursor://anysphere.cursor-mcp:1/oauth/callback",
+        "cursor://anysphere.cursor-retrieval/../anysphere.other/callback",
+        "cursor:anysphere.cursor-mcp/oauth/callback",
+        "CURSOR://anysphere.cursor-mcp/oauth/callback",
+        "cursor://anysphere.cursor-mcp/oauth/callback?code=1",
+        "cursor://user@anysphere.cursor-mcp/oauth/callback",
+        "vscode:publisher.extension",
+        "vscode-other://publisher.extension/callback",
+    ],
+)
+def test_a_program_that_no_setting_lists_may_not_register(redirect: str):
+    response = register({**METADATA, "redirect_uris": ["https://client.example/", redirect]})
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_redirect_uri"
+    assert "OAUTH_APP_REDIRECTS" in response.json()["error_description"]
+    assert not clients().exists()
+
+
+def test_a_setting_lists_the_programs():
+    with override_settings(DJANGO_MCP={"OAUTH_APP_REDIRECTS": ["zed://oauth/callback"]}):
+        zed = register({**METADATA, "redirect_uris": ["zed://oauth/callback"]})
+        cursor = register({**METADATA, "redirect_uris": EDITORS[:1]})
+
+    assert [zed.status_code, cursor.status_code] == [201, 400]
+
+
+def test_what_is_not_supported_is_left_out_of_the_answer():
+    response = register(
+        {
+            **METADATA,
+            "grant_types": [
+                "implicit",
+                "authorization_code",
+                "urn:ietf:params:oauth:grant-type:jwt-bearer",
+                "urn:ietf:params:oauth:grant-type:device_code",
+            ],
+            "response_types": ["token", "code", "code id_token"],
+            "scope": "openid mcp unheard-of mcp",
+            "application_type": "native",
+            "software_id": {"not": "a text"},
+        }
+    )
+
+    found = response.json()
+    assert response.status_code == 201
+    assert found["grant_types"] == ["authorization_code", "refresh_token"]
+    assert found["response_types"] == ["code"]
+    assert found["scope"] == "mcp"
+    assert clients().get().authorization_grant_type == "authorization-code"
+
+
+def test_the_first_method_that_is_supported_is_taken():
+    changes = {
+        "token_endpoint_auth_method": "tls_client_auth",
+        "token_endpoint_auth_methods_supported": ["self_signed_tls_client_auth", "none"],
+    }
+
+    found = register({**METADATA, **changes}).json()
+
+    assert found["token_endpoint_auth_method"] == "none"
+    assert "client_secret" not in found
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+def test_the_answer_names_the_method_that_the_client_chose(method: str):
+    found = register({**METADATA, "token_endpoint_auth_method": method}).json()
+
+    assert found["token_endpoint_auth_method"] == method
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"grant_types": ["implicit", "refresh_token"]}, "grant_types"),
+        ({"response_types": ["token"]}, "response_types"),
+        ({"response_types": "code"}, "response_types"),
+        ({"token_endpoint_auth_method": "tls_client_auth"}, "token_endpoint_auth_method"),
+        ({"token_endpoint_auth_method": None}, "token_endpoint_auth_method"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "jwks_uri"),
+        ({"redirect_uris": ["https://client.example/", "http://other.example/"]}, "redirect_uris"),
+    ],
+)
+def test_a_refusal_names_the_field_and_the_remedy(changes: dict[str, Any], field: str, caplog: Any):
+    response = register({**METADATA, **changes})
+
+    assert response.status_code == 400
+    name, _, text = response.json()["error_description"].partition(": ")
+    assert name == field
+    assert text.count(".") >= 2
 
 
 @pytest.mark.parametrize(
