@@ -185,13 +185,12 @@ def _read_part(part: str) -> dict[str, Any]:
     try:
         data = base64url_decode(part)
         found = decode(data)
-        is_good = isinstance(found, dict) and not has_repeated_keys(data)
+        is_good = not has_repeated_keys(data)
     except ValueError:
-        is_good = False
-    if not is_good:
+        found, is_good = None, False
+    if not isinstance(found, dict) or not is_good:
         raise AssertionRefused("client_assertion", "It is no JWT.", "Send a signed JWT.")
-    parts: dict[str, Any] = found
-    return parts
+    return found
 
 
 def _check_subject(claims: dict[str, Any], client_id: str | None) -> None:
@@ -222,6 +221,7 @@ def _check_times(claims: dict[str, Any]) -> float:
             "exp", "The assertion would be valid for too long.", "Let it end within an hour."
         )
     for name in ("iat", "nbf"):
-        if times[name] is not None and times[name] > now + LEEWAY_S:
+        value = times[name]
+        if value is not None and value > now + LEEWAY_S:
             raise AssertionRefused(name, "It is in the future.", "Set the client's clock.")
     return float(expires)

@@ -76,7 +76,7 @@ def _refresh(row: ClientKeys) -> bool:
         read_keys(data)
     except (CIMDError, KeysRefused) as error:
         _unreadable.warn(
-            "The keys of an OAuth client cannot be read: %s", f"{row.jwks_uri}: {error}"
+            "The keys of an OAuth client cannot be read: %s", f"{row.jwks_uri!r}: {error}"
         )
         return False
     row.jwks = encode({"keys": data["keys"]}).decode()

@@ -84,19 +84,21 @@ def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
     try:
         resolve(client_id, request)
     except Unusable as error:
-        _refused.warn("The document of an OAuth client is refused: %s", f"{client_id}: {error}")
-        description = _("The application describes itself at %(url)s. %(problem)s") % {
-            "url": client_id,
-            "problem": f"{error.field}: {error.reason} {error.remedy}",
-        }
+        _refused.warn(
+            "The document of an OAuth client is refused: %s", f"{client_id!r:.300}: {error}"
+        )
+        told = _(
+            "What the application says of itself cannot be used. Its makers have to correct it."
+        )
+        description = f"{told} {error}"
     except CIMDError as error:
-        _refused.warn("The document of an OAuth client cannot be read: %s", f"{client_id}: {error}")
+        _refused.warn(
+            "The document of an OAuth client cannot be read: %s", f"{client_id!r:.300}: {error}"
+        )
         # The reason could tell what this server can reach.
         description = _(
-            "The application describes itself at %(url)s, which cannot be read from here. Try again "
-            "in a minute. If that does not help, the address must answer over https, within some "
-            "seconds, with a short JSON document."
-        ) % {"url": client_id}
+            "What the application says of itself cannot be read. Try again in a minute."
+        )
     else:
         return
     if not is_known:

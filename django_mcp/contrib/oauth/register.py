@@ -74,7 +74,7 @@ class Registration(DynamicClientRegistrationView):
         if wait_s:
             return _refuse_for_now("No more clients can register now", wait_s)
         # The toolkit reads the body. It knows no keys, and makes a client with a secret instead.
-        request._body = encode(  # type: ignore[attr-defined]
+        request._body = encode(
             {
                 "client_name": metadata.name,
                 "redirect_uris": metadata.redirect_uris,

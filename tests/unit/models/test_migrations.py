@@ -17,6 +17,7 @@ WRITTEN = {
     "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
     "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
     "contrib/oauth/migrations/0003_sign_ins.py": "75d9b4cd168ac9e6",
+    "contrib/oauth/migrations/0004_client_keys.py": "6cf0efeb1f5e0146",
 }
 """The digests of all migrations, without regard to layout and comments."""
 

@@ -56,6 +56,9 @@ def test_the_losers_of_a_race_get_invalid_grant_without_revocation(backends: Bac
     assert found["codes"].count(WON) == found["refreshes"].count(WON) == 1
     assert found["codes"].count(LOST) == found["refreshes"].count(LOST) == 5
     assert found["revocations"] == [200] * 6
+    # The assertion got one of them as far as the code, which nobody had.
+    assert found["assertions"].count(LOST) == 1
+    assert found["assertions"].count([401, "invalid_client"]) == 5
     assert found["winner"] == 200
     assert found["loser_again"] == 400
     assert found["winner_again"] == 200

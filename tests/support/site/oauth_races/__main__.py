@@ -33,6 +33,8 @@ def main() -> None:
     get_refresh_token_model().objects.filter(revoked__isnull=False).update(
         revoked=timezone.now() - timedelta(minutes=1)
     )
+    signer, proven = make_assertion()
+    assertions = race(signer, meeting="meet_first", **proven)
     thief = post(client, **refresh_with(codes))
     print(
         json.dumps(
@@ -42,6 +44,9 @@ def main() -> None:
                     [each.status_code, document_of(each).get("error")] for each in refreshes
                 ],
                 "revocations": [each.status_code for each in revocations],
+                "assertions": [
+                    [each.status_code, document_of(each).get("error")] for each in assertions
+                ],
                 "winner": winner.status_code,
                 "loser_again": loser_again.status_code,
                 "winner_again": winner_again.status_code,
@@ -92,6 +97,23 @@ def make_grant(code: str = "the-code") -> tuple[Any, dict[str, str]]:
     return client, {**form, "redirect_uri": REDIRECT}
 
 
+def make_assertion() -> tuple[Any, dict[str, str]]:
+    """Return a client with a key, and a form that proves the key, with a code that nobody has."""
+    from oauth2_provider.models import get_application_model
+
+    from django_mcp.contrib.oauth.models import ClientKeys
+    from tests.support.oauth.published import key_set, proof, signing_key
+
+    client = get_application_model().objects.create(
+        client_type="confidential",
+        authorization_grant_type="authorization-code",
+        redirect_uris="https://client.example/callback",
+    )
+    ClientKeys.objects.create(application=client, jwks=json.dumps(key_set(signing_key())))
+    form = {"grant_type": "authorization_code", "code": "no-code"}
+    return client, {**form, **proof(client.client_id, "http://localhost")}
+
+
 def post(client: Any, path: str = "/oauth/token/", **form: str) -> Any:
     from django.test import Client
 
@@ -101,7 +123,7 @@ def post(client: Any, path: str = "/oauth/token/", **form: str) -> Any:
     return where.post(path, body, content_type=kind, headers={"Host": "localhost"})
 
 
-def race(client: Any, path: str = "/oauth/token/", **form: str) -> list[Any]:
+def race(client: Any, path: str = "/oauth/token/", meeting: str = "meet", **form: str) -> list[Any]:
     """Return the responses to several equal requests at once."""
     from django.db import connections
 
@@ -109,7 +131,7 @@ def race(client: Any, path: str = "/oauth/token/", **form: str) -> list[Any]:
 
     def run(_number: int) -> Any:
         try:
-            return post(client, path, meet="yes", **form)
+            return post(client, path, **{meeting: "yes"}, **form)
         finally:
             connections.close_all()
 

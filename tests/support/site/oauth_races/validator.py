@@ -14,6 +14,10 @@ barrier = Barrier(PARTIES)
 class MeetingValidator(MCPOAuth2Validator):
     """Waits for the other requests of a race, which name it in a parameter."""
 
+    def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        _meet(request, "meet_first")
+        return super().client_authentication_required(request, *args, **kwargs)
+
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
@@ -35,6 +39,6 @@ class MeetingValidator(MCPOAuth2Validator):
         super().revoke_token(token, token_type_hint, request, *args, **kwargs)
 
 
-def _meet(request: Any) -> None:
-    if getattr(request, "meet", None):
+def _meet(request: Any, parameter: str = "meet") -> None:
+    if getattr(request, parameter, None):
         barrier.wait(timeout=30)

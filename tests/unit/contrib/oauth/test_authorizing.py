@@ -21,6 +21,7 @@ from oauth2_provider.models import (
     get_refresh_token_model,
 )
 
+from django_mcp.contrib.oauth import oauth2_provider_settings
 from tests.support.oauth.browser import hidden_fields, post_form
 from tests.support.policies import SITE_POLICY, policy_of
 
@@ -832,3 +833,64 @@ def test_registration_requires_json_and_token_requests_require_a_form():
     assert post_form("/oauth/register/", {"redirect_uris": REDIRECT}).status_code == 415
     response = Client().post("/oauth/token/", {}, content_type="application/json; charset=utf-8")
     assert response.status_code == 415
+
+
+EDITOR = "cursor://anysphere.cursor-mcp/oauth/callback"
+
+
+def editor(**changes: str) -> Any:
+    told = {"client_type": "public", "redirect_uris": EDITOR, **changes}
+    return get_application_model().objects.create(
+        name="An editor", authorization_grant_type="authorization-code", **told
+    )
+
+
+def test_an_editor_gets_its_code_by_its_own_scheme(browser: Client):
+    url = address(editor(), redirect_uri=EDITOR)
+    form = {**hidden_fields(browser.get(url).content.decode()), "allow": "true"}
+
+    place = browser.post(url, form)["location"]
+
+    assert place.startswith(f"{EDITOR}?")
+    assert "code" in parse_qs(urlsplit(place).query)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "listed"),
+    [
+        ({"redirect_uris": "zed://oauth/callback"}, None),
+        ({"redirect_uris": "javascript:alert(1)"}, None),
+        ({"redirect_uris": "http://client.example/"}, None),
+        ({"client_type": "confidential"}, None),
+        ({}, []),
+    ],
+)
+def test_a_redirect_that_is_not_allowed_shows_a_page(
+    browser: Client, settings: Any, changes: dict[str, str], listed: Any, named: bool
+):
+    if listed is not None:
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "OAUTH_APP_REDIRECTS": listed}
+    application = editor(**changes)
+    url = address(application, redirect_uri=application.redirect_uris if named else None)
+
+    for answer in (browser.get(url), browser.get(url + "&response_type=code")):
+        assert answer.status_code == 400
+        assert "location" not in answer
+        assert b"<h1>" in answer.content
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_editor_needs_pkce_whatever_the_settings_say(
+    browser: Client, settings: Any, named: bool
+):
+    settings.OAUTH2_PROVIDER = oauth2_provider_settings(PKCE_REQUIRED=False)
+    redirect = EDITOR if named else None
+    without = {"code_challenge": None, "code_challenge_method": None, "redirect_uri": redirect}
+
+    answer = browser.get(address(editor(), **without))
+
+    assert answer.status_code == 302
+    assert parse_qs(urlsplit(answer["location"]).query)["error"] == ["invalid_request"]
+    assert not get_grant_model().objects.exists()

@@ -8,7 +8,7 @@ import django_mcp.models.fields
 class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(oauth2_settings.APPLICATION_MODEL),
-        ("django_mcp_oauth", "0002_keys_as_bytes"),
+        ("django_mcp_oauth", "0003_sign_ins"),
     ]
 
     operations = [
