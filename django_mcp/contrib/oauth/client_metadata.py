@@ -172,13 +172,12 @@ def _check_grants(data: Mapping[str, Any]) -> None:
 
 
 def _read_texts(data: Mapping[str, Any], field: str, default: Sequence[str]) -> Sequence[str]:
-    value = data.get(field, default)
-    if value is not default and not (
-        isinstance(value, list) and all(isinstance(each, str) for each in value)
-    ):
+    value = data.get(field)
+    if value is None:
+        return default
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise Unusable(field, "It is not a list of texts.", "Send a JSON array of strings.")
-    found: Sequence[str] = value
-    return found
+    return value
 
 
 def _choose_method(
@@ -188,7 +187,8 @@ def _choose_method(
 
     A client that offers both `none` and keys may use either of them.
     """
-    chosen = data.get("token_endpoint_auth_method", default)
+    chosen = data.get("token_endpoint_auth_method")
+    chosen = default if chosen is None else chosen
     if not isinstance(chosen, str):
         raise Unusable("token_endpoint_auth_method", "It is not a text.", "Send a JSON string.")
     field = "token_endpoint_auth_methods_supported"
@@ -216,7 +216,7 @@ def _choose_method(
 
 
 def _read_keys(data: Mapping[str, Any]) -> Keys:
-    algorithm = data.get("token_endpoint_auth_signing_alg", "")
+    algorithm = data.get("token_endpoint_auth_signing_alg") or ""
     if algorithm not in ("", *ALGORITHMS):
         raise Unusable(
             "token_endpoint_auth_signing_alg",

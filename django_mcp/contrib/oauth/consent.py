@@ -28,7 +28,7 @@ from django_mcp.contrib.oauth.protected_resources import (
     takes_tokens_of,
 )
 from django_mcp.contrib.oauth.public import has_repeated
-from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
+from django_mcp.contrib.oauth.redirects import is_loopback, is_own_scheme, is_safe_redirect
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
 
@@ -188,10 +188,14 @@ class ConsentView(AuthorizationView):
         endpoints = self._find_endpoints(str(context.get("resource") or "").split())
         needs = needs_of(dict.fromkeys(endpoints.values()), self.request.user)
         redirect = urlsplit(context["redirect_uri"])
+        is_own = is_own_scheme(context["redirect_uri"])
         return {
             **describe_client(application),
-            "redirect_host": redirect.netloc or f"{redirect.scheme}:",
-            "stays_here": is_loopback(redirect.hostname),
+            # A program's own scheme comes with it: what follows looks like a host, and is none.
+            "redirect_host": f"{redirect.scheme}://{redirect.netloc}"
+            if is_own
+            else redirect.netloc,
+            "stays_here": is_own or is_loopback(redirect.hostname),
             "endpoints": [
                 AskedEndpoint(title=str(server.core.options.title or server.name), address=address)
                 for address, server in endpoints.items()

@@ -16,6 +16,9 @@ ALGORITHMS: Mapping[str, str] = {"RS256": "RSA", "PS256": "RSA", "ES256": "EC", 
 
 _CURVES = {"EC": "P-256", "OKP": "Ed25519"}
 
+_MEMBERS = ("kty", "n", "e", "crv", "x", "y", "kid", "alg", "use")
+"""What is read of a key. Certificates and members of other standards are not."""
+
 
 class KeysRefused(Exception):
     """A key set that is not used. The text may be shown to anybody."""
@@ -71,16 +74,19 @@ def is_signed_by(key: jwk.JWK, text: str, algorithm: str) -> bool:
 
 def _usable(rows: list[dict[str, Any]]) -> Iterator[jwk.JWK]:
     for row in rows:
-        if row.get("use", "sig") != "sig" or row.get("kty") not in ALGORITHMS.values():
+        known = {name: row[name] for name in _MEMBERS if name in row}
+        if not all(isinstance(value, str) for value in known.values()):
             continue
-        kty = row["kty"]
-        if kty in _CURVES and row.get("crv") != _CURVES[kty]:
+        kty = known.get("kty")
+        if known.get("use", "sig") != "sig" or kty not in ALGORITHMS.values():
+            continue
+        if kty in _CURVES and known.get("crv") != _CURVES[kty]:
             continue
         try:
-            if kty == "RSA" and not _has_good_size(row["n"]):
+            if kty == "RSA" and not _has_good_size(known["n"]):
                 continue
-            yield jwk.JWK(**row)
-        except (JWException, KeyError, TypeError, ValueError):
+            yield jwk.JWK(**known)
+        except (JWException, KeyError, ValueError):
             continue
 
 

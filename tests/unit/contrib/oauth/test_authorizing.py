@@ -855,6 +855,16 @@ def test_an_editor_gets_its_code_by_its_own_scheme(browser: Client):
     assert "code" in parse_qs(urlsplit(place).query)
 
 
+def test_a_program_is_not_shown_as_a_host(browser: Client):
+    redirect = "vscode://shop.example.com/callback"
+    url = address(editor(redirect_uris=redirect), redirect_uri=redirect)
+
+    page = browser.get(url).content.decode()
+
+    assert "<strong>vscode://shop.example.com</strong>" in page
+    assert "A program on the computer you are using now" in page
+
+
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(
     ("changes", "listed"),

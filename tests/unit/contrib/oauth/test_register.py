@@ -186,7 +186,7 @@ def test_the_answer_names_the_method_that_the_client_chose(method: str):
         ({"response_types": ["token"]}, "response_types"),
         ({"response_types": "code"}, "response_types"),
         ({"token_endpoint_auth_method": "tls_client_auth"}, "token_endpoint_auth_method"),
-        ({"token_endpoint_auth_method": None}, "token_endpoint_auth_method"),
+        ({"token_endpoint_auth_method": ["none"]}, "token_endpoint_auth_method"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "jwks_uri"),
         ({"redirect_uris": ["https://client.example/", "http://other.example/"]}, "redirect_uris"),
     ],
