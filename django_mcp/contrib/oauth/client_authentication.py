@@ -19,12 +19,10 @@ from django_mcp.contrib.oauth.assertions import (
     use_up,
 )
 from django_mcp.contrib.oauth.limits import wrong_secrets_of
-from django_mcp.execution.outages import Warner
+from django_mcp.contrib.oauth.sign_ins import Step, report
 
 AUDIENCES = "django_mcp.audiences"
 """Among the headers of oauthlib's request: what an assertion may be for. No client can send it."""
-
-_refused = Warner()
 
 
 class TooManyWrongSecrets(CustomOAuth2Error):
@@ -141,7 +139,14 @@ def _read(request: Any, authorization: str | None) -> Assertion:
 
 
 def _refusal(error: AssertionRefused, request: Any) -> InvalidClientError:
-    _refused.warn("The assertion of an OAuth client is refused: %s", error)
+    report(
+        Step.REFRESH if request.grant_type == "refresh_token" else Step.TOKEN,
+        request,
+        client=request.client or request.client_id,
+        field=error.field,
+        reason=error.reason.rstrip("."),
+        remedy=error.remedy,
+    )
     return InvalidClientError(description=f"{error}", request=request)
 
 

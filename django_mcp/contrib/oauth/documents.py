@@ -19,12 +19,12 @@ from oauthlib.oauth2.rfc6749.errors import FatalClientError
 from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
 from django_mcp.contrib.oauth.resolving import resolve
+from django_mcp.contrib.oauth.sign_ins import Step, report
 from django_mcp.execution.outages import Warner
 
 is_document_id = is_cimd_client_id
 
 _too_many_asked, _too_many_known = Warner(), Warner()
-_refused = Warner()
 
 
 class TooManyClients(FatalClientError):
@@ -82,24 +82,29 @@ def read_document(client_id: str, request: Any) -> None:
 
 def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
     try:
-        resolve(client_id, request)
+        client = resolve(client_id, request)
     except Unusable as error:
-        _refused.warn(
-            "The document of an OAuth client is refused: %s", f"{client_id!r:.300}: {error}"
+        report(
+            Step.DOCUMENT,
+            request,
+            client=client_id,
+            field=error.field,
+            reason=error.reason.rstrip("."),
+            remedy=error.remedy,
         )
         told = _(
             "What the application says of itself cannot be used. Its makers have to correct it."
         )
         description = f"{told} {error}"
     except CIMDError as error:
-        _refused.warn(
-            "The document of an OAuth client cannot be read: %s", f"{client_id!r:.300}: {error}"
-        )
+        remedy = "Check that this site can reach it. It is asked again in a minute."
+        report(Step.DOCUMENT, request, client=client_id, reason=f"{error}", remedy=remedy)
         # The reason could tell what this server can reach.
         description = _(
             "What the application says of itself cannot be read. Try again in a minute."
         )
     else:
+        report(Step.DOCUMENT, request, client=client)
         return
     if not is_known:
         raise UnusableDocument(description=description)

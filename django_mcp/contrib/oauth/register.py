@@ -31,13 +31,11 @@ from django_mcp.contrib.oauth.limits import (
     registration_tries_of,
 )
 from django_mcp.contrib.oauth.models import ClientKeys
+from django_mcp.contrib.oauth.sign_ins import Step, report
 from django_mcp.endpoints.well_known import refusal
-from django_mcp.execution.outages import Warner
 from django_mcp.protocol.json import decode, encode, has_repeated_keys
 
 MAX_BODY_BYTES = 16 * 1024
-
-_refused = Warner()
 
 
 class Registration(DynamicClientRegistrationView):
@@ -58,7 +56,13 @@ class Registration(DynamicClientRegistrationView):
         try:
             metadata = narrow_registration(_read(request.body))
         except Unusable as error:
-            _refused.warn("The registration of an OAuth client is refused: %s", error)
+            report(
+                Step.REGISTRATION,
+                request,
+                field=error.field,
+                reason=error.reason.rstrip("."),
+                remedy=error.remedy,
+            )
             return refusal(error.error, str(error), 400)
         if not registrations.take():
             return _refuse_for_now(
@@ -87,8 +91,10 @@ class Registration(DynamicClientRegistrationView):
             response: HttpResponse = super().post(request)
             if response.status_code == 201:
                 data: Any = decode(response.content)
-                save_keys(model.objects.get(client_id=data["client_id"]), metadata.keys)
+                client = model.objects.get(client_id=data["client_id"])
+                save_keys(client, metadata.keys)
                 _complete(response, data, metadata)
+                report(Step.REGISTRATION, request, client=client)
         return response
 
 

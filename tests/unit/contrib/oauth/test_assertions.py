@@ -22,8 +22,8 @@ from django.utils import timezone
 from jwcrypto import jwk
 from oauth2_provider.models import get_access_token_model, get_application_model
 
-from django_mcp.contrib.oauth import assertions, oauth2_provider_settings
-from django_mcp.contrib.oauth.models import ClientKeys, UsedAssertion
+from django_mcp.contrib.oauth import assertions, oauth2_provider_settings, sign_ins
+from django_mcp.contrib.oauth.models import ClientKeys, SignIn, UsedAssertion
 from tests.support.oauth.browser import hidden_fields, post_form
 from tests.support.oauth.local_documents import (
     CERTIFICATE,
@@ -89,6 +89,7 @@ class Maker:
 def maker(monkeypatch: pytest.MonkeyPatch, certificate: Path, settings: Any) -> Iterator[Maker]:
     monkeypatch.setenv(CERTIFICATE, str(certificate))
     cache.clear()
+    sign_ins.forget_shares()
     settings.OAUTH2_PROVIDER = oauth2_provider_settings(
         CIMD_METADATA_FETCHER="tests.support.oauth.local_documents.LocalFetcher",
     )
@@ -241,6 +242,9 @@ def test_a_wrong_claim_is_refused(
 
     assert_refused(exchange(code, form), named)
     assert maker.times_asked == 0
+    row = SignIn.objects.get(is_refused=True)
+    assert (row.step, row.field) == ("token", named)
+    assert row.remedy
     assert exchange(code, proof(maker.client_id, ISSUER)).status_code == 200
 
 
@@ -478,6 +482,8 @@ def test_keys_at_no_https_address_make_no_client(browser: Client, maker: Maker, 
 
     assert page.status_code == 400
     assert "jwks_uri" in page.content.decode()
+    row = SignIn.objects.get(is_refused=True)
+    assert (row.step, row.field, row.client_id) == ("document", "jwks_uri", maker.client_id)
     assert not get_application_model().objects.exists()
 
 

@@ -12,7 +12,8 @@ from django.test import Client, override_settings
 from django.utils import timezone
 from oauth2_provider.models import get_access_token_model, get_application_model
 
-from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.contrib.oauth import oauth2_provider_settings, sign_ins
+from django_mcp.contrib.oauth.models import SignIn
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +29,7 @@ METADATA = {
 @pytest.fixture(autouse=True)
 def fresh_counts() -> None:
     cache.clear()
+    sign_ins.forget_shares()
 
 
 def register(body: Any = METADATA, address: str = "192.0.2.1") -> Any:
@@ -198,6 +200,10 @@ def test_a_refusal_names_the_field_and_the_remedy(changes: dict[str, Any], field
     name, _, text = response.json()["error_description"].partition(": ")
     assert name == field
     assert text.count(".") >= 2
+    [told] = [each for each in caplog.messages if each.startswith("OAuth: ")]
+    assert f"{field}: " in told
+    row = SignIn.objects.get()
+    assert (row.step, row.is_refused, row.field) == ("registration", True, field)
 
 
 @pytest.mark.parametrize(

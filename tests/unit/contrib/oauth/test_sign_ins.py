@@ -134,7 +134,7 @@ def test_a_refused_registration_is_told_once(caplog: Any):
     assert len([text for text in warnings(caplog) if text.startswith("OAuth: ")]) == 1
     row = SignIn.objects.get()
     assert (row.step, row.is_refused) == ("registration", True)
-    assert "invalid_redirect_uri" in row.reason
+    assert row.field == "redirect_uris"
 
 
 def test_a_refused_token_request_is_told_without_its_secrets(caplog: Any):
