@@ -31,9 +31,9 @@ T = TypeVar("T")
 OUR_THREADS = 4
 """Threads for the package's own queries, and as many for those of asynchronous authenticators."""
 
-OWN_CONNECTIONS = 2 * OUR_THREADS + 3
+OWN_CONNECTIONS = 2 * OUR_THREADS + 4
 """Connections that a process uses at most besides those of handlers. The threads that write calls and
-sessions, and the one that reads the disabled entries, have one each."""
+sessions, that carry messages between processes, and that read the disabled entries have one each."""
 
 WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
 """Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Our own limit."""

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
-from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.db_connections import avoid_pools, run_with_connections
 from django_mcp.execution.pool import LoopPool
 from django_mcp.execution.tables import Pruner, delete_some
 from django_mcp.execution.threads import run_in_pool
@@ -40,7 +40,13 @@ class DatabaseBus:
 
     is_shared = True
 
-    def __init__(self, is_wanted: Callable[[], bool], outage: OutageLog) -> None:
+    def __init__(
+        self,
+        is_wanted: Callable[[], bool],
+        outage: OutageLog,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._is_wanted = is_wanted
         self._poller: asyncio.Task[None] | None = None
         self._thread: LoopPool | None = None
@@ -116,7 +122,7 @@ class DatabaseBus:
         if page:
             self._highest = page[-1].pk
         self._seen.update(row.pk for row in read)
-        now = time.monotonic()
+        now = self._clock()
         self._marks.append((now, self._highest))
         while self._marks and self._marks[0][0] < now - LATE_S:
             self._settled = max(self._settled, self._marks.popleft()[1])
@@ -128,7 +134,7 @@ class DatabaseBus:
         if not settings.SYNC_THREADS:
             return await run_in_pool(function)
         if self._thread is None:
-            self._thread = LoopPool(1, "django-mcp-bus")
+            self._thread = LoopPool(1, "django-mcp-bus", prepare=avoid_pools)
         work = partial(run_with_connections, function)
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
