@@ -47,6 +47,9 @@ class Authenticator:
     required_scopes: tuple[str, ...] = ()
     """Scopes that all credentials must have; the server checks them, and the challenge names them."""
 
+    reads_models: tuple[str, ...] = ()
+    """The models of this package that it reads, by their labels, or whole apps. Readiness asks for their tables."""
+
     _reasker: Reasker | None = None
     """Checks the credentials of open streams one by one, if no query can check all at once."""
 

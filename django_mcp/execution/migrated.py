@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Collection
 
 from django.apps import apps
 from django.db import connections, router
@@ -15,6 +16,7 @@ from django.db.models import Model
 
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Unmigrated, Warner
+from django_mcp.known_servers import known_servers
 from django_mcp.process import reset_on
 
 LABELS = ("django_mcp", "django_mcp_oauth")
@@ -43,16 +45,29 @@ def is_migrated() -> bool:
 def find_missing() -> list[str]:
     """Return the names of missing tables, and those of missing columns as `table.column`.
 
-    A site that keeps sessions and tasks in memory and records no calls misses nothing.
+    A site that keeps sessions and tasks in memory and records no calls misses only what its authenticators
+    read.
     """
     stores = (settings.SESSION_STORE, settings.TASK_STORE)
-    if "model" not in stores and not settings.RECORD_CALLS:
-        return []
+    used = LABELS if "model" in stores or settings.RECORD_CALLS else _find_read_models()
     models: defaultdict[str, list[type[Model]]] = defaultdict(list)
     for model in apps.get_models():
-        if model._meta.app_label in LABELS:
+        options = model._meta
+        if options.app_label in LABELS and {options.app_label, options.label} & set(used):
             models[router.db_for_write(model)].append(model)
     return [name for alias in models for name in _find_missing_in(alias, models[alias])]
+
+
+def _find_read_models() -> Collection[str]:
+    """Return the labels of models and apps that the authenticators of the servers read."""
+    gates = [getattr(server.core, "gate", None) for server in known_servers()]
+    return {
+        label
+        for gate in gates
+        if gate is not None
+        for authenticator in gate.authenticators
+        for label in authenticator.reads_models
+    }
 
 
 def _find_missing_in(alias: str, models: list[type[Model]]) -> list[str]:

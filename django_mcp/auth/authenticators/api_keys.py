@@ -34,6 +34,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
 
     kind = "api-key"
     needs_authorization_server = False
+    reads_models = ("django_mcp.APIKey", "django_mcp.GivenLink")
 
     def find_token(self, exchange: Exchange) -> str | None:
         """Return the key of either header."""

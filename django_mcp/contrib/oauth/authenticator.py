@@ -37,6 +37,7 @@ class OAuthAuthenticator(BearerAuthenticator):
 
     kind = "oauth"
     is_of_this_site = True
+    reads_models = ("django_mcp_oauth",)
 
     def find_authorization_servers(self, request: HttpRequest) -> tuple[str, ...]:
         """See `Authenticator.find_authorization_servers`: this site itself."""

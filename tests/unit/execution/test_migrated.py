@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,11 +34,42 @@ def test_missing_tables_are_named():
     assert ABSENT
 
 
-@pytest.mark.usefixtures("routed")
-def test_a_site_that_keeps_everything_in_memory_misses_nothing():
-    memory = {"SESSION_STORE": "memory", "TASK_STORE": "memory", "RECORD_CALLS": False}
-    with override_settings(DJANGO_MCP=memory):
-        assert find_missing() == []
+SITE = """
+import django
+from django.conf import settings
+
+settings.configure(
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    DJANGO_MCP={"SESSION_STORE": "memory", "TASK_STORE": "memory", "RECORD_CALLS": False, **MORE},
+)
+django.setup()
+from django_mcp import MCPServer
+from django_mcp.execution.migrated import find_missing
+
+server = MCPServer("other", public=True, authenticators=OTHERS)
+print(*find_missing())
+"""
+KEYS = ["django_mcp.auth.authenticators.APIKeyAuthenticator"]
+
+
+@pytest.mark.parametrize(
+    ("more", "others", "missing"),
+    [
+        ({}, [], []),
+        ({"AUTHENTICATORS": KEYS}, [], ["django_mcp_apikey", "django_mcp_givenlink"]),
+        ({}, KEYS, ["django_mcp_apikey", "django_mcp_givenlink"]),
+    ],
+)
+def test_a_site_that_keeps_everything_in_memory_misses_only_tables_of_keys(
+    more: dict[str, Any], others: list[str], missing: list[str]
+):
+    # In a process of its own, since other tests leave servers.
+    script = f"MORE, OTHERS = {more!r}, {others!r}\n{SITE}"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert sorted(ended.stdout.split()) == missing
 
 
 @pytest.fixture
