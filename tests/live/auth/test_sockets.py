@@ -141,9 +141,9 @@ def test_discover_requires_authentication(site: Running):
     request = message("server/discover", revision=R5)
     headers = headers_for(request, R5)
     key = key_of(site, "ada")
-    stranger = httpx.post(site.url, json=request, headers=headers)
+    stranger = httpx.post(site.url, json=request, headers=headers, timeout=60.0)
     known = httpx.post(
-        site.url, json=request, headers={**headers, "authorization": f"Bearer {key}"}
+        site.url, json=request, headers={**headers, "authorization": f"Bearer {key}"}, timeout=60.0
     )
 
     assert (stranger.status_code, known.status_code) == (401, 200)
@@ -158,14 +158,14 @@ def test_every_method_requires_authentication(site: Running, method: str):
         "mcp-session-id": "x" * 43,
     }
 
-    assert httpx.request(method, site.url, headers=headers).status_code == 401
+    assert httpx.request(method, site.url, headers=headers, timeout=60.0).status_code == 401
 
 
 def test_a_server_without_settings_is_closed(site: Running):
     request = request_of("who")
     url = site.url.replace("/mcp", "/closed/mcp")
 
-    answer = httpx.post(url, json=request, headers=headers_for(request, R5))
+    answer = httpx.post(url, json=request, headers=headers_for(request, R5), timeout=60.0)
 
     assert answer.status_code == 403
     assert answer.json()["error"]["message"] == "This server is not configured to accept requests."
@@ -205,7 +205,9 @@ def test_a_handler_sees_no_key(site: Running):
     bearer = {"authorization": f"Bearer {key}"}
     for headers in (bearer, {"x-api-key": key}, {**bearer, "proxy-authorization": f"Basic {key}"}):
         request = request_of("request_as_seen")
-        answer = httpx.post(site.url, json=request, headers={**headers_for(request, R5), **headers})
+        answer = httpx.post(
+            site.url, json=request, headers={**headers_for(request, R5), **headers}, timeout=60.0
+        )
 
         assert answer.status_code == 200, answer.text
         assert answer.json()["result"].get("isError") is not True, answer.text
@@ -222,6 +224,7 @@ def test_a_handler_sees_no_cookie(site: Running):
             "authorization": f"Bearer {key_of(site, 'ada')}",
             "cookie": "theme=dark; sessionid=cookie-of-ada; language=de",
         },
+        timeout=60.0,
     )
 
     assert answer.status_code == 200, answer.text

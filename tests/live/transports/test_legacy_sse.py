@@ -315,7 +315,7 @@ async def test_invalid_posts_get_an_immediate_error(site: Running) -> None:
         unknown = await client.post(address(site, "/messages?session_id=x"), json=ping)
         missing = await client.post(address(site, "/messages"), json=ping)
         wrong = await client.get(where)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60.0) as client:
         opened = await client.get(
             address(site, "/sse"),
             headers={"accept": "text/event-stream", "origin": "http://evil.example"},
@@ -358,7 +358,7 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
 
 
 async def test_a_query_with_too_many_fields_finds_no_session(site: Running) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60.0) as http:
         url = address(site, f"/messages?{'a=1&' * 200}session_id=x")
         found = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
@@ -369,7 +369,7 @@ async def test_the_message_url_is_one_encoded_line(site: Running) -> None:
     path = "/of/a%0D%0Adata%3A%20evil%20%C3%A9"
     async with (
         asyncio.timeout(LIMIT_S),
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(timeout=60.0) as http,
         http.stream("GET", address(site, f"{path}/sse")) as stream,
     ):
         assert stream.status_code == 200

@@ -55,9 +55,9 @@ async def test_a_client_authorizes_knowing_only_the_url(alone: Running):
 
 def test_the_documents_describe_this_endpoint(alone: Running):
     origin = alone.url.removesuffix("/mcp")
-    challenge = httpx.post(alone.url, json={}).headers["www-authenticate"]
+    challenge = httpx.post(alone.url, json={}, timeout=60.0).headers["www-authenticate"]
     found = {
-        name: httpx.get(f"{origin}/.well-known/oauth-{name}")
+        name: httpx.get(f"{origin}/.well-known/oauth-{name}", timeout=60.0)
         for name in ("protected-resource", "protected-resource/mcp", "authorization-server")
     }
 
@@ -86,4 +86,4 @@ def test_the_documents_describe_this_endpoint(alone: Running):
 def test_nothing_else_of_the_site_is_served(alone: Running, path: str):
     url = httpx.URL(alone.url).copy_with(raw_path=path.encode())
 
-    assert httpx.get(url).status_code == 404
+    assert httpx.get(url, timeout=60.0).status_code == 404

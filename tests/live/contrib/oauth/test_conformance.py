@@ -35,12 +35,14 @@ def test_the_authorization_scenarios_pass(suite: Suite, shop: Running, tmp_path:
     issuer, port = shop.url.removesuffix("/mcp"), free_port()
     redirect = f"http://127.0.0.1:{port}/callback"
     registration = {"redirect_uris": [redirect], "token_endpoint_auth_method": "none"}
-    client = httpx.post(f"{issuer}/oauth/register/", json=registration).json()["client_id"]
+    client = httpx.post(f"{issuer}/oauth/register/", json=registration, timeout=60.0).json()[
+        "client_id"
+    ]
     log = tmp_path / "log"
     arguments = ["--url", issuer, "--client-id", client, "--resource", shop.url]
     with running(suite, [*arguments, "-p", str(port), "-o", str(tmp_path / "out")], log) as process:
         url = await_authorization_url(log, process)
-        with httpx.Client() as person:
+        with httpx.Client(timeout=60.0) as person:
             answer = Browser().visit(url)
             person.get(redirect, params=answer)
         status = process.wait(LIMIT_S)

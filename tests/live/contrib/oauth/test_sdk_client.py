@@ -120,11 +120,11 @@ async def test_after_revocation_neither_token_is_accepted(shop: Running):
 def call_with(shop: Running, token: str) -> httpx.Response:
     request = message("tools/list", revision=R5)
     headers = {**headers_for(request, R5), "Authorization": f"Bearer {token}"}
-    return httpx.post(shop.url, json=request, headers=headers)
+    return httpx.post(shop.url, json=request, headers=headers, timeout=60.0)
 
 
 def post(shop: Running, page: str, **form: Any) -> httpx.Response:
-    return httpx.post(f"{shop.url.removesuffix('/mcp')}/oauth/{page}", data=form)
+    return httpx.post(f"{shop.url.removesuffix('/mcp')}/oauth/{page}", data=form, timeout=60.0)
 
 
 def until_refused(shop: Running, token: str) -> None:

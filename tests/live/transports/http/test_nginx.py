@@ -156,7 +156,7 @@ def test_clients_cannot_spoof_the_address_used_for_limits(program: str, tmp_path
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             with nginx(program, tmp_path, (server.server_port, server.server_port)) as url:
-                told = httpx.get(url, headers={"X-Forwarded-For": "203.0.113.9"})
+                told = httpx.get(url, headers={"X-Forwarded-For": "203.0.113.9"}, timeout=60.0)
         finally:
             server.shutdown()
 
@@ -174,7 +174,7 @@ def test_no_call_fails_during_a_rolling_restart(
     request = tool_call("test_simple_text")
     statuses = []
 
-    with httpx.Client() as client:
+    with httpx.Client(timeout=60.0) as client:
         for port in workers.ports * 2:
             workers.stop(port)
             for _ in range(CALLS):
@@ -189,7 +189,9 @@ def test_events_pass_through_the_proxy(behind: tuple[str, Workers]):
     url, _ = behind
     request = tool_call("test_tool_with_progress", progressToken=1)
 
-    with httpx.stream("POST", url, json=request, headers=headers_for(request, R5)) as response:
+    with httpx.stream(
+        "POST", url, json=request, headers=headers_for(request, R5), timeout=60.0
+    ) as response:
         data = [line[5:] for line in response.iter_lines() if line.startswith("data:")]
     methods = [json.loads(each).get("method") for each in data if each.strip()]
 
