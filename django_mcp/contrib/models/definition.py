@@ -20,6 +20,9 @@ from django_mcp.contrib.models.write_arguments import WriteProblem, Written, rea
 OWN_ARGUMENTS = ("search", "ordering", "limit", "cursor", "count")
 """Arguments of every search, whose names no filter can have."""
 
+RELATED = ("visible", "all")
+"""Whether related rows follow the classes of their models."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
@@ -47,6 +50,7 @@ class Options(Protocol):
     ordering: Sequence[str] | None
     lookup_field: str | None
     allow_sensitive: Sequence[str]
+    related: str
     writes: Sequence[str]
     writable: Sequence[str] | None
     form: Any
@@ -62,6 +66,7 @@ class Definition:
         shown: its fields that are shown.
         filters: its filters and its search.
         orders: the orders that callers may choose from, by name, the default one as "".
+        plain_order: by a key of the objects alone.
         key: the field that tells objects apart in arguments and URIs.
         singular, plural: the words in names of tools.
         written: what writing tools do; None, if there are none.
@@ -72,6 +77,7 @@ class Definition:
     shown: Shown
     filters: Filters
     orders: dict[str, tuple[Key, ...]] = field(default_factory=dict)
+    plain_order: tuple[Key, ...] = ()
     key: Any = None
     singular: str = ""
     plural: str = ""
@@ -100,7 +106,7 @@ class _Reader:
         self._options = options
         self._functions = functions
         self._model = options.model
-        self._shown = Shown(model=options.model)
+        self._shown = Shown(model=options.model, hides=options.related != "all")
         self._faults: list[Fault] = []
 
     def read(self) -> Definition:
@@ -108,6 +114,12 @@ class _Reader:
         if not options.fields:
             self._add(
                 "django_mcp.M003", "fields is empty, so there is nothing to show", "Name fields."
+            )
+        if options.related not in RELATED:
+            self._add(
+                "django_mcp.M003",
+                f"related is {options.related!r}",
+                f"Write one of {', '.join(map(repr, RELATED))}.",
             )
         for name in options.fields:
             with self._faults_of("fields", name):
@@ -129,6 +141,7 @@ class _Reader:
             shown=self._shown,
             filters=Filters(filters, search),
             orders=self._read_orders(key),
+            plain_order=() if self._faults else self._complete(key, []),
             key=key,
             singular=singular,
             plural=plural,

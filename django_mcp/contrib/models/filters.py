@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.models.paths import Path, PathError, read_path, read_whole_path
+from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import MAX_TEXT_CHARS, describe_field, describe_value
 from django_mcp.contrib.values import MAX_INTEGER, check_plain, to_python, value_field
 from django_mcp.protocol.json import JSONObject, to_pointer
@@ -184,8 +185,15 @@ class Filters:
             }
         return found
 
-    def apply(self, queryset: QuerySet[Any], arguments: Mapping[str, Any]) -> QuerySet[Any]:
+    def apply(
+        self, queryset: QuerySet[Any], arguments: Mapping[str, Any], related: Related
+    ) -> QuerySet[Any]:
         """Return the rows that the arguments ask for.
+
+        Args:
+            queryset: the rows that the user may see.
+            arguments: of the search.
+            related: what the user sees of related rows.
 
         Raises:
             ArgumentErrors: values are not valid.
@@ -197,13 +205,18 @@ class Filters:
                 continue
             is_to_many = is_to_many or each.path.is_to_many
             try:
-                condition &= Q((name, each.convert(arguments[name])))
+                value = each.convert(arguments[name])
             except ValidationError as error:
                 problems.append(Problem(to_pointer([name]), " ".join(error.messages)))
+                continue
+            finds_null = each.path.rest[-1:] == ("isnull",) and value
+            condition &= related.limit(
+                each.path, Q((name, value)), queryset, finds_null=bool(finds_null)
+            )
         if problems:
             raise ArgumentErrors(problems)
         if arguments.get("search"):
-            condition &= self._find_terms(arguments["search"])
+            condition &= self._find_terms(arguments["search"], queryset, related)
             is_to_many = is_to_many or any(path.is_to_many for path, _lookup in self._search)
         if not condition:
             return queryset
@@ -213,7 +226,7 @@ class Filters:
         matching = queryset.model._base_manager.using(queryset.db).filter(condition)
         return queryset.filter(pk__in=matching.values("pk"))
 
-    def _find_terms(self, text: str) -> Q:
+    def _find_terms(self, text: str, queryset: QuerySet[Any], related: Related) -> Q:
         terms = [_unquote(term) for term in smart_split(text)]
         if "\0" in text:
             raise ArgumentErrors([Problem("/search", _("Null characters are not allowed."))])
@@ -222,8 +235,8 @@ class Filters:
         condition = Q()
         for term in terms:
             found = Q()
-            for _path, lookup in self._search:
-                found |= Q((lookup, term))
+            for path, lookup in self._search:
+                found |= related.limit(path, Q((lookup, term)), queryset, finds_null=False)
             condition &= found
         return condition
 

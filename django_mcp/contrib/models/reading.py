@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
 
+from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.models.definition import Definition
-from django_mcp.contrib.models.paging import Pages
+from django_mcp.contrib.models.paging import Key, Pages
+from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import Problem
 
 FindRows = Callable[[Any, str], QuerySet[Any]]
 """Returns the rows that a user may use for an action."""
+
+FindRelated = Callable[[Any], Related]
+"""Returns what a user sees of related rows."""
 
 
 class Reading:
@@ -27,6 +35,7 @@ class Reading:
     Args:
         definition: what is shown, and how it is found.
         find_rows: the rows that a user may use for an action.
+        find_related: what a user sees of related rows.
         max_results: rows on a page at most.
         max_count: rows are counted up to this number.
         select_related, prefetch_related: relations that computed fields need.
@@ -36,6 +45,7 @@ class Reading:
         self,
         definition: Definition,
         find_rows: FindRows,
+        find_related: FindRelated,
         *,
         max_results: int,
         max_count: int,
@@ -44,6 +54,7 @@ class Reading:
     ) -> None:
         self._definition = definition
         self._find_rows = find_rows
+        self._find_related = find_related
         self._pages = Pages(
             definition.model._meta.label, max_results=max_results, max_count=max_count
         )
@@ -66,7 +77,7 @@ class Reading:
     def get(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
         rows = self._find_rows(ctx.user, "get")
-        return self._definition.shown.read(self.load_one(rows, self.key_of(arguments)))
+        return self.read_one(ctx.user, rows, self.key_of(arguments))
 
     def key_of(self, arguments: dict[str, Any]) -> Any:
         """Return the value that says which object is meant; raises `DoesNotExist` if none can have it."""
@@ -76,17 +87,22 @@ class Reading:
         except ValidationError:
             raise self._definition.missing() from None
 
-    def load_one(self, rows: QuerySet[Any], key: Any) -> Any:
-        """Return an object with all that is shown; raises `DoesNotExist`."""
+    def read_one(self, user: Any, rows: QuerySet[Any], key: Any) -> JSONObject:
+        """Return an object as a user sees it; raises `DoesNotExist`."""
+        related = self._find_related(user)
         found = rows.filter(**{self._definition.key.name: key}).order_by()
-        for each in self._load(found)[:1]:
+        for each in related.read(self._definition.shown, list(self._load(found, related)[:1])):
             return each
         raise self._definition.missing()
 
-    def _load(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        shown = self._definition.shown
-        key = self._definition.key.name
-        return shown.load(rows, extra=[key], select=self._select, prefetch=self._prefetch)
+    def _load(self, rows: QuerySet[Any], related: Related) -> QuerySet[Any]:
+        return self._definition.shown.load(
+            rows,
+            extra=[self._definition.key.name],
+            select=self._select,
+            prefetch=self._prefetch,
+            narrow=related.narrow,
+        )
 
     # -- several
 
@@ -113,15 +129,26 @@ class Reading:
         Raises:
             ArgumentErrors: a value or the cursor is not valid.
         """
-        read = self._definition.shown.read
+        definition, related = self._definition, self._find_related(ctx.user)
+        rows = self._find_rows(ctx.user, "search")
         return self._pages.read(
-            self._definition.filters.apply(self._find_rows(ctx.user, "search"), arguments),
-            self._definition.orders[arguments.get("ordering", "")],
+            definition.filters.apply(rows, arguments, related),
+            self._find_order(arguments.get("ordering", ""), related),
             user=ctx.user,
             arguments=arguments,
-            load=self._load,
-            show=lambda found: [read(each) for each in found],
+            load=partial(self._load, related=related),
+            show=partial(related.read, definition.shown),
         )
+
+    def _find_order(self, name: str, related: Related) -> Sequence[Key]:
+        """Return an order, which must not tell of related rows that the user does not see."""
+        keys = self._definition.orders[name]
+        if not any(related.find_conditions(key.path) for key in keys):
+            return keys
+        if name:
+            text = _("leads to objects that you may not see, so it is no order.")
+            raise ArgumentErrors([Problem("/ordering", text)])
+        return self._definition.plain_order
 
 
 def describe_tool(text: str, words: Any, documentation: str | None) -> Any:

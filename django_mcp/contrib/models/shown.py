@@ -28,6 +28,9 @@ from django_mcp.protocol.json import JSONObject
 Read = Callable[[Any], Any]
 """Reads a value for JSON from an instance."""
 
+Narrow = Callable[[QuerySet[Any]], QuerySet[Any]]
+"""Returns some of the rows of a queryset."""
+
 
 _NO_FUNCTIONS: Mapping[str, Read] = MappingProxyType({})
 
@@ -42,6 +45,9 @@ class Shown:
         related: the shown fields of related models, by the relation's name.
         relations: the relations, by name.
         is_bare: whether rows are shown as their primary keys.
+        is_below: whether these are the fields of a related model.
+        hides: whether related rows, and fields of them, may be hidden from a user; see `Related`.
+        functions: the names among `computed` of what is no attribute of the model.
     """
 
     model: type[Model]
@@ -50,6 +56,9 @@ class Shown:
     related: dict[str, Shown] = field(default_factory=dict)
     relations: dict[str, Any] = field(default_factory=dict)
     is_bare: bool = False
+    is_below: bool = False
+    hides: bool = True
+    functions: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
 
     def add(self, text: str, functions: Mapping[str, Read] = _NO_FUNCTIONS) -> None:
@@ -66,6 +75,7 @@ class Shown:
         if text in functions:
             function = functions[text]
             self._put(text, self.computed, (function, _describe_return(function, text)))
+            self.functions.add(text)
             return
         try:
             found = read_path(self.model, name).field
@@ -87,7 +97,10 @@ class Shown:
         if name in self.columns:
             raise PathError(f"{name!r} is named itself and with a field below it")
         if name not in self.related:
-            self._put(name, self.related, Shown(model=found.related_model, is_bare=not below))
+            other = Shown(
+                model=found.related_model, is_bare=not below, is_below=True, hides=self.hides
+            )
+            self._put(name, self.related, other)
             self.relations[name] = found
         if self.related[name].is_bare == bool(below):
             raise PathError(f"{name!r} is named itself and with a field below it")
@@ -110,6 +123,7 @@ class Shown:
         prefetch: Sequence[Any] = (),
         *,
         is_whole: bool = False,
+        narrow: Narrow = lambda rows: rows,
     ) -> QuerySet[Any]:
         """Return a queryset that loads all that is shown: one query, and one for each to-many relation.
 
@@ -119,13 +133,15 @@ class Shown:
             select: further relations to join.
             prefetch: further relations to prefetch.
             is_whole: load all columns, since a computed field may read any of them.
+            narrow: returns those of some related rows that are shown. It is asked only about lists that are
+                cut after it, since a computed field may need all rows of the others.
         """
         only, joined, fetched = self._plan
         if joined or select:
             queryset = queryset.select_related(*joined, *select)
         if not (is_whole or select or prefetch):
             queryset = queryset.only(*only, *extra)
-        fetched_now = [each.to_prefetch() for each in fetched]
+        fetched_now = [each.to_prefetch(narrow) for each in fetched]
         return queryset.prefetch_related(*fetched_now, *prefetch)
 
     @cached_property
@@ -166,7 +182,7 @@ class Shown:
         """Reads the shown fields from an instance, as a dict in the order they are named."""
         if self.is_bare:
             return attrgetter("pk")
-        readers: list[tuple[str, Read]] = [(name, self._reader(name)) for name in self.names]
+        readers = self.readers.items()
         many = [
             (name, _rows_of(self.relations[name]), self.related[name].most) for name in self._many
         ]
@@ -181,6 +197,20 @@ class Shown:
             return found
 
         return read_all
+
+    @cached_property
+    def readers(self) -> dict[str, Read]:
+        """What reads each of the shown fields from an instance, whatever a user may see."""
+        return {name: self._reader(name) for name in self.names}
+
+    def rows_of(self, name: str, instance: Any) -> Sequence[Any]:
+        """Return the loaded rows that a relation leads to."""
+        relation = self.relations[name]
+        if is_to_many(relation):
+            found: Sequence[Any] = _rows_of(relation)(instance)
+            return found
+        other = getattr(instance, _accessor(relation), None)
+        return [] if other is None else [other]
 
     @property
     def most(self) -> int:
@@ -223,17 +253,64 @@ class Shown:
         properties = {name: self._describe(name) for name in self.names}
         if self._many:
             properties[self.truncated] = TRUNCATED_SCHEMA
-        return object_schema(properties, required=self.names)
+        # Of a related row, a user may see fewer fields.
+        return object_schema(
+            properties, required=() if self.is_below and self.hides else self.names
+        )
 
     def _describe(self, name: str) -> JSONObject:
         if name in self.columns:
-            return describe_field(self.columns[name], is_input=False)
+            column = self.columns[name]
+            may_hide = self.hides and column.is_relation and not column.primary_key
+            return describe_field(column, is_input=False, nullable=column.null or may_hide)
         if name in self.computed:
             return self.computed[name][1]
         relation, schema = self.relations[name], self.related[name].schema
         if is_to_many(relation):
             return {"type": "array", "items": schema}
-        return or_null(schema) if relation.null or not isinstance(relation, Field) else schema
+        is_always = isinstance(relation, Field) and not relation.null and not self.hides
+        return schema if is_always else or_null(schema)
+
+    # -- comparing
+
+    @cached_property
+    def related_models(self) -> frozenset[type[Model]]:
+        """The models that relations lead to."""
+        keys = (each.related_model for each in self.columns.values() if each.is_relation)
+        below = (each.related_models | {each.model} for each in self.related.values())
+        return frozenset(keys).union(*below)
+
+    @cached_property
+    def _column_names(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.columns.values())
+
+    def shows(self, other: Shown, name: str) -> bool:
+        """Return whether this shows a field that another one shows of the same model, too."""
+        if name in other.computed:
+            return name in self.computed and not {name} & (self.functions | other.functions)
+        field = other.columns[name] if name in other.columns else other.relations[name]
+        return self.shows_path([field])
+
+    def shows_path(self, fields: Sequence[Any]) -> bool:
+        """Return whether this shows what fields lead to, one after the other; relations in any form."""
+        if not fields:
+            return True
+        first, *rest = fields
+        below = self.below(first.name)
+        if rest:
+            return below is not None and below.shows_path(rest)
+        is_key = bool(getattr(first, "primary_key", False))
+        return is_key or below is not None or first.name in self._column_names
+
+    def below(self, name: str) -> Shown | None:
+        """Return what this shows of the rows of a relation, by its own name; None: nothing."""
+        for each, relation in self.relations.items():
+            if relation.name == name:
+                return self.related[each]
+        column = next((each for each in self.columns.values() if each.name == name), None)
+        if column is None or not column.is_relation:
+            return None
+        return Shown(model=column.related_model, is_bare=True, is_below=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +323,16 @@ class _Fetched:
     is_whole: bool
     is_cut: bool
 
-    def to_prefetch(self) -> Prefetch[Any]:
+    def to_prefetch(self, narrow: Narrow) -> Prefetch[Any]:
         # The default manager, as related managers have it: it may leave out deleted rows.
         rows = self.shown.model._default_manager.all()
-        queryset = self.shown.load(rows, self.back, is_whole=self.is_whole)
-        ordered = queryset if queryset.ordered else queryset.order_by("pk")
+        queryset = self.shown.load(rows, self.back, is_whole=self.is_whole, narrow=narrow)
         query: Any = queryset.query
-        if self.is_cut and not (query.distinct or query.group_by or query.combinator):
+        is_cut = self.is_cut and not (query.distinct or query.group_by or query.combinator)
+        if is_cut:
+            queryset = narrow(queryset)
+        ordered = queryset if queryset.ordered else queryset.order_by("pk")
+        if is_cut:
             # One more tells that there are more. Only an attribute of its own can have rows that are cut.
             name = self.path.rpartition("__")[2]
             return Prefetch(self.path, ordered[: self.shown.most + 1], to_attr=f"{_CUT}{name}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from django.db.models import Manager, Model, Q, QuerySet
+from django.db.models import Manager, Model, QuerySet
 
 from django_mcp.contrib.confirming import RESULT_SCHEMA
 from django_mcp.contrib.generated import (
@@ -21,6 +22,8 @@ from django_mcp.contrib.models.definition import Definition, Fault, read_definit
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
 from django_mcp.contrib.models.reading import Reading, describe_tool
+from django_mcp.contrib.models.related import Related
+from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
 from django_mcp.log import logger
@@ -62,6 +65,8 @@ class ModelTools:
             is shown, else the first unique field that is.
         everyone: whether all users may see all objects; else define `get_queryset`.
         allow_sensitive: names of fields to be shown although they look like secrets.
+        related: `"visible"`: of related rows whose model has a class on the same server, only those and only the fields
+            are shown that this class shows the user. `"all"`: all of them are shown to everybody.
         select_related, prefetch_related: relations that properties and functions need.
         max_count: results of a search are counted up to this number.
         writes: which of `create`, `update` and `delete` become tools.
@@ -85,6 +90,7 @@ class ModelTools:
     lookup_field: str | None = None
     everyone: bool = False
     allow_sensitive: Sequence[str] = ()
+    related: str = "visible"
     select_related: Sequence[str] = ()
     prefetch_related: Sequence[Any] = ()
     max_count: int = 1000
@@ -113,6 +119,7 @@ class ModelTools:
         self.reading = Reading(
             self.definition,
             self.find_rows,
+            self.find_related,
             max_results=options.max_results,
             max_count=self.max_count,
             select_related=self.select_related,
@@ -149,9 +156,9 @@ class ModelTools:
     def get_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
         """Return the objects that a user may choose in a field of the form.
 
-        By default those that the `ModelTools` classes of their model let the user see; `scopes` and `check`
-        of those classes are not asked. If there is none on the same server, it is all that the
-        field offers.
+        By default those that the `ModelTools` classes of their model let the user see, whatever `related`
+        says; `scopes` and `check` of those classes are not asked. If there is none on the same
+        server, it is all that the field offers.
 
         Args:
             user: the user.
@@ -159,20 +166,7 @@ class ModelTools:
             objects: those among what the field offers that are chosen in this call, or the members that
                 a many-to-many field has.
         """
-        server, model = self._server(), objects.model._meta.concrete_model
-        others = [
-            each
-            for each in ([] if server is None else _registered.get(server, []))
-            if each.model._meta.concrete_model is model and not each.find_faults()
-        ]
-        if server is None or not others:
-            return objects
-        seen = Q(pk__in=[])
-        for each in {
-            type(each): each for each in others if each.options.is_open_to(server, user)
-        }.values():
-            seen |= Q(pk__in=each.find_rows(user, "get").order_by().values("pk"))
-        return objects.filter(seen)
+        return Related(user, self._find_judges, self.definition.key.name).narrow(objects)
 
     def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:  # noqa: FBT001
         """Save an object; set here what no field of the form sets, such as its owner.
@@ -351,6 +345,50 @@ class ModelTools:
         if not self.has_permission(user, action):
             return self.model._default_manager.none()
         return self.get_queryset(user)
+
+    def find_related(self, user: Any) -> Related:
+        """Return what a user sees of related rows."""
+        find = self._find_judges if self.related != "all" else lambda _model: ()
+        return Related(user, find, self.definition.key.name)
+
+    def _find_judges(self, model: type[Model]) -> Sequence[ModelTools]:
+        """Return the classes on the same server that decide about the rows of a model.
+
+        A row of a model is one of its parent models, too, and that of a proxy one of what it stands for.
+        """
+        server = self._server()
+        known = [] if server is None else _registered.get(server, [])
+        for each in (model._meta.concrete_model, *model._meta.get_parent_list()):
+            found = [tools for tools in known if tools.model._meta.concrete_model is each]
+            if found:
+                return found
+        return []
+
+    @property
+    def shown(self) -> Shown:
+        """The fields that are shown."""
+        return self.definition.shown
+
+    @cached_property
+    def is_for_all(self) -> bool:
+        """Whether all users who may use this see all rows: nothing narrows them."""
+        manager = self.model._default_manager
+        return (
+            type(self).get_queryset is ModelTools.get_queryset
+            and type(self).find_rows is ModelTools.find_rows
+            and self.everyone
+            and type(manager).get_queryset is Manager.get_queryset
+        )
+
+    def shows_rows_to(self, user: Any) -> bool:
+        """Return whether a user may see any rows at all; nobody may, if the options are wrong."""
+        server = self._server()
+        return (
+            server is not None
+            and not self.find_faults()
+            and self.options.is_open_to(server, user)
+            and self.has_permission(user, "get")
+        )
 
     def find_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
         """Return the objects that a user may choose in a field."""

@@ -132,11 +132,10 @@ class Writing:
         rows = self._hooks.find_rows(ctx.user, action).using(self.alias)
         key = getattr(instance, self._definition.key.attname)
         try:
-            found = self._reading.load_one(rows, key)
+            return self._reading.read_one(ctx.user, rows, key)
         except ObjectDoesNotExist:
             hidden = _("You could not see the result, so nothing was written.")
             raise ArgumentErrors([Problem("", hidden)]) from None
-        return self._definition.shown.read(found)
 
 
 def _find_conflicts(instance: Any) -> Iterator[Problem]:

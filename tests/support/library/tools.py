@@ -81,6 +81,17 @@ class Parts(ModelTools):
     everyone = True
 
 
+class Owners(ModelTools):
+    """Some are hidden, so values, filters and orders that lead to them are judged."""
+
+    model = User
+    fields = ("id", "username", "sample__code", "sample__parts__name")
+    filters = ("sample__code", "sample__parts__isnull", "sample__owner__username")
+
+    def get_queryset(self, user: Any) -> Any:
+        return User.objects.filter(username__lt="p") | User.objects.filter(pk=user.pk)
+
+
 class SampleAdmin(admin.ModelAdmin):
     list_display = ["code", *COLUMNS[1:], "owner", "tag_names"]
     list_filter = [
@@ -164,6 +175,7 @@ def make_server(name: str = "samples", **options: Any) -> MCPServer:
     Samples.register(server)
     Tags.register(server)
     Parts.register(server)
+    Owners.register(server)
     labels = ["library.sample", "library.part", "library.tag", "auth.user", "auth.group"]
     admin_tools(server, make_site(), models=labels, prefix="admin_", exclude=["auth.user.delete"])
     viewset_tools(server, SampleViewSet, prefix="rest")
