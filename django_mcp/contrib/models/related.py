@@ -167,7 +167,7 @@ class Related:
     ) -> None:
         """Collect the keys of all related rows that classes decide about."""
         for field in shown.columns.values():
-            if self._is_judged_column(field):
+            if self._is_judged_column(shown, field):
                 values = {getattr(each, field.attname) for each in objects} - {None}
                 wanted[field.related_model, _target_of(field)] |= values
         for name, below in shown.related.items():
@@ -176,12 +176,9 @@ class Related:
                 wanted[below.model, _KEY] |= {each.pk for each in others}
             self._collect(below, others, wanted)
 
-    def _is_judged_column(self, field: Any) -> bool:
-        return (
-            field.is_relation
-            and not self._is_own_key(field)
-            and self._judges_of(field.related_model) is not None
-        )
+    def _is_judged_column(self, shown: Shown, field: Any) -> bool:
+        is_own = field.primary_key or (field.name == self._key and not shown.is_below)
+        return field.is_relation and not is_own and self._judges_of(field.related_model) is not None
 
     def _see(
         self, judge: Judge, model: type[Model], name: str, values: set[Any], using: str | None
@@ -217,7 +214,7 @@ class Related:
                 continue
             found[name] = shown.readers[name](instance)
             field = shown.columns.get(name)
-            if field is not None and self._is_judged_column(field):
+            if field is not None and self._is_judged_column(shown, field):
                 value, rows = getattr(instance, field.attname), _target_of(field)
                 if not _find_showing(seen[field.related_model, rows], value):
                     found[name] = None
