@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.transports.http.replies import ASGIApp, reject_websocket
 
 __all__ = ["ASGIApp", "django_mcp_application"]
+
+UNTOLD = (
+    "The server does not tell when it ends this process (the ASGI lifespan is off, or an application around "
+    "django_mcp_application answers it), so the last records of calls may be lost"
+)
 
 
 def django_mcp_application(application: ASGIApp) -> ASGIApp:
@@ -17,7 +23,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     Args:
         application: the site's, as `get_asgi_application()` returns it; it gets everything that is
             not a request to an MCP endpoint, lifespan and WebSocket included. WebSockets are rejected
-            if it does not accept any.
+            if it does not accept any. The lifespan is served also if it does not know that, as Django's.
 
     Raises:
         ImproperlyConfigured: the app is not installed, or clients could not find out where to get tokens.
@@ -28,6 +34,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
     from django_mcp.endpoints.mounts import announce, find_match, is_wrapped
     from django_mcp.endpoints.well_known import require_authorization_servers
+    from django_mcp.push.lifespan import Lifespan
     from django_mcp.registry.plain_types import make_conversions
     from django_mcp.serving import require_serving_app
 
@@ -46,11 +53,16 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     if protocols is not None:
         takes_websockets = "websocket" in protocols
 
+    is_told = has_served = False
+
     async def serve(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal is_told, has_served
         kind = scope["type"]
+        if kind == "lifespan":
+            is_told = True
+            await Lifespan(receive, send).serve(application, scope)
+            return
         if kind not in ("http", "websocket"):
-            if kind == "lifespan":
-                receive = partial(_receive_lifespan, receive)
             await application(scope, receive, send)
             return
         prefix = forced_prefix or scope.get("root_path") or ""
@@ -69,9 +81,18 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         if kwargs:
             scope = {**scope, "url_route": {"args": (), "kwargs": kwargs}}
         await endpoint(scope, receive, send)
-        freeze_heap()
+        if not has_served:
+            has_served = True
+            freeze_heap()
+            _warn_if_untold(scope, is_told)
 
     return serve
+
+
+def _warn_if_untold(scope: Any, is_told: bool) -> None:
+    # Daphne knows no lifespan, and its process exits as others do. It names no version.
+    if not is_told and "spec_version" in scope.get("asgi", ()):
+        logger.warning(UNTOLD)
 
 
 @cache
@@ -88,13 +109,3 @@ def freeze_heap() -> None:
         # Current garbage would stay for ever.
         gc.collect()
         gc.freeze()
-
-
-async def _receive_lifespan(receive: Any) -> Any:
-    """Receive a message; close open streams when the application shuts down."""
-    message = await receive()
-    if message["type"] == "lifespan.shutdown":
-        from django_mcp.push.process_hub import close_hub, process_hub
-
-        await close_hub(process_hub())
-    return message

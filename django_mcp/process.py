@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 import time
@@ -12,6 +13,8 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.core.signals import setting_changed
+
+from django_mcp.log import logger
 
 T = TypeVar("T")
 
@@ -33,6 +36,29 @@ def reset_on(
         setting_changed.connect(on_change, weak=False)
     if fork and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
+
+
+_at_end: list[Callable[[], object]] = []
+
+
+def at_end(write: Callable[[], object]) -> None:
+    """Call a function at the end of this process, in a thread that may use the database.
+
+    It is called at the exit of the interpreter, and before that where the server tells of its end: uvicorn
+    ends by the signal that it was stopped with, so that no exit follows. What it wrote the first time it
+    has not to write the second time.
+    """
+    _at_end.append(write)
+
+
+@atexit.register
+def finish() -> None:
+    """Write what is queued in this process: call the functions of `at_end`, the last one first."""
+    for write in reversed(_at_end):
+        try:
+            write()
+        except Exception:
+            logger.exception("Could not finish before the process ends")
 
 
 class PerProcess(Generic[T]):

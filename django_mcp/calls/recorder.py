@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import random
 import re
 import time
@@ -15,7 +14,7 @@ from django_mcp.calls.call import RecordedCall
 from django_mcp.conf import settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_signal
 from django_mcp.execution.tables import Pruner
-from django_mcp.process import PerProcess
+from django_mcp.process import PerProcess, at_end
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean, clean_if_text, name_and_version
@@ -163,7 +162,7 @@ def forget_calls() -> None:
         _writer.current.forget()
 
 
-atexit.register(flush_calls)
+at_end(flush_calls)
 
 
 MAX_KEPT_BODY_BYTES = 16 * 1024

@@ -168,6 +168,9 @@ def site_of(server: MCPServer) -> ASGIApp:
         if scope["type"] == "websocket":
             await reject_websocket(scope, receive, send)
             return
+        if scope["type"] != "http":
+            # `django_mcp_application` speaks for it in a lifespan.
+            return
         path = f"{scope['path'].removesuffix('/')}/"
         is_answered = path == sign_in or path.startswith(tuple(starts))
         await (handler if is_answered else not_found)(scope, receive, send)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
 import time
@@ -16,7 +15,7 @@ from django.utils import timezone
 from django_mcp.execution.outages import report_unmigrated
 from django_mcp.log import logger
 from django_mcp.models.sessions import Worker
-from django_mcp.process import process_id, reset_on
+from django_mcp.process import at_end, process_id, reset_on
 
 LEASE_S = 10.0
 """How long a process counts as alive without renewing its lease. Our own limit."""
@@ -91,6 +90,7 @@ class _Lease:
         """Delete this process's row, if it has one, at the end of the process."""
         if not self._next_renewal_s:
             return
+        self._next_renewal_s = 0.0
         try:
             Worker.objects.filter(pk=worker_id()).delete()
         except Error as error:
@@ -104,7 +104,7 @@ class _Lease:
 process_lease = _Lease()
 """The lease of this process."""
 
-atexit.register(process_lease.end)
+at_end(process_lease.end)
 reset_on(process_lease.reset, settings=("DATABASES", "DATABASE_ROUTERS", "DJANGO_MCP"), fork=True)
 
 

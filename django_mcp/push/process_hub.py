@@ -1,7 +1,6 @@
 """The hub of this process, which all of a site's servers share, and its bus to the hubs of the other processes.
 
-When the process is told to stop, the streams are ended first: ASGI servers wait for them without ending
-them.
+When the process is to end, the streams are ended first: ASGI servers wait for them without ending them.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +23,7 @@ from django_mcp.execution.outages import report_unmigrated
 from django_mcp.log import logger
 from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
+from django_mcp.push.web_servers import find_ending
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.services.services import ServerHub
@@ -33,6 +34,9 @@ from django_mcp.server.streams.upkeep import maintain_streams
 
 GRACE_S = 2.0
 """How long streams may take to end before the server gets the signal as well."""
+
+LOOK_EVERY_S = 0.4
+"""How often a process looks whether its server is about to end it. Our own choice."""
 
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 
@@ -166,14 +170,9 @@ class _Link:
         loop.call_soon_threadsafe(lambda: hub.spawn(self._close(number)))
 
     async def _close(self, number: int) -> None:
-        hub, loop = self._hub, asyncio.get_running_loop()
-        logger.info("Closing %d streams", len(hub.streams))
-        hub.end_streams(Ending.SHUTDOWN)
-        preparing, until_s = hub.spawn(hub.prepare_to_stop()), loop.time() + GRACE_S
-        while (hub.streams or not preparing.done()) and loop.time() < until_s:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await end_streams(self._hub)
         # The last messages are being sent. The handler must not run in a task: it may raise.
-        loop.call_later(0.1, self._pass_on, number, None)
+        asyncio.get_running_loop().call_later(0.1, self._pass_on, number, None)
 
     def _pass_on(self, number: int, frame: Any) -> None:
         if callable(self._previous):
@@ -198,12 +197,38 @@ def chain_signals(hub: ServerHub) -> None:
         signal.signal(number, _Link(hub, previous))
 
 
+async def end_streams(hub: ServerHub) -> None:
+    """End the streams of a hub and let it prepare for the end of the process, which takes `GRACE_S` at most."""
+    hub.is_closing = True
+    if hub.streams:
+        logger.info("Closing %d streams", len(hub.streams))
+    hub.end_streams(Ending.SHUTDOWN)
+    preparing = hub.spawn(hub.prepare_to_stop())
+    until_s = time.monotonic() + GRACE_S
+    while (hub.streams or not preparing.done()) and time.monotonic() < until_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
 async def close_hub(hub: ServerHub) -> None:
     """Close what is open, when the application ends."""
     if hub.loop is asyncio.get_running_loop():
-        hub.is_closing = True
-        await hub.prepare_to_stop()
+        await end_streams(hub)
         await hub.stop()
+
+
+def watch_server(hub: ServerHub) -> None:
+    """End the streams of a hub when its server ends its process without a signal, as to replace it."""
+    is_ending = find_ending()
+    if is_ending is not None:
+        hub.spawn(_watch(hub, is_ending))
+
+
+async def _watch(hub: ServerHub, is_ending: Callable[[], bool]) -> None:
+    loop = asyncio.get_running_loop()
+    while hub.loop is loop and not hub.is_closing:
+        if hub.streams and is_ending():
+            await end_streams(hub)
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 _bus = SiteBus()
@@ -211,7 +236,7 @@ _hub: ServerHub = Hub(_bus)
 maintain_streams(_hub)
 # What is remembered of a key must not outlive it for long, though nothing is open.
 _bus.is_wanted = lambda: _hub.is_busy or knows_any("api-key")
-_hub.on_start.append(chain_signals)
+_hub.on_start += (chain_signals, watch_server)
 
 
 def process_hub() -> ServerHub:

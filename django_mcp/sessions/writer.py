@@ -6,7 +6,6 @@ a log message gives their number. The rest is written when the process ends.
 
 from __future__ import annotations
 
-import atexit
 import threading
 from collections import Counter, deque
 from collections.abc import Collection
@@ -26,7 +25,7 @@ from django_mcp.execution.tables import ANONYMOUS_PREFIX, insert_missing
 from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
 from django_mcp.log import logger
 from django_mcp.models.sessions import Session, Stream, StreamEvent
-from django_mcp.process import PerProcess
+from django_mcp.process import PerProcess, at_end
 
 MAX_QUEUED = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
@@ -326,4 +325,4 @@ def _finish() -> None:
         logger.warning("Could not write changes of sessions: %r", error)
 
 
-atexit.register(_finish)
+at_end(_finish)

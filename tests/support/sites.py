@@ -22,8 +22,8 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = "tests.support.site"
-SERVERS = ("uvicorn", "daphne", "wsgi")
-START_LIMIT_S = 30.0
+SERVERS = ("uvicorn", "gunicorn", "granian", "hypercorn", "daphne", "mcp_serve", "wsgi")
+START_LIMIT_S = 90.0
 STOP_LIMIT_S = 10.0
 WSGI_THREADS = 16
 
@@ -80,6 +80,18 @@ def command(
     target = f"{where_it_is}.{name}:application"
     python = [sys.executable, "-m"]
     match server:
+        case "gunicorn":
+            where = ["--bind", f"{host}:{port}", "--workers", str(workers)]
+            how = ["--worker-class", "uvicorn_worker.UvicornWorker", "--log-level", "warning"]
+            return [*python, "gunicorn", target, *where, *how]
+        case "mcp_serve":
+            return [*python, "django", "mcp_serve", "--host", host, "--port", str(port)]
+        case "granian":
+            where = ["--host", host, "--port", str(port), "--workers", str(workers)]
+            return [*python, "granian", target, *where, "--interface", "asgi", "--no-ws"]
+        case "hypercorn":
+            where = ["--bind", f"{host}:{port}", "--workers", str(workers)]
+            return [*python, "hypercorn", target, *where]
         case "uvicorn":
             where = ["--host", host, "--port", str(port), "--workers", str(workers)]
             return [*python, "uvicorn", target, *where, "--no-access-log", "--log-level", "warning"]
@@ -124,13 +136,18 @@ def running(
     module: str | None = None,
     extra: Mapping[str, str] | None = None,
     wrapper: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Serve the site beside this process while the block runs; its output goes to the log file."""
+    """Serve the site beside this process while the block runs; its output goes to the log file.
+
+    Args:
+        options: more of the server's command line.
+    """
     host, port = "127.0.0.1", free_port()
     arguments = command(package, server, host=host, port=port, workers=workers, module=module)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*wrapper, *arguments],
+            [*wrapper, *arguments, *options],
             cwd=ROOT,
             env=environment(package, extra),
             stdin=subprocess.DEVNULL,

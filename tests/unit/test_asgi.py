@@ -130,9 +130,8 @@ async def test_other_paths_go_to_the_site(site: Site, path: str):
     assert [scope["path"] for scope in site.scopes] == [path]
 
 
-@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-async def test_other_scope_types_go_to_the_site(site: Site, kind: str):
-    scope = {"type": kind, "path": "/page"}
+async def test_websockets_go_to_the_site(site: Site):
+    scope = {"type": "websocket", "path": "/page"}
 
     await django_mcp_application(site)(scope, None, None)
 

@@ -80,7 +80,7 @@ def serve_with_uvicorn(application: ASGIApp, sockets: list[socket.socket]) -> No
     import uvicorn
 
     config = uvicorn.Config(
-        application, lifespan="off", log_level="warning", timeout_graceful_shutdown=5
+        application, lifespan="on", log_level="warning", timeout_graceful_shutdown=5
     )
     uvicorn.Server(config).run(sockets=sockets)
 

@@ -18,7 +18,6 @@ from django.core.management.base import CommandError, CommandParser
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
-from django_mcp.calls.recorder import flush_calls
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.inprocess.call import principal_of
 from django_mcp.management.base import (
@@ -30,7 +29,7 @@ from django_mcp.management.base import (
     get_server,
     take_token,
 )
-from django_mcp.process import Expiring, Sharing
+from django_mcp.process import Expiring, Sharing, finish
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer
@@ -44,7 +43,7 @@ Less than `driver.RECHECK_S`, so that each recheck makes a new query.
 """
 
 EXIT_S = 0.5
-"""How long handlers' threads may run after the client has disconnected, and calls be recorded."""
+"""How long handlers' threads may run after the client has disconnected, and what is queued be written."""
 
 
 class Command(SiteCommand):
@@ -161,7 +160,7 @@ def _fresh(load: Callable[[], Coroutine[Any, Any, Principal]]) -> FindPrincipal:
 
 
 def _end_now() -> None:
-    writing = threading.Thread(target=flush_calls, daemon=True)
+    writing = threading.Thread(target=finish, daemon=True)
     writing.start()
     writing.join(EXIT_S)
     with contextlib.suppress(Exception):

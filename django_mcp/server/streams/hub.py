@@ -207,6 +207,9 @@ class Hub(Messenger, Generic[ServerT]):
         server = self.servers.get(stream.server_name)
         if server is not None and server.options.strict:
             stream.validate_messages()
+        if self.is_closing:
+            # Its request came before that.
+            stream.end(Ending.SHUTDOWN)
         self.streams[stream.id] = stream
         self.quotas.add(stream.quota_key, 0, count=1)
         key = stream.session_key
