@@ -84,12 +84,12 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         if not has_served:
             has_served = True
             freeze_heap()
-            _warn_if_untold(scope, is_told)
+            _warn_if_untold(scope, is_told=is_told)
 
     return serve
 
 
-def _warn_if_untold(scope: Any, is_told: bool) -> None:
+def _warn_if_untold(scope: Any, *, is_told: bool) -> None:
     # Daphne knows no lifespan, and its process exits as others do. It names no version.
     if not is_told and "spec_version" in scope.get("asgi", ()):
         logger.warning(UNTOLD)

@@ -28,6 +28,9 @@ IDLE_S = 4.0
 GRACE_S = 10.0
 """How long after the end of its lease a process's rows are deleted. Our own limit."""
 
+SWEEP_EVERY_S = 60.0
+"""How often a process with nothing open looks for the rows of processes that were killed. Our own choice."""
+
 
 def worker_id() -> uuid.UUID:
     """Return the key of this process's row, whether or not it is written yet."""
@@ -48,11 +51,12 @@ class _Lease:
         """Become the lease of another process, or for another database."""
         self._started_at = timezone.now()
         self._next_renewal_s = 0.0
+        self._next_sweep_s = 0.0
 
     def hold(self, *, is_due: bool = False) -> None:
         """Write this process's row, or renew its lease, if that is due. In a thread with connections.
 
-        It also deletes processes whose leases have ended. A process with open streams or tasks calls it
+        It also sweeps. A process with open streams or tasks calls it
         every `RENEW_EVERY_S`; calling it more often is cheap. If it `is_due`, it is renewed in any case.
         """
         now_s = time.monotonic()
@@ -74,7 +78,17 @@ class _Lease:
             )
             Worker.objects.bulk_create([row], ignore_conflicts=True)
         self._next_renewal_s = now_s + RENEW_EVERY_S
-        if is_steady and (keys := list(gone_workers().values_list("pk", flat=True)[:100])):
+        if is_steady:
+            self.sweep()
+
+    def is_sweep_due(self) -> bool:
+        """Return whether this process has not looked for killed processes for a while."""
+        return time.monotonic() >= self._next_sweep_s
+
+    def sweep(self) -> None:
+        """Delete processes whose leases have ended long ago. In a thread with connections."""
+        self._next_sweep_s = time.monotonic() + SWEEP_EVERY_S
+        if keys := list(gone_workers().values_list("pk", flat=True)[:100]):
             Worker.objects.filter(pk__in=keys).delete()
 
     def is_idle(self) -> bool:

@@ -172,9 +172,11 @@ stream_rows = PerProcess(StreamRows)
 
 
 async def sign_off(_hub: ServerHub) -> None:
-    """Delete the row of a process that was idle for a while."""
+    """Delete the row of a process that was idle for a while, and now and then those of killed processes."""
     if process_lease.is_idle():
         await run_in_pool(process_lease.let_go)
+    if process_lease.is_sweep_due():
+        await run_in_pool(process_lease.sweep)
 
 
 async def take_over(hub: ServerHub) -> None:

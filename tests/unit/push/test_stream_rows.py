@@ -147,3 +147,12 @@ async def test_other_processes_see_what_a_pipe_subscribes_to_later(server: MCPSe
         await check_all(hub)
 
     assert found == [False, True]
+
+
+async def test_a_process_with_nothing_open_deletes_those_that_were_killed():
+    ended_at = timezone.now() - timedelta(seconds=60)
+    await Worker.objects.acreate(host="web-2", pid=7, lease_until=ended_at)
+
+    await check_all(process_hub())
+
+    assert not await Worker.objects.aexists()
