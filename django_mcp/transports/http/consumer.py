@@ -44,6 +44,7 @@ from django_mcp.transports.http.sink import (
     Send,
     StreamSink,
     Watch,
+    has_gone,
     send_parts,
     wait_for_room,
 )
@@ -330,6 +331,10 @@ class MCPConsumer(AsyncHttpConsumer):
         except OSError:
             # Servers of ASGI 2.4 may report a disconnect this way.
             return
+        except RuntimeError:
+            # uvloop's, for a connection that is closed.
+            if not has_gone(self._send):
+                raise
 
     async def _send_large(self, start: Any, body: bytes) -> None:
         send, timeout_s = wait_for_room(self._send), self.server.options.send_timeout_s

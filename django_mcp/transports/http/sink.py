@@ -75,10 +75,7 @@ async def _disconnect(send: Send) -> None:
 
     Otherwise the server closes it when the application returns, after what it has buffered was read.
     """
-    bound: Any = send
-    owner = bound.args[0] if type(bound) is partial else getattr(bound, "__self__", None)
-    # That of Daphne's request; uvicorn's cycle has the transport itself.
-    transport = getattr(getattr(owner, "channel", owner), "transport", None)
+    transport = _find_transport(_find_owner(send))
     for name in ("abort", "abortConnection"):
         abort = getattr(transport, name, None)
         if abort is not None:
@@ -86,6 +83,32 @@ async def _disconnect(send: Send) -> None:
     # Only then does the server know that nobody waits for the rest.
     for _ in range(2):
         await asyncio.sleep(0)
+
+
+def has_gone(send: Send) -> bool:
+    """Return whether the connection of a response is closed, if its server and no middleware made `send`.
+
+    uvicorn tells only the latest request of a connection that its client has gone. Where a client sent
+    more requests before the first was answered, this makes it tell the first as well.
+    """
+    owner = _find_owner(send)
+    is_closing = getattr(_find_transport(owner), "is_closing", None)
+    if is_closing is None or not is_closing():
+        return False
+    if hasattr(owner, "disconnected"):
+        owner.disconnected = True
+    return True
+
+
+def _find_owner(send: Send) -> Any:
+    """Return the server's object that a `send` belongs to; None if it is not known."""
+    bound: Any = send
+    return bound.args[0] if type(bound) is partial else getattr(bound, "__self__", None)
+
+
+def _find_transport(owner: Any) -> Any:
+    # That of Daphne's request; uvicorn's cycle has the transport itself.
+    return getattr(getattr(owner, "channel", owner), "transport", None)
 
 
 class StreamSink(Record):
@@ -151,7 +174,17 @@ class StreamSink(Record):
             except OSError:
                 # Servers of ASGI 2.4 may report a disconnect this way.
                 self.is_finished = True
+            except RuntimeError:
+                # uvloop's, for a connection that is closed.
+                if not self.has_lost_client:
+                    raise
+                self.is_finished = True
             self.last_sent_s = asyncio.get_running_loop().time()
+
+    @property
+    def has_lost_client(self) -> bool:
+        """Whether the connection is closed, as far as that can be seen without its server's help."""
+        return has_gone(self._send)
 
     async def _begin(self) -> None:
         await self._send(
@@ -262,6 +295,9 @@ class Watch(Record):
                 message = await self._receive()
         except OSError:
             pass
+        self._end()
+
+    def _end(self) -> None:
         if self._silence is not None:
             self._silence.cancel()
         self._exchange.is_disconnected = True
@@ -269,6 +305,9 @@ class Watch(Record):
 
     def _look(self, sink: StreamSink) -> None:
         """Send a comment if the silence is too long, and schedule the next look."""
+        if sink.has_lost_client:
+            self._end()
+            return
         loop = asyncio.get_running_loop()
         quiet_s = loop.time() - max(self._begun_s, sink.last_sent_s)
         if quiet_s >= self._keepalive_s:

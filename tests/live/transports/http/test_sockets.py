@@ -314,6 +314,24 @@ async def test_a_disconnect_cancels_the_call(site: Running, path: str, streams: 
     assert seen.status == 200
 
 
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("streams", [False, True], ids=["silent", "streaming"])
+async def test_a_disconnect_behind_a_pipelined_request_cancels_the_call(
+    uvicorn: Running, streams: bool, how: str
+):
+    """uvicorn tells only the latest request of a connection that the client has gone."""
+    name = f"pipelined{streams}{how}"
+    steps = [["call", name], ["cancels", True], *([["send", 1]] if streams else [])]
+    async with connect(uvicorn.host, uvicorn.port) as client:
+        first = post("/hasty", script(*steps, ["set", name], ["wait", "never"]))
+        await client.send(first + post("/hasty", script(["tell", "marked"])))
+        await do(uvicorn, ["wait", name], path="/hasty")
+        getattr(client, how)()
+        seen = await do(uvicorn, ["wait", f"{name}:cancelled"], ["tell", "marked"], path="/hasty")
+
+    assert seen.status == 200
+
+
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 async def test_a_call_can_outlive_a_disconnect(site: Running, path: str):
     name = f"stays{path}"
