@@ -15,7 +15,7 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.addresses import canonical_uri
-from django_mcp.auth.scopes import named_scopes
+from django_mcp.auth.scopes import NOT_OF_RESOURCES, named_scopes
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.redirects import is_loopback
@@ -33,11 +33,12 @@ _MIDDLEWARE = (
 def find_scope_problems() -> Iterator[CheckMessage]:
     """O015: scopes that a tool needs and no token can have."""
     try:
-        known = set(get_scopes_backend().get_available_scopes())
+        known = {*get_scopes_backend().get_available_scopes()} - NOT_OF_RESOURCES
     except (AttributeError, ImproperlyConfigured) as error:
         yield Error(str(error), hint="Describe at least one scope.", id="django_mcp.O015")
         return
-    unknown = set(named_scopes(all_servers())).union(settings.OAUTH_BASE_SCOPES or ()) - known
+    named = {*named_scopes(all_servers()), *(settings.OAUTH_BASE_SCOPES or ())}
+    unknown = named - known - NOT_OF_RESOURCES
     if unknown:
         yield Error(
             f"No token can have the scopes {', '.join(sorted(unknown))}, which tools or "

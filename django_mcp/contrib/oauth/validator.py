@@ -19,14 +19,17 @@ from oauth2_provider.models import (
     get_refresh_token_model,
     refresh_token_expire_timedelta,
 )
+from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidGrantError
+from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
 from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
+from django_mcp.contrib.oauth.scopes import find_requested
 
 DOUBLE_REFRESH_S = 10
 """How long after a refresh a second one with the same token counts as a race, and not as theft."""
@@ -101,6 +104,32 @@ class MCPOAuth2Validator(ClientAuthentication):
         return (bool(uri) and is_own_scheme(uri)) or bool(
             super().is_pkce_required(client_id, request)
         )
+
+    def validate_scopes(
+        self,
+        client_id: str,
+        scopes: list[str],
+        client: Any,
+        request: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> bool:
+        """Leave out what the site ignores; a request without any other scope gets the default ones."""
+        available = get_scopes_backend().get_available_scopes(application=client, request=request)
+        request.scopes = find_requested(scopes, available) or self.get_default_scopes(
+            client_id, request
+        )
+        return bool(
+            super().validate_scopes(client_id, request.scopes, client, request, *args, **kwargs)
+        )
+
+    def is_within_original_scope(
+        self, request_scopes: list[str], refresh_token: str, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Leave out of a refresh what was left out of the authorization."""
+        original = scope_to_list(self.get_original_scopes(refresh_token, request))
+        request.scopes = find_requested(request_scopes, original) or original
+        return set(request.scopes) <= set(original)
 
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any

@@ -126,7 +126,7 @@ def test_the_authorization_server_has_one_issuer_at_every_url(url: str):
     assert found["client_id_metadata_document_supported"] is True
     assert found["authorization_response_iss_parameter_supported"] is True
     assert {"mcp", "stock:read", "stock:write"} <= set(found["scopes_supported"])
-    assert "offline_access" not in found["scopes_supported"]
+    assert "offline_access" in found["scopes_supported"]
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/evil.example", "//evil.example", "/mcp/more"])
