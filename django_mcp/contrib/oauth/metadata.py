@@ -13,6 +13,7 @@ from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataV
 from django_mcp.auth.addresses import origin_of
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS
 from django_mcp.contrib.oauth.protected_resources import find_server_of
+from django_mcp.contrib.oauth.tokens import DEVICE_CODE
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode
 
@@ -48,6 +49,10 @@ class _OfOneIssuer:
                 # Required beside the method (RFC 8414 section 2).
                 name = f"{endpoint}_auth_signing_alg_values_supported"
                 data[name] = list(ALGORITHMS)
+        if "grant_types_supported" in data:
+            data["grant_types_supported"] = [
+                grant for grant in data["grant_types_supported"] if grant != DEVICE_CODE
+            ]
         return JsonResponse(data)
 
 

@@ -11,7 +11,8 @@ from oauth2_provider.views import TokenView
 
 from django_mcp.endpoints.well_known import refusal
 
-_DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+"""The grant whose pages are not part of the URLs, so it is neither served nor advertised."""
 
 
 class Token(TokenView):
@@ -20,7 +21,7 @@ class Token(TokenView):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Return tokens, except for device codes, whose pages are not part of the URLs."""
         grant = request.POST.get("grant_type")
-        if grant == _DEVICE_CODE or grant not in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
+        if grant == DEVICE_CODE or grant not in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
             return refusal(
                 "unsupported_grant_type", "The metadata says which grants there are", 400
             )

@@ -62,6 +62,10 @@ WATCH_AFTER_S = 0.1
 
 CLOSE = (b"connection", b"close")
 
+ABOUT_FORM = frozenset({405, 406, 415})
+"""Refusals of a verb or media type. A client without credentials learns first where to get some, since
+clients look for the challenge with requests of any form (RFC 9728 section 5.1)."""
+
 
 class MCPConsumer(AsyncHttpConsumer):
     """Serve one MCP server over ASGI: `MCPConsumer.as_asgi(server=server)`.
@@ -205,17 +209,18 @@ class MCPConsumer(AsyncHttpConsumer):
             headers,
             options.max_body_bytes,
         )
+        authenticate = server.authenticate
+        refusal = None
         if clearance.reply is not None or method != "POST":
             refusal = self._check_head(method, headers, clearance)
-            if refusal is not None:
+            if refusal is not None and (authenticate is None or refusal.status not in ABOUT_FORM):
                 return refusal
         exchange = self._exchange = self._open_exchange(headers, clearance)
-        authenticate = server.authenticate
         if authenticate is not None:
             exchange.build_request = self._request_builder(b"")
-            challenge = await authenticate(exchange)
-            if challenge is not None:
-                return challenge
+            refusal = await authenticate(exchange) or refusal
+            if refusal is not None:
+                return refusal
         timers = exchange.timers = TaskTimers.of_current_task()
         if method == "POST":
             body = await read_body(

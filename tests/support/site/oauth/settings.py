@@ -3,7 +3,7 @@
 import os
 
 os.environ["SHOP_OAUTH"] = "1"
-os.environ["SHOP_URL"] = ""
+os.environ["SHOP_URL"] = os.environ.get("TESTS_SHOP_URL", "")
 
 from example_project.settings import *  # noqa: F403  (read by its names)
 from example_project.settings import DATABASES, INSTALLED_APPS, OAUTH2_PROVIDER

@@ -10,6 +10,7 @@ from django.test import AsyncClient, Client, override_settings
 from django.urls import clear_script_prefix, include, path, set_script_prefix
 
 from django_mcp.auth.authenticators import CallableAuthenticator
+from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.servers import MCPServer
 
 AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
@@ -191,6 +192,51 @@ async def test_the_401_names_the_endpoints_metadata_and_no_forged_host():
         assert f'resource_metadata="http://testserver{RESOURCE}{where}"' in challenge
         assert "error" not in challenge
         assert "evil" not in challenge
+
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND"]
+
+
+@pytest.mark.parametrize("endpoint", ["/mcp", "/mcp/", "/staff/mcp", "/of/a/mcp/"])
+@pytest.mark.parametrize("accept", ["text/html", "*/*", "text/event-stream"])
+async def test_each_request_without_a_token_is_told_where_to_get_one(endpoint: str, accept: str):
+    for method in METHODS:
+        response = await AsyncClient().generic(
+            method, endpoint, b"{}", content_type="text/plain", headers={"Accept": accept}
+        )
+
+        assert_challenged(response, endpoint)
+
+
+@pytest.mark.parametrize("endpoint", ["/mcp", "/mcp/", "/staff/mcp", "/of/a/mcp/"])
+def test_each_request_without_a_token_is_told_so_under_wsgi(endpoint: str):
+    for method in METHODS:
+        response = Client().generic(
+            method, endpoint, b"{}", content_type="text/plain", headers={"Host": "testserver"}
+        )
+
+        assert_challenged(response, endpoint)
+
+
+def assert_challenged(response: Any, endpoint: str) -> None:
+    url = f"http://testserver{RESOURCE}{endpoint.rstrip('/')}"
+    assert response.status_code == 401, response.content
+    assert f'resource_metadata="{url}"' in response["www-authenticate"]
+
+
+async def test_a_preflight_needs_no_token():
+    response = await AsyncClient().options("/mcp", headers={"Origin": "http://testserver"})
+
+    assert response.status_code == 204
+
+
+def test_the_metadata_names_no_grant_that_has_no_pages():
+    device = "urn:ietf:params:oauth:grant-type:device_code"
+    grants = ["authorization_code", "refresh_token", device]
+    with override_settings(
+        OAUTH2_PROVIDER=oauth2_provider_settings(OAUTH2_GRANT_TYPES_SUPPORTED=grants)
+    ):
+        assert get(SERVER).json()["grant_types_supported"] == grants[:2]
 
 
 async def test_the_401_names_base_scopes_if_configured():
