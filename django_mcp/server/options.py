@@ -70,6 +70,14 @@ class Options:
         "The OAuth scopes that are required for entries without a `scopes=` of their own.",
         scope=Scope.OWN,
     )
+    auth_challenge: str = setting(
+        "auto",
+        choice("http", "tool_result", "auto"),
+        "The form in which a client is told that a tool [needs scopes](../howto/permissions.md#scopes) "
+        'that its token lacks. `"http"`: status 401 or 403 with `WWW-Authenticate`. `"tool_result"`: a '
+        'result with `isError` and the challenge in `_meta["mcp/www_authenticate"]`. `"auto"`: a result '
+        "for ChatGPT, by the name that a client gives itself, and the status for all others.",
+    )
     mode: str = setting(
         "both",
         choice("both", "stateful", "stateless"),

@@ -16,6 +16,7 @@ EXAMPLES: dict[str, Any] = {
     "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
     "permission": "shop.view_order",
     "scopes": ["orders"],
+    "auth_challenge": "http",
     "mode": "stateless",
     "revisions": ["2025-11-25"],
     "throttle": {"principal": "600/m"},

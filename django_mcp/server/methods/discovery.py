@@ -160,7 +160,7 @@ def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
             return INVALID_CURSOR
     size = server.options.page_size or len(visible)
     page = visible[start : start + size]
-    result: JSONObject = {result_key: [entry.to_wire() for _, entry in page]}
+    result: JSONObject = {result_key: [_describe(call, entry) for _, entry in page]}
     if call.rules.tasks is not None and call.rules.tasks.by_client:
         for wire, (_, entry) in zip(result[result_key], page, strict=True):
             if isinstance(entry, ToolEntry) and entry.task != NEVER:
@@ -169,3 +169,14 @@ def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
         result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.sealer.seal)
     result = lower(call.method, result, call.rules)
     return {**result, **server.list_cache_fields(call)}
+
+
+def _describe(call: ServedCall, entry: Entry) -> JSONObject:
+    """Return an entry in wire form; a tool with the scopes that it needs, where ChatGPT looks for them."""
+    wire = entry.to_wire()
+    scopes = call.exchange.visible.scopes_of(entry) if isinstance(entry, ToolEntry) else ()
+    if scopes:
+        schemes = [{"type": "oauth2", "scopes": list(scopes)}]
+        meta = {"securitySchemes": schemes, **wire.get("_meta", {})}
+        wire = {**wire, "securitySchemes": schemes, "_meta": meta}
+    return wire

@@ -21,6 +21,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
+from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.request_checks import check_scopes, check_tool_rate
@@ -42,7 +43,9 @@ async def call(call: ServedCall) -> bytes | Refusal:
         return invalid_params(f"Unknown tool: {short(name)}")
     call.entry = entry
     refusal = None if visible is ALL_VISIBLE else check_scopes(call, entry)
-    if refusal is None and entry.throttle is not None:
+    if refusal is not None:
+        return to_result(call, refusal)
+    if entry.throttle is not None:
         refusal = await check_tool_rate(call, entry, entry.throttle)
     if refusal is None and entry.header_params:
         refusal = _check_headers(call, entry, arguments)
