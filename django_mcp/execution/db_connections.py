@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -12,6 +12,7 @@ from django.core import mail
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_mcp.execution.write_lock import find_lock, waiting_for_locks
 from django_mcp.log import logger
 
 T = TypeVar("T")
@@ -20,10 +21,16 @@ OWN_AGE_S = 60
 """How long a connection outside of a pool stays open in a thread for the package's own queries."""
 
 
-def run_with_connections(function: Callable[[], T]) -> T:
+def run_with_connections(
+    function: Callable[[], T],
+    goes_on: Callable[[], bool] | None = None,
+    *,
+    is_own_write: bool = False,
+) -> T:
     """Run `function` in this thread; connections that are broken or too old are closed before and after.
 
-    A nested call closes none, since the outer function may be in the middle of a query.
+    A nested call closes none, since the outer function may be in the middle of a query. A statement
+    waits for SQLite's write lock while `goes_on()`; see `WriteLock`.
     """
     if getattr(_in_use, "is_set", False):
         return function()
@@ -31,7 +38,8 @@ def run_with_connections(function: Callable[[], T]) -> T:
     _tidy(found)
     _in_use.is_set = True
     try:
-        return function()
+        with waiting_for_locks(found, goes_on, is_own=is_own_write):
+            return function()
     finally:
         _in_use.is_set = False
         _tidy(found)
@@ -42,11 +50,14 @@ _in_use = threading.local()
 
 
 @contextmanager
-def usable_connections() -> Iterator[Callable[[], bool]]:
+def usable_connections(
+    goes_on: Callable[[], bool] | None = None,
+) -> Iterator[Callable[[], bool]]:
     """Close this thread's unusable connections before and after a block.
 
-    Yields a function that returns whether one of them must stay open: it has an open transaction, or
-    the rows of a query are still being read. A transaction that is left open is rolled back.
+    A statement waits for SQLite's write lock while `goes_on()`; see `WriteLock`. Yields a function that
+    returns whether one of them must stay open: it has an open transaction, or the rows of a query are
+    still being read. A transaction that is left open is rolled back.
     """
     found, cursors = _find_connections(), WeakSet[Any]()
     _tidy(found)
@@ -61,7 +72,8 @@ def usable_connections() -> Iterator[Callable[[], bool]]:
         connection.execute_wrappers.append(note)
     was_in_use, _in_use.is_set = getattr(_in_use, "is_set", False), True
     try:
-        yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
+        with waiting_for_locks(found, goes_on):
+            yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
     finally:
         _in_use.is_set = was_in_use
         for connection in found:
@@ -159,13 +171,16 @@ def run_atomically(
 ) -> T:
     """Run `function` in a transaction, which is committed if it returns and is not abandoned by then.
 
-    Inside of another transaction, such as a test case's, it runs in a savepoint. When one of the
-    databases cannot commit, those before it in `aliases` roll back.
+    On SQLite it begins with the first query, which waits for the write lock. Inside of another
+    transaction, such as a test case's, it runs in a savepoint. When one of the databases cannot
+    commit, those before it in `aliases` roll back.
     """
     alias, others = aliases[0], aliases[1:]
     # The attributes of a connection's transaction are not in its type.
     connection: Any = connections[alias]
-    with transaction.atomic(alias):
+    lock = find_lock(connection)
+    # A tool that waits for something else must not hold SQLite's lock before it needs the database.
+    with nullcontext() if lock is None else lock.deferring(), transaction.atomic(alias):
         earlier_cause = connection.rollback_exc
         if others:
             result = run_atomically(function, is_abandoned, others)

@@ -159,7 +159,7 @@ class _Turn(Work):
             exchange.waits_for_thread = False
         del exchange
         try:
-            with usable_connections() as is_in_use:
+            with usable_connections(lambda: not self._is_over) as is_in_use:
                 while (work := self._next(is_in_use)) is not None:
                     self.is_busy = True
                     work.run()

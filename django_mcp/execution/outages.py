@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -141,6 +142,12 @@ def is_outage(error: object) -> bool:
     return isinstance(error, InterfaceError | OperationalError) or is_unmigrated(error)
 
 
+def is_locked(error: object) -> bool:
+    """Return whether an error means that another connection has SQLite's lock: the database is not down."""
+    code = getattr(getattr(error, "__cause__", None), "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 class Breaker:
     """Remembers that a database is down, and lets one request at a time try it."""
 
@@ -177,7 +184,7 @@ class Breaker:
             except Exception as error:
                 if is_outage(error):
                     # Here, since the next work of this thread comes before the event loop.
-                    self._fail(error)
+                    self.fail(error)
                 raise
 
         try:
@@ -191,15 +198,20 @@ class Breaker:
                 raise StoreUnavailable from error
             if not (isinstance(error, TimeoutError) or is_outage(error)):
                 raise
-            self._fail(error)
-            raise self._failure from error
+            raise self.fail(error) from error
         finally:
             # A probe is over, however it ended.
             self._is_probing &= not is_probe
-        self._note_answer()
+        self.note_answer()
         return found
 
-    def _note_answer(self) -> None:
+    def check(self) -> None:
+        """Raise `StoreUnavailable` if the database has failed a moment ago."""
+        if self._retry_s is not None and time.monotonic() < self._retry_s:
+            raise self._failure
+
+    def note_answer(self) -> None:
+        """Note that the database has answered."""
         if self._retry_s is not None:
             logger.warning("%s answers again", self._subject)
             self._retry_s, self._is_probing = None, False
@@ -214,13 +226,14 @@ class Breaker:
             self._is_probing |= may_probe
             return may_probe
 
-    def _fail(self, error: BaseException) -> None:
-        if report_pool_timeout(error):
-            # The database answers others.
-            self._failure = StoreUnavailable
-            return
+    def fail(self, error: BaseException) -> type[StoreUnavailable]:
+        """Note that the database has failed, and return what to raise."""
+        if report_pool_timeout(error) or is_locked(error):
+            # It answers others.
+            return StoreUnavailable
         is_unmigrated = report_unmigrated(error)
         self._failure = Unmigrated if is_unmigrated else StoreUnavailable
         if self._retry_s is None and not is_unmigrated:
             logger.error("%s does not answer: %r", self._subject, error)
         self._retry_s, self._is_probing = time.monotonic() + PAUSE_S, False
+        return self._failure

@@ -187,6 +187,8 @@ class LoopPool(Executor):
         self._thread_count = 0
         self._idle_count = 0
         self._is_closed = False
+        self.closed_s: float | None = None
+        """When it was closed, by the monotonic clock."""
         # Without timeouts: with several threads, `get` can continue with a negative one.
         self._handed_over: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._running: dict[Work, None] = {}
@@ -205,7 +207,7 @@ class LoopPool(Executor):
     def close(self) -> None:
         """Let the threads end: idle ones now, others after their work."""
         with self._lock:
-            self._is_closed = True
+            self._is_closed, self.closed_s = True, time.monotonic()
             count, self._idle_count = self._idle_count, 0
             self._thread_count -= count
         for _ in range(count):
@@ -365,13 +367,18 @@ class AwaitedWork(Work):
     def is_abandoned(self) -> bool:
         return self.done.cancelled()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether to do it: somebody awaits its result."""
+        return not self.done.done()
+
     def fail_after(self, delay_s: float, error: type[Exception]) -> None:
         """Raise `error` where the result is awaited, unless there is one by then."""
         timer = self._loop.call_later(delay_s, self._settle, self.done.set_exception, error())
         self.done.add_done_callback(lambda _done: timer.cancel())
 
     def run(self) -> None:
-        if self.done.done():
+        if not self.is_wanted:
             return
         try:
             value = self._function()

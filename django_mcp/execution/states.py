@@ -15,7 +15,7 @@ from django.apps import apps
 from django.core.signing import BadSignature, Signer, b64_decode, b64_encode
 
 from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool, write_in_pool
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 
@@ -65,7 +65,7 @@ class SiteStates:
                 expires_at=moment(until_s),
             )
 
-        await run_in_pool(write)
+        await write_in_pool(write)
         return reference
 
     async def find(self, owner: str | None, reference: str) -> bytes | None:
@@ -82,7 +82,7 @@ class SiteStates:
             _kept.give_back((row.quota_key,), row.size)
             return bytes(row.value)
 
-        return await run_in_pool(take)
+        return await write_in_pool(take)
 
     async def use(self, token: str, until_s: float, quota_key: str) -> bool:
         quota = digest_of_quota(quota_key)
@@ -95,7 +95,7 @@ class SiteStates:
             rows = _rows("UsedState")
             return bool(rows.get_or_create(digest=_digest(None, token), defaults=values)[1])
 
-        return await run_in_pool(write)
+        return await write_in_pool(write)
 
     def _prune(self) -> None:
         self._pruner.prune_if_due(lambda: sum(map(delete_some, expired_states())))

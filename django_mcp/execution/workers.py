@@ -8,7 +8,7 @@ import time
 import uuid
 from datetime import timedelta
 
-from django.db import Error, connections
+from django.db import Error, connections, router, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -62,10 +62,21 @@ class _Lease:
         now_s = time.monotonic()
         if now_s < self._next_renewal_s and not is_due:
             return
+        # It may have to wait for a lock, after which the time is another.
+        with transaction.atomic(router.db_for_write(Worker)):
+            self._renew()
+            now_after_s = time.monotonic()
         # A process that renewed its own lease late lets the others renew theirs before it deletes them.
-        is_steady = now_s < self._next_renewal_s + LEASE_S
-        lease_until = timezone.now() + timedelta(seconds=LEASE_S)
+        is_steady = now_after_s < self._next_renewal_s + LEASE_S
+        self._next_renewal_s = now_after_s + RENEW_EVERY_S
+        if is_steady:
+            self.sweep()
+
+    def _renew(self) -> None:
         key = worker_id()
+        # The row is locked first.
+        list(Worker.objects.select_for_update().filter(pk=key).values_list("pk"))
+        lease_until = timezone.now() + timedelta(seconds=LEASE_S)
         if not Worker.objects.filter(pk=key).update(lease_until=lease_until):
             self.number += 1
             row = Worker(
@@ -77,9 +88,6 @@ class _Lease:
                 lease_until=lease_until,
             )
             Worker.objects.bulk_create([row], ignore_conflicts=True)
-        self._next_renewal_s = now_s + RENEW_EVERY_S
-        if is_steady:
-            self.sweep()
 
     def is_sweep_due(self) -> bool:
         """Return whether this process has not looked for killed processes for a while."""

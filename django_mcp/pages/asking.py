@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.conf import settings
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool, write_in_pool
 from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
@@ -103,7 +103,7 @@ class PageAsking(Context[Any]):
         key = key or self._call.answers.next_key()
         path = self._begin_page(view, args, kwargs)
         visit_id: str = await self.aonce(
-            f"page {key}", lambda: run_in_pool(partial(self._open, path, state))
+            f"page {key}", lambda: write_in_pool(partial(self._open, path, state))
         )
         elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
         if not elicited.is_accepted:

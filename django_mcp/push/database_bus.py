@@ -18,7 +18,7 @@ from django_mcp.conf import settings
 from django_mcp.execution.db_connections import avoid_pools, run_with_connections
 from django_mcp.execution.pool import LoopPool
 from django_mcp.execution.tables import Pruner, delete_some
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool, write_in_pool, writes_wait
 from django_mcp.models.sessions import BusMessage
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
@@ -61,7 +61,11 @@ class DatabaseBus:
         self._seen: set[int] = set()
 
     async def send(self, *messages: JSONObject) -> None:
-        await self._apart(partial(self.send_now, *messages))
+        if writes_wait():
+            # Reading must not wait for SQLite's lock behind it.
+            await write_in_pool(partial(self.send_now, *messages))
+        else:
+            await self._apart(partial(self.send_now, *messages))
 
     def send_now(self, *messages: JSONObject) -> None:
         rows = [BusMessage(sender=process_id(), body=body) for body in pack(messages)]

@@ -19,7 +19,13 @@ from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
 from django_mcp.execution.tables import insert_missing, moment
-from django_mcp.execution.threads import find_pool_states, run_in_pool
+from django_mcp.execution.threads import (
+    LEAVE_AFTER_S,
+    find_pool_states,
+    run_in_pool,
+    write_in_pool,
+    writes_wait,
+)
 from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
@@ -103,6 +109,7 @@ class StreamRows:
     def __init__(self) -> None:
         self._written: dict[str, _State] = {}
         self._in_flight: JSONObject | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._lease = 0
         """The number of the lease of this process under which they were written."""
 
@@ -112,7 +119,21 @@ class StreamRows:
         return bool(self._written) or self._in_flight is not None
 
     async def write(self, hub: ServerHub) -> None:
-        """Write what is open and in flight now, and close streams whose rows were deleted."""
+        """Write what is open and in flight now, and close streams whose rows were deleted.
+
+        It goes on without this if SQLite is locked, since its caller has more to do.
+        """
+        if not writes_wait():
+            await self._write(hub)
+            return
+        loop, writing = asyncio.get_running_loop(), self._writing
+        if writing is None or writing.done() or writing.get_loop() is not loop:
+            writing = self._writing = loop.create_task(self._write(hub))
+        await asyncio.wait((writing,), timeout=LEAVE_AFTER_S)
+        if writing.done():
+            writing.result()
+
+    async def _write(self, hub: ServerHub) -> None:
         now: dict[str, _State] = {
             id: ((len(each.uris), each.queued_events), (_own_uris(each), each.revision_name))
             for id, each in hub.streams.items()
@@ -129,7 +150,7 @@ class StreamRows:
             return found
 
         # If it fails, all of it is written again.
-        lease, lost = await run_in_pool(write)
+        lease, lost = await write_in_pool(write)
         self._written, self._in_flight, self._lease = now, in_flight, lease
         for id in lost & hub.streams.keys():
             hub.streams[id].end(Ending.CLOSED)
@@ -174,9 +195,9 @@ stream_rows = PerProcess(StreamRows)
 async def sign_off(_hub: ServerHub) -> None:
     """Delete the row of a process that was idle for a while, and now and then those of killed processes."""
     if process_lease.is_idle():
-        await run_in_pool(process_lease.let_go)
+        await write_in_pool(process_lease.let_go, otherwise=lambda: None)
     if process_lease.is_sweep_due():
-        await run_in_pool(process_lease.sweep)
+        await write_in_pool(process_lease.sweep, otherwise=lambda: None)
 
 
 async def take_over(hub: ServerHub) -> None:

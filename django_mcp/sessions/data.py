@@ -14,7 +14,7 @@ from django.utils.crypto import salted_hmac
 
 from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import Usage, caller_of, insert_missing
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool, write_in_pool
 from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
@@ -98,6 +98,7 @@ class RowData(SessionData):
         return bool(self._rows(key).delete()[0])
 
     _run = staticmethod(run_in_pool)
+    _run_write = staticmethod(write_in_pool)
 
 
 def _insert(rows: list[SessionItem], *, is_new: bool) -> None:
@@ -172,3 +173,4 @@ class EngineData(SessionData):
         return True
 
     _run = staticmethod(run_in_pool)
+    _run_write = staticmethod(write_in_pool)

@@ -20,7 +20,7 @@ from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
 from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
-from django_mcp.sessions.rows import ask_database
+from django_mcp.sessions.rows import ask_database, write_database
 from django_mcp.sessions.writer import flush_sessions, session_writer
 
 MAX_STREAM_EVENTS = 1000
@@ -61,7 +61,7 @@ class DatabaseResponseRelay:
             # One statement, so that of two responses the first one stays.
             return bool(waiting.update(answer=response, answered_at=now, size=size))
 
-        return await ask_database(write)
+        return await write_database(write, lambda: True)
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """See `ResponseRelay.take`; also returns None while the database is down, since it is retried."""
@@ -92,7 +92,7 @@ class DatabasePendingResponses:
             row.save(force_insert=True)
 
         try:
-            await ask_database(insert)
+            await write_database(insert, lambda: None)
         except IntegrityError:
             if await ask_database(_rows(session, ask_id).exists):
                 return False
@@ -110,7 +110,7 @@ class DatabasePendingResponses:
             _usage.give_back(caller_of(session), sum(sizes), count=len(sizes))
 
         with suppress(StoreUnavailable):
-            await ask_database(delete)
+            await write_database(delete, lambda: None)
 
 
 @dataclass(slots=True)

@@ -15,14 +15,8 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.tables import (
-    Usage,
-    caller_of,
-    digest_of_quota,
-    insert_missing,
-    moment,
-)
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.tables import Usage, caller_of, digest_of_quota, insert_missing, moment
+from django_mcp.execution.threads import run_in_pool, write_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version
@@ -65,6 +59,8 @@ class Known:
     seen_s: float = 0.0
     noted_s: float = 0.0
     expires_s: float = 0.0
+    is_written: bool = True
+    """Whether its row is written; while SQLite is locked, a session exists in its process alone."""
     cached_bytes: int = 0
     """The size that the cache counts for this session."""
     mark: tuple[Any, ...] | None = None
@@ -89,6 +85,11 @@ _breaker = Breaker("The database of the sessions")
 async def ask_database(function: Callable[[], T]) -> T:
     """Run a function in a thread with usable connections; see `Breaker.run`."""
     return await run_in_pool(function, _breaker)
+
+
+async def write_database(function: Callable[[], T], otherwise: Callable[[], T] | None = None) -> T:
+    """Run a function that writes; see `write_in_pool`."""
+    return await write_in_pool(function, _breaker, otherwise=otherwise)
 
 
 def new_row(session: CoreSession, server: str, known: Known, quota_key: str) -> Session:

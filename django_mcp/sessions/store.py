@@ -14,6 +14,7 @@ from django.db import IntegrityError
 
 from django_mcp.conf import settings
 from django_mcp.execution.tables import Pruner
+from django_mcp.execution.threads import wait_for_other_writers
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import Refusal, invalid_params
@@ -21,7 +22,7 @@ from django_mcp.server.core import Core
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Closing, Session, SessionData, memory_size
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.quotas import CountLimits, check_uris
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServerHub
@@ -39,6 +40,7 @@ from django_mcp.sessions.rows import (
     read_uris,
     remove_subscription,
     write_changes,
+    write_database,
 )
 from django_mcp.sessions.writer import write_if_alone
 
@@ -48,6 +50,9 @@ FRESH_S = 2.0
 MAX_CACHED = 2000
 MAX_CACHED_BYTES = 16 * 1024 * 1024
 """Size of the sessions that a process caches without running anything for them. Our own limit."""
+
+MAX_UNWRITTEN = 1000
+"""Sessions that a process opens while SQLite is locked; the next ones wait. Our own limit."""
 
 PRUNE_EVERY_S = 60.0
 
@@ -70,6 +75,9 @@ class DatabaseSessions:
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()
         self._cached_bytes = 0
+        # Sessions by digest whose rows wait to be inserted, and keys of those whose rows wait to be deleted.
+        self._unwritten: dict[str, Session] = {}
+        self._ending: set[str] = set()
         self._finding: Sharing[Session | None] = Sharing()
 
     # -- opening and ending
@@ -87,16 +95,25 @@ class DatabaseSessions:
         )
 
         def write() -> list[str] | Refusal:
-            write_if_alone()
-            self._prune_if_due(now_s)
-            return insert_session(row, self._tally, limits)
+            try:
+                write_if_alone()
+                self._prune_if_due(now_s)
+                ended = insert_session(row, self._tally, limits)
+                known.is_written = True
+                return ended
+            finally:
+                self._unwritten.pop(known.digest, None)
 
-        ended = await ask_database(write)
+        session.state, known.is_written = known, False
+        may_leave = len(self._unwritten) < MAX_UNWRITTEN
+        if may_leave:
+            self._unwritten[known.digest] = session
+        otherwise: Callable[[], list[str] | Refusal] | None = list if may_leave else None
+        ended = await write_database(write, otherwise)
         if isinstance(ended, Refusal):
             return ended
         for key in ended:
             self._server.hub.end_session(key)
-        session.state = known
         session.quota_key = row.quota_key
         session.subscriptions = set()
         self._remember(session, known)
@@ -107,9 +124,13 @@ class DatabaseSessions:
             if settings.SESSION_DATA == "session_engine":
                 for key in keys:
                     self._engine_data(key).clear()
-            return [each.hex for each in close_sessions(keys, reason)]
+            try:
+                return [each.hex for each in close_sessions(keys, reason)]
+            finally:
+                self._ending.difference_update(keys)
 
-        ended = await ask_database(write)
+        self._ending.update(keys)
+        ended = await write_database(write, lambda: list(keys))
         for key in ended:
             session = self._server.hub.sessions.get(key)
             is_anonymous = session is not None and session.principal_key is None
@@ -146,8 +167,11 @@ class DatabaseSessions:
         return await self._finding.ask(digest, lambda: self._find(digest))
 
     async def _find(self, digest: str) -> Session | None:
-        cached = self._cache.get(digest)
+        cached = self._unwritten.get(digest) or self._cache.get(digest)
         session = await self._read(None if cached is None else cached.key, digest=digest)
+        if session is None and cached is None and await wait_for_other_writers():
+            # Another process may have opened it while SQLite was locked.
+            session = await self._read(None, digest=digest)
         if session is not None:
             session.state.note_use(session.key, self._clock(), self._server.options.session_idle_s)
             self._remember(session, session.state)
@@ -157,6 +181,11 @@ class DatabaseSessions:
         return await self._read(key, pk=UUID(key))
 
     async def _read(self, key: str | None, **lookup: Any) -> Session | None:
+        if key in self._ending:
+            return None
+        held = None if key is None else self._server.hub.sessions.get(key)
+        if held is not None and self._unwritten.get(held.state.digest) is held:
+            return held
         rows = models.Session.objects.filter(server=self._server.name, **lookup)
 
         def read() -> models.Session | None:
@@ -169,6 +198,8 @@ class DatabaseSessions:
         if row is None:
             if key is not None:
                 self._forget(key)
+            return None
+        if row.pk.hex in self._ending:
             return None
         session = self._server.hub.sessions.get(row.pk.hex)
         if session is None or session.is_ended or not isinstance(session.state, Known):
@@ -217,14 +248,17 @@ class DatabaseSessions:
 
     async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
         session.update(changes)
-        await ask_database(lambda: write_changes(session, changes))
+        await write_database(lambda: write_changes(session, changes), lambda: None)
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         if "\0" in uri:
             return _BAD_URI
         now_s = self._clock()
         try:
-            found = await ask_database(lambda: add_subscription(session, uri))
+            found = await write_database(
+                lambda: add_subscription(session, uri),
+                lambda: _limit({*(session.subscriptions or ()), uri}),
+            )
         except IntegrityError:
             # The session ended meanwhile, so nobody receives the response.
             return _ENDED
@@ -235,7 +269,10 @@ class DatabaseSessions:
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
         now_s = self._clock()
-        found = await ask_database(lambda: remove_subscription(session.key, uri))
+        found = await write_database(
+            lambda: remove_subscription(session.key, uri),
+            lambda: {*(session.subscriptions or ())} - {uri},
+        )
         self._server.hub.set_subscriptions(session, found, as_of_s=now_s)
 
     async def read_subscriptions(self, session: Session) -> set[str]:
@@ -264,13 +301,13 @@ class DatabaseSessions:
 
         def read() -> dict[str, tuple[Any, ...]]:
             self._prune_if_due(now_s)
-            found = read_alive(held, now_s)
-            if held.keys() != found.keys():
-                close_sessions(held.keys() - found.keys(), Closing.EXPIRED)
-            return found
+            return read_alive(held, now_s)
 
         try:
             alive = await ask_database(read)
+            expired = held.keys() - alive.keys()
+            if expired:
+                await write_database(lambda: close_sessions(expired, Closing.EXPIRED), list)
         except StoreUnavailable:
             return
         changed: dict[str, Session] = {}
@@ -301,13 +338,21 @@ class DatabaseSessions:
     def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
             is_ours = session.server_name == self._server.name and isinstance(session.state, Known)
-            if is_ours and (hub.calls.of(session) or hub.streams_of(session.key)):
+            if (
+                is_ours
+                and session.state.is_written
+                and (hub.calls.of(session) or hub.streams_of(session.key))
+            ):
                 yield session
 
     def _prune_if_due(self, now_s: float) -> None:
         if self._pruner.is_due:
             idle_s = self._server.options.session_idle_s
             self._pruner.prune_if_due(*find_prunes(self._server.name, now_s, idle_s))
+
+
+def _limit(uris: set[str]) -> set[str] | Refusal:
+    return check_uris(uris) or uris
 
 
 _BAD_URI = invalid_params("The URI cannot be subscribed to")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -18,14 +21,17 @@ from django_mcp.execution.tables import (
     digest_of_quota,
     moment,
 )
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool, wait_for_other_writers, write_in_pool
 from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Task
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
 
 T = TypeVar("T")
+
+_LEFT: Any = object()
+"""In place of an outcome that is not known yet."""
 
 PRUNE_EVERY_S = 10.0
 """How often each process deletes expired tasks, when it creates one."""
@@ -47,25 +53,169 @@ _CHANGING = (
 )
 
 
+class _Deferred:
+    """Steps of a task that this process has taken and not stored yet, since SQLite is locked.
+
+    Attributes:
+        task: the task after these steps, as this process shows it; None: nobody has seen them.
+        is_new: the task is still to be inserted.
+        is_void: nothing is stored: the caller was told so, or the steps were added to earlier ones.
+        is_closed: its steps are being stored, so that no more can be added.
+        outcome: what was stored.
+    """
+
+    def __init__(self, steps: list[Step], *, is_new: bool = False) -> None:
+        self.steps = steps
+        self.is_new = is_new
+        self.task: Task | None = None
+        self.is_void = self.is_closed = self.is_stored = False
+        self.outcome: tuple[Task, Task] | None = None
+
+
 class DatabaseTasks:
-    """Tasks in rows; a change only applies to the version it was made from. See `TaskStore`."""
+    """Tasks in rows, which one process at a time changes. See `TaskStore`."""
 
     def __init__(self) -> None:
         self._pruner = Pruner(PRUNE_EVERY_S)
         self._breaker = Breaker("The database of the tasks")
+        # The thread that writes uses them as well.
+        self._lock = threading.Lock()
+        self._deferred: dict[str, _Deferred] = {}
 
     async def insert(self, task: Task, limits: CountLimits) -> bool:
-        def write() -> bool:
-            self._pruner.prune_if_due(lambda: delete_some(expired_tasks()), trim_tasks)
-            columns = _to_columns(task)
-            if not _has_room(columns, limits):
-                return False
-            with transaction.atomic(router.db_for_write(Row)):
-                Row(**columns).save(force_insert=True)
-                _drop_finished(columns["quota_key"])
-            return True
+        deferred, began_s = _Deferred([], is_new=True), time.monotonic()
 
-        return await self._ask(write)
+        def write() -> bool:
+            try:
+                self._pruner.prune_if_due(lambda: delete_some(expired_tasks()), trim_tasks)
+                if deferred.task is None and not _has_room(_to_columns(task), limits):
+                    deferred.is_void = True
+                    return False
+                with transaction.atomic(router.db_for_write(Row)):
+                    return self._insert(task, deferred, began_s)
+            finally:
+                self._drop(task.id, deferred)
+
+        outcome = await self._write(write, lambda: None)
+        if outcome is not None:
+            return outcome
+        # Each kept task counts as well as the stored ones.
+        kept = [each.task for each in self._deferred.values() if each.is_new and each.task]
+        own = sum(each.quota_key == task.quota_key for each in kept)
+        left = replace(limits, each=limits.each - own, total=limits.total - len(kept))
+        has_room = await self._ask(lambda: _has_room(_to_columns(task), left))
+        with self._lock:
+            if deferred.is_closed:
+                return not deferred.is_void
+            deferred.is_void = not has_room
+            if has_room:
+                deferred.task = task
+                self._deferred[task.id] = deferred
+            return has_room
+
+    def _insert(self, task: Task, deferred: _Deferred, began_s: float) -> bool:
+        with self._lock:
+            if deferred.is_void:
+                return False
+            deferred.is_closed = True
+            task = deferred.task or task
+        if task.lease_s is not None and not deferred.steps:
+            # It was computed before this waited for the lock.
+            task = replace(task, lease_s=task.lease_s + time.monotonic() - began_s)
+        columns = _to_columns(task)
+        Row(**columns).save(force_insert=True)
+        _drop_finished(columns["quota_key"])
+        return True
+
+    def _drop(self, task_id: str, deferred: _Deferred) -> None:
+        with self._lock:
+            deferred.is_closed = deferred.is_stored = True
+            if self._deferred.get(task_id) is deferred:
+                del self._deferred[task_id]
+
+    async def change(
+        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+    ) -> tuple[Task, Task] | None:
+        with self._lock:
+            found = self._add(task_id, step, clock) if may_defer else None
+        if found is not None:
+            return found[0]
+        deferred = _Deferred([step])
+
+        def write() -> tuple[Task, Task] | None:
+            try:
+                with transaction.atomic(router.db_for_write(Row)):
+                    deferred.outcome = self._change(task_id, deferred, clock)
+                return deferred.outcome
+            finally:
+                self._drop(task_id, deferred)
+
+        left: tuple[Task, Task] = _LEFT
+        outcome = await self._write(write, lambda: left)
+        if outcome is not left:
+            return outcome
+        before = None if not may_defer else (await self.find((task_id,))).get(task_id)
+        with self._lock:
+            if deferred.is_stored:
+                return deferred.outcome
+            if deferred.is_closed:
+                # It is being committed.
+                may_defer = False
+            elif may_defer:
+                return self._defer(task_id, deferred, before, clock)
+            else:
+                deferred.is_void = True
+        raise StoreUnavailable
+
+    def _defer(
+        self, task_id: str, deferred: _Deferred, before: Task | None, clock: Callable[[], float]
+    ) -> tuple[Task, Task] | None:
+        """Take the steps in this process alone; `before` is the stored task."""
+        (step,) = deferred.steps
+        found = self._add(task_id, step, clock)
+        changed = None if before is None else step(before, clock())
+        if found is not None or before is None or changed is None:
+            deferred.is_void = True
+            return None if found is None else found[0]
+        deferred.task = replace(changed, version=before.version + 1)
+        self._deferred[task_id] = deferred
+        return before, deferred.task
+
+    def _add(
+        self, task_id: str, step: Step, clock: Callable[[], float]
+    ) -> tuple[tuple[Task, Task] | None] | None:
+        """Add a step to those that are not stored yet, if there are any; return its outcome then."""
+        deferred = self._deferred.get(task_id)
+        if deferred is None or deferred.is_closed or deferred.task is None:
+            return None
+        before = deferred.task
+        changed = step(before, clock())
+        if changed is None:
+            return (None,)
+        deferred.task = replace(changed, version=before.version + 1)
+        deferred.steps.append(step)
+        return ((before, deferred.task),)
+
+    def _change(
+        self, task_id: str, deferred: _Deferred, clock: Callable[[], float]
+    ) -> tuple[Task, Task] | None:
+        rows = Row.objects.filter(pk=task_id, expires_at__gt=datetime.now(UTC))
+        row = rows.select_for_update().first()
+        with self._lock:
+            deferred.is_closed = True
+            if deferred.is_void or row is None:
+                return None
+        before = task = _to_task(row)
+        for step in deferred.steps:
+            # A task that has ended, or has another run by now, takes none.
+            changed = step(task, clock())
+            if changed is not None:
+                task = replace(changed, version=task.version + 1)
+        if task is before:
+            return None
+        columns = _to_columns(task)
+        Row.objects.filter(pk=task_id).update(**{name: columns[name] for name in _CHANGING})
+        return before, task
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
         def read() -> list[Task]:
@@ -75,7 +225,11 @@ class DatabaseTasks:
             )
             return [_to_task(row) for row in rows.order_by("-leased_until")[:limit]]
 
-        return await self._ask(read)
+        # This process has not stored yet that it goes on with the others.
+        return [task for task in await self._ask(read) if task.id not in self._deferred]
+
+    async def _write(self, function: Callable[[], T], otherwise: Callable[[], T]) -> T:
+        return await write_in_pool(function, self._breaker, otherwise=otherwise)
 
     async def _ask(self, function: Callable[[], T]) -> T:
         return await run_in_pool(function, self._breaker)
@@ -85,17 +239,17 @@ class DatabaseTasks:
             rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=datetime.now(UTC))
             return {row.pk: _to_task(row) for row in rows}
 
-        return await self._ask(read)
+        found = self._show(await self._ask(read), task_ids)
+        if len(found) < len(set(task_ids)) and await wait_for_other_writers():
+            # Another process may have made it while SQLite was locked.
+            found = self._show(await self._ask(read), task_ids)
+        return found
 
-    async def replace(self, task: Task) -> bool:
-        def write() -> bool:
-            columns = _to_columns(task)
-            changes = {name: columns[name] for name in _CHANGING}
-            known = Row.objects.filter(pk=task.id, version=task.version - 1)
-            # A finished task never changes, even if a worker still runs it.
-            return known.exclude(status__in=FINAL).update(**changes) == 1
-
-        return await self._ask(write)
+    def _show(self, found: dict[str, Task], task_ids: Iterable[str]) -> dict[str, Task]:
+        """Return tasks as this process has changed them."""
+        with self._lock:
+            deferred = {key: self._deferred[key].task for key in task_ids if key in self._deferred}
+        return {**found, **{key: task for key, task in deferred.items() if task is not None}}
 
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
@@ -110,7 +264,17 @@ class DatabaseTasks:
             rows = rows.order_by("created_at", "pk").defer("result")[:limit]
             return [_to_task(row, has_result=False) for row in rows]
 
-        return await self._ask(read)
+        found = {task.id: task for task in await self._ask(read)}
+        with self._lock:
+            for deferred in self._deferred.values():
+                task = deferred.task
+                is_own = task is not None and (task.server, task.owner) == (server, owner)
+                if task is not None and is_own and (deferred.is_new or task.id in found):
+                    found[task.id] = replace(task, result=None)
+        tasks = [
+            each for each in found.values() if after is None or (each.created_s, each.id) > after
+        ]
+        return sorted(tasks, key=lambda each: (each.created_s, each.id))[:limit]
 
 
 def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:

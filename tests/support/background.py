@@ -15,7 +15,14 @@ def wait_for_pools() -> None:
     lanes = threads._lanes.current
     if lanes is None:
         return
-    pools = (lanes.pool, lanes.task_pool, lanes.our_pool, lanes.authentication_pool)
+    pools = (
+        lanes.pool,
+        lanes.task_pool,
+        lanes.write_pool,
+        lanes.later_pool,
+        lanes.our_pool,
+        lanes.authentication_pool,
+    )
     until_s = time.monotonic() + 20
     for pool in filter(None, pools):
         while (state := pool.find_state()).running or state.waiting:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 from uuid import uuid4
+
+from django.test import override_settings
 
 from django_mcp.known_servers import remember
 from django_mcp.protocol.errors import Refusal
@@ -17,6 +20,7 @@ from django_mcp.server.services.ports import SessionStore
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.store import DatabaseSessions
+from tests.support.background import wait_for_pools, wait_for_stopped_writers
 
 R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
 
@@ -28,6 +32,20 @@ class ToFirst:
         return "first"
 
     db_for_write = db_for_read
+
+
+@contextmanager
+def in_first(**options: Any) -> Iterator[None]:
+    """Keep the package's tables in `first` in a block, under these options of `DJANGO_MCP`.
+
+    At its end the threads that write end first: one in the middle of a write would go on in the next
+    database that a router leads to.
+    """
+    with override_settings(DATABASE_ROUTERS=[ToFirst()]):
+        with override_settings(DJANGO_MCP=options):
+            yield
+            wait_for_pools()
+        wait_for_stopped_writers()
 
 
 class Principal:

@@ -20,13 +20,20 @@ from django_mcp.auth.principal import (
     has_authorization,
     make_key,
 )
-from django_mcp.execution.threads import run_in_pool, run_later
+from django_mcp.execution.threads import LOCKED_S, run_in_pool, run_later
+from django_mcp.process import Expiring, reset_on
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django_mcp.models.keys import APIKey
 
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
+
+
+_noting: Expiring[bool] = Expiring(10_000)
+"""The keys whose use waits to be written."""
+
+reset_on(_noting.clear, settings=("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"))
 
 
 class APIKeyAuthenticator(BearerAuthenticator):
@@ -74,7 +81,18 @@ class APIKeyAuthenticator(BearerAuthenticator):
             # If several workers saw the key at once, the first one writes.
             is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY)
             rows = APIKey.objects.filter(is_due, pk=key.pk)
-            run_later(partial(rows.update, last_used_at=now))
+
+            def note() -> None:
+                try:
+                    rows.update(last_used_at=now)
+                finally:
+                    _noting.discard(pk)
+
+            # While the write waits, the row tells further requests that it is due.
+            pk = key.pk
+            if _noting.get(pk) is None:
+                _noting.set(pk, True, LOCKED_S)
+                run_later(note)
         return principal_of_key(key, self)
 
     async def find_ended(

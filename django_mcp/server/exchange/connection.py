@@ -164,6 +164,8 @@ MAX_DATA_BYTES = 1024 * 1024
 
 _MISSING: Any = object()
 
+_WRITING = ("__setitem__", "pop", "setdefault", "update", "clear")
+
 
 class NoSession(ToolError):
     """There is no session in which data could be kept, or it has ended.
@@ -179,7 +181,8 @@ SESSION_ENDED = "The session has ended, so nothing can be kept in it any more."
 def _awaitable(name: str) -> Any:
 
     async def call(self: SessionData, *args: Any, **kwargs: Any) -> Any:
-        return await self._run(lambda: getattr(self, name)(*args, **kwargs))
+        run = self._run_write if name in _WRITING else self._run
+        return await run(lambda: getattr(self, name)(*args, **kwargs))
 
     return call
 
@@ -213,7 +216,11 @@ class SessionData(MutableMapping[str, Any]):
 
     @abstractmethod
     async def _run(self, function: Callable[[], T]) -> T:
-        """Run `function` where it may block."""
+        """Run `function`, which reads, where it may block."""
+
+    async def _run_write(self, function: Callable[[], T]) -> T:
+        """Run `function`, which writes, where it may block."""
+        return await self._run(function)
 
     def __getitem__(self, key: str) -> Any:
         return self._read(key)[key]

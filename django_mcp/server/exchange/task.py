@@ -23,6 +23,10 @@ GRACE_S = 6.0
 """How much longer a run counts as alive once its lease has lapsed, since the store may have been locked
 or unavailable when the run had to renew it. Our own limit."""
 
+MAX_EXTENSIONS = 2
+"""How often that is done. Each time the store was writable, so the run could have renewed its lease. Our own
+limit."""
+
 MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
@@ -117,10 +121,11 @@ class Task:
         return replace(self, run=run, lease_s=now_s + LEASE_S)
 
     def extend(self, now_s: float) -> Task | None:
-        """Extend a lapsed lease, once: a run that is alive renews it as soon as the store is writable."""
-        if not self.is_orphaned(now_s) or self.run is None or "extended" in self.rounds:
+        """Extend a lapsed lease: a run that is alive renews it as soon as the store is writable."""
+        count = int(self.rounds.get("extended", 0)) + 1
+        if not self.is_orphaned(now_s) or self.run is None or count > MAX_EXTENSIONS:
             return None
-        return replace(self, lease_s=now_s + GRACE_S, rounds={**self.rounds, "extended": True})
+        return replace(self, lease_s=now_s + GRACE_S, rounds={**self.rounds, "extended": count})
 
     def take_over(self, run: str | None, now_s: float) -> Task | None:
         """Assign it to another run after a lease has lapsed; None: to any run that claims it."""

@@ -8,14 +8,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from django_mcp.log import logger
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
-from django_mcp.server.exchange.task import Task
+from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.exchange.timers import hold
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
 
 T = TypeVar("T")
+
+
+MAX_TRIES = 50
 
 
 class MemoryTasks:
@@ -66,7 +70,22 @@ class MemoryTasks:
         found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
         return {key: task for key, task in found.items() if task.expires_s > now}
 
+    async def change(
+        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+    ) -> tuple[Task, Task] | None:
+        for _ in range(MAX_TRIES):
+            task = (await self.find((task_id,))).get(task_id)
+            changed = None if task is None else step(task, clock())
+            if task is None or changed is None:
+                return None
+            changed = replace(changed, version=task.version + 1)
+            if await self.replace(changed):
+                return task, changed
+        logger.error("Gave up changing task %s: too many concurrent changes", task_id[:8])
+        raise StoreUnavailable
+
     async def replace(self, task: Task) -> bool:
+        """Store a task if the stored one is the version before; return whether it was."""
         known = self._tasks.get(task.id)
         if known is None or known.version != task.version - 1:
             return False

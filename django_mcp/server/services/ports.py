@@ -18,7 +18,7 @@ from django_mcp.server.exchange.connection import Closing, ConnectionState, Sess
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Task
+from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
@@ -301,8 +301,15 @@ class TaskStore(Protocol):
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         """Return those of the tasks that exist, by id."""
 
-    async def replace(self, task: Task) -> bool:
-        """Store a task if the stored one is the version before; return whether it was."""
+    async def change(
+        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+    ) -> tuple[Task, Task] | None:
+        """Change a task by a step, and return it as it was and as it is; None: it could not take the step.
+
+        The step gets the time at which no other process can change the task any more. If it `may_defer`,
+        the step may be taken in this process alone while the store is locked, and stored later: then it
+        is taken again, on the task as it is then. Raises `StoreUnavailable` otherwise.
+        """
 
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int

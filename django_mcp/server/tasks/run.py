@@ -31,7 +31,7 @@ from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
 BEAT_S = 2.0
 """Period in which a run renews its lease and finds out whether it should stop."""
 
-RENEW_WITHIN_S = 2.0
+RENEW_WITHIN_S = 5.0
 """How long a transaction waits for its run to renew a lease that may have lapsed. Our own limit."""
 
 NOTE_S = 1.0

@@ -68,7 +68,12 @@ async def start_run(
 
 
 async def hand_over(
-    server: Services, task_id: str, step: Step, exchange: Exchange | None
+    server: Services,
+    task_id: str,
+    step: Step,
+    exchange: Exchange | None,
+    *,
+    may_defer: bool = True,
 ) -> Task | None:
     """Change a task by a step, unless it cannot take it, and start a run if it is working then.
 
@@ -81,7 +86,7 @@ async def hand_over(
         before = task
         return step(task, now_s)
 
-    changed = await advance(server, task_id, remember)
+    changed = await advance(server, task_id, remember, may_defer=may_defer)
     if changed is not None and changed.status == WORKING:
         await start_run(server, changed, exchange, lambda _task, _now_s: before)
     return changed
@@ -131,20 +136,31 @@ async def settle(
         run.id == task.run for run in runs_of(server.hub)
     ):
         return task
-    if may_extend:
-        try:
-            extended = await advance(server, task.id, Task.extend)
-        except StoreUnavailable:
-            return task
-        if extended is not None:
-            return extended
+    try:
+        # Its worker can write no more than this one while the store is locked.
+        extended = None
+        if may_extend:
+            extended = await advance(server, task.id, Task.extend, may_defer=False)
+        return extended or await _replace_run(server, exchange, task)
+    except StoreUnavailable:
+        return task
+
+
+async def _replace_run(server: Services, exchange: Exchange | None, task: Task) -> Task:
+    """Start a task again, or end it: its worker has ended."""
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
         run = new_id() if server.runner.is_here else None
         try:
             again = await hand_over(
-                server, task.id, lambda each, now_s: each.take_over(run, now_s), exchange
+                server,
+                task.id,
+                lambda each, now_s: each.take_over(run, now_s),
+                exchange,
+                may_defer=False,
             )
+        except StoreUnavailable:
+            raise
         except Exception:
             # The next request for it tries again.
             logger.exception("Could not start task %s again", task.id[:8])
@@ -156,7 +172,7 @@ async def settle(
     def end(each: Task, now_s: float) -> Task | None:
         return each.fail(None, STOPPED, now_s) if each.is_orphaned(now_s) else None
 
-    ended = await advance(server, task.id, end)
+    ended = await advance(server, task.id, end, may_defer=False)
     if ended is not None:
         logger.warning("Task %s (tool %s) failed: its worker has ended", task.id[:8], task.tool)
         return ended

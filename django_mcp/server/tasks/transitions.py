@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
@@ -20,7 +17,6 @@ from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRul
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
-from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.process_messages import TaskEnded
 from django_mcp.server.streams.stream import Change
@@ -28,30 +24,24 @@ from django_mcp.server.streams.stream import Change
 POLL_S = 2.0
 """How often a task is read from its store while a client waits for it, even if no message came."""
 
-MAX_TRIES = 50
-
 UNKNOWN_TASK = invalid_params("Unknown task")
 STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has stopped")
 
 
-async def advance(server: Services, task_id: str, step: Step) -> Task | None:
+async def advance(
+    server: Services, task_id: str, step: Step, *, may_defer: bool = True
+) -> Task | None:
     """Change a task by a step, and return it as it is then; None when it could not take the step.
 
-    If another process changes it at the same time, the step is tried on the changed task. Raises
-    `StoreUnavailable` if that happens `MAX_TRIES` times.
+    See `TaskStore.change`.
     """
-    for _ in range(MAX_TRIES):
-        task = (await server.tasks.find((task_id,))).get(task_id)
-        changed = None if task is None else step(task, server.clock())
-        if task is None or changed is None:
-            return None
-        changed = replace(changed, version=task.version + 1)
-        if await server.tasks.replace(changed):
-            if changed.updated_s != task.updated_s or changed.status != task.status:
-                _tell(server, changed, has_moved=changed.status != task.status)
-            return changed
-    logger.error("Gave up changing task %s: too many concurrent changes", task_id[:8])
-    raise StoreUnavailable
+    found = await server.tasks.change(task_id, step, server.clock, may_defer=may_defer)
+    if found is None:
+        return None
+    task, changed = found
+    if changed.updated_s != task.updated_s or changed.status != task.status:
+        _tell(server, changed, has_moved=changed.status != task.status)
+    return changed
 
 
 def _tell(server: Services, task: Task, *, has_moved: bool) -> None:

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_mcp.models import Task
+from django_mcp.server.exchange.task import MAX_EXTENSIONS
 from django_mcp.servers import default_server
 from tests.support.wire import R4
 from tests.unit.admin.test_pages import client_of
@@ -93,7 +94,7 @@ def test_viewing_the_list_settles_tasks_of_dead_workers(exports: None):
             tool=tool,
             run="r",
             leased_until=until,
-            rounds={"extended": True},
+            rounds={"extended": MAX_EXTENSIONS},
             principal_key="p",
         )
         for tool, until in (

@@ -15,7 +15,7 @@ from django.test import Client, override_settings
 from django_mcp.execution.migrated import LABELS, find_missing
 from django_mcp.management.commands.mcp_doctor import find_missing_tables
 from tests.support.databases import MODELS, Maker, serving
-from tests.support.session_sites import ToFirst
+from tests.support.session_sites import ToFirst, in_first
 
 ABSENT = {
     model._meta.db_table for model in apps.get_models() if model._meta.app_label in LABELS
@@ -24,7 +24,7 @@ ABSENT = {
 
 @pytest.fixture
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

@@ -17,7 +17,7 @@ from django_mcp.server.exchange.connection import Closing, NoSession, Session
 from django_mcp.server.services.ports import SessionStore
 from django_mcp.servers import MCPServer
 from django_mcp.sessions.data import EngineData
-from tests.support.session_sites import Time, ToFirst, site
+from tests.support.session_sites import Time, in_first, site
 from tests.support.wire import R4, WireClient
 
 
@@ -34,7 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from django.db import connections
-from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp.execution.tables import delete_some
@@ -26,12 +25,12 @@ from django_mcp.server.services.ports import Event, EventLog, Resumption
 from django_mcp.sessions.closing import expired_events
 from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Site, Time, ToFirst, site
+from tests.support.session_sites import Site, Time, in_first, site
 
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

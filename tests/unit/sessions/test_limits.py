@@ -17,7 +17,7 @@ from django_mcp.server.services.ports import Event, EventLog, PendingResponses
 from django_mcp.sessions import data, messages, rows, writer
 from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Principal, Site, Time, ToFirst, site
+from tests.support.session_sites import Principal, Site, Time, in_first, site
 
 ANN, BOB = Principal("user:ann"), Principal("user:bob")
 KIB = 1024
@@ -31,7 +31,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

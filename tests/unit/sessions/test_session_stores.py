@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from django.test import override_settings
 
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Principal, Time, ToFirst, site
+from tests.support.session_sites import Principal, Time, in_first, site
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

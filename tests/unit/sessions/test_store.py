@@ -13,7 +13,6 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 from django.db.models import F
-from django.test import override_settings
 
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.tables import prune_all
@@ -29,7 +28,7 @@ from django_mcp.sessions.closing import close_sessions, find_prunes
 from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import R4, Principal, Time, ToFirst, site
+from tests.support.session_sites import R4, Principal, Time, in_first, site
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

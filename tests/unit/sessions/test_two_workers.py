@@ -19,7 +19,7 @@ from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
 from django_mcp.server.exchange.exchange import Exchange
-from tests.support.session_sites import ToFirst
+from tests.support.session_sites import in_first
 from tests.support.wire import R4, R5, WireClient, headers_for
 
 
@@ -38,7 +38,7 @@ class ToBroken:
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

@@ -11,6 +11,7 @@ import pytest
 from django_mcp import MCPServer
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.tasks import run as runs
+from django_mcp.server.tasks.transitions import advance
 from tests.support.databases import make_product, products
 from tests.support.held import LIMIT_S
 from tests.support.server.tasks import Modern, until
@@ -46,9 +47,9 @@ async def test_its_transaction_is_committed_only_while_it_has_the_task(
     await asyncio.wait_for(begun.wait(), LIMIT_S)
     (run,) = runs.runs_of(server.core.hub)
     if is_taken:
-        task = (await server.core.tasks.find([task_id]))[task_id]
-        taken = replace(task, run="another", version=task.version + 1)
-        assert await server.core.tasks.replace(taken)
+        assert await advance(
+            server.core, task_id, lambda task, _now_s: replace(task, run="another")
+        )
     go.set()
     if is_taken:
 

@@ -18,14 +18,14 @@ from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Task, new_id
 from django_mcp.tasks.store import DatabaseTasks, trim_tasks
 from tests.support.server.tasks import Modern
-from tests.support.session_sites import ToFirst
+from tests.support.session_sites import ToFirst, in_first
 
 ANY = CountLimits(total=100, anonymous=100, each=100)
 
 
 @pytest.fixture(autouse=True)
 def routed(databases: str) -> Iterator[None]:
-    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+    with in_first():
         yield
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from django_mcp.server.exchange.task import MAX_EXTENSIONS
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.tasks.transitions import advance
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
 from tests.support.wire import META
@@ -325,11 +327,12 @@ async def test_an_invalid_task_filter_is_rejected(client: Modern, task_ids: Any)
 
 async def leave(server: MCPServer, task_id: str) -> None:
     """Leave a task as a killed process does."""
-    task = (await server.core.tasks.find([task_id]))[task_id]
-    left = replace(
-        task, run="gone", lease_s=0.0, rounds={"extended": True}, version=task.version + 1
+    rounds = {"extended": MAX_EXTENSIONS}
+    assert await advance(
+        server.core,
+        task_id,
+        lambda task, _now_s: replace(task, run="gone", lease_s=0.0, rounds=rounds),
     )
-    assert await server.core.tasks.replace(left)
 
 
 async def test_a_task_whose_lease_expired_fails(server: MCPServer, client: Modern, gate: Gate):

@@ -13,9 +13,8 @@ import pytest
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
+from django_mcp.server.memory.tasks import MAX_TRIES, LoopRunner, MemoryTasks
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
-from django_mcp.server.tasks.transitions import MAX_TRIES
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
