@@ -31,6 +31,7 @@ from django_mcp.registry.forms import Form, make_form
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.returns import ReturnError
 from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.exchange.connection import SESSION_ENDED
 
 if TYPE_CHECKING:
     from django.forms import BaseForm, Field
@@ -151,6 +152,8 @@ class DjangoExceptions:
             error.add_note(
                 "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
             )
+        if _is_of_ended_session(error):
+            return Failure(kind=FailureKind.TOOL_ERROR, message=SESSION_ENDED)
         if isinstance(
             error, find_class("django.db.utils", "DatabaseError")
         ) and report_pool_timeout(error):
@@ -174,6 +177,19 @@ class DjangoExceptions:
 
     def missing(self) -> Failure:
         return Failure(kind=FailureKind.MISSING, message=_("Not found."))
+
+
+def _is_of_ended_session(error: Exception) -> bool:
+    """Return whether a commit failed because `ctx.session` was written and the session ended before it.
+
+    PostgreSQL checks only then whether the session of an item is there; see `RowData`.
+    """
+    if not isinstance(error, find_class("django.db.utils", "IntegrityError")):
+        return False
+    from django_mcp.models.sessions import SessionItem
+
+    table = getattr(getattr(error.__cause__, "diag", None), "table_name", None)
+    return table == SessionItem._meta.db_table
 
 
 def _own_text(error: Exception) -> str:
