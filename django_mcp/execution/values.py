@@ -152,20 +152,8 @@ class DjangoExceptions:
             error.add_note(
                 "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
             )
-        if _is_of_ended_session(error):
-            return Failure(kind=FailureKind.TOOL_ERROR, message=SESSION_ENDED)
-        if isinstance(
-            error, find_class("django.db.utils", "DatabaseError")
-        ) and report_pool_timeout(error):
-            return Failure(kind=FailureKind.TOOL_ERROR, message=_("The server is busy. Try again."))
-        if self.is_conflict(error):
-            logger.warning(
-                "A call failed, because others used the same rows: %s%s",
-                str(error).partition("\n")[0],
-                _SQLITE_LOCKED if "is locked" in str(error) else "",
-            )
-            text = _("Others used the same data at the same moment. Try again.")
-            return Failure(kind=FailureKind.TOOL_ERROR, message=text)
+        if isinstance(error, find_class("django.db.utils", "DatabaseError")):
+            return _map_database_error(error)
         if isinstance(error, find_class("django.http.response", "Http404")):
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
         return None
@@ -179,14 +167,34 @@ class DjangoExceptions:
         return Failure(kind=FailureKind.MISSING, message=_("Not found."))
 
 
+def _map_database_error(error: Exception) -> Failure | None:
+    if _is_of_ended_session(error):
+        return Failure(kind=FailureKind.TOOL_ERROR, message=SESSION_ENDED)
+    if report_pool_timeout(error):
+        return Failure(kind=FailureKind.TOOL_ERROR, message=_("The server is busy. Try again."))
+    if not is_conflict(error):
+        return None
+    logger.warning(
+        "A call failed, because others used the same rows: %s%s",
+        str(error).partition("\n")[0],
+        _SQLITE_LOCKED if "is locked" in str(error) else "",
+    )
+    text = _("Others used the same data at the same moment. Try again.")
+    return Failure(kind=FailureKind.TOOL_ERROR, message=text)
+
+
 def _is_of_ended_session(error: Exception) -> bool:
     """Return whether a commit failed because `ctx.session` was written and the session ended before it.
 
     PostgreSQL checks only then whether the session of an item is there; see `RowData`.
     """
-    if not isinstance(error, find_class("django.db.utils", "IntegrityError")):
-        return False
+    # Loads models, which importing a server must not.
+    from django.db import IntegrityError
+
     from django_mcp.models.sessions import SessionItem
+
+    if not isinstance(error, IntegrityError):
+        return False
 
     table = getattr(getattr(error.__cause__, "diag", None), "table_name", None)
     return table == SessionItem._meta.db_table

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import override_settings
 
 from django_mcp import Context
@@ -250,6 +252,32 @@ async def test_a_tool_that_writes_after_the_end_of_its_session_fails_in_band(
         rows = SessionRow.objects.filter(pk=str(ctx.session_key))
         rows._raw_delete(rows.db)
         ctx.session["a"] = 1
+        return "kept"
+
+    result = await WireClient(server, R4).result("tools/call", {"name": "keep"})
+
+    assert result["isError"]
+    assert "session has ended" in result["content"][0]["text"]
+    assert "failed, reference" not in caplog.text
+
+
+@pytest.mark.parametrize("databases", ["postgresql"], indirect=True)
+async def test_a_commit_after_the_end_of_the_session_fails_as_a_write_after_it(
+    caplog: pytest.LogCaptureFixture,
+):
+    server = MCPServer("ending", public=True, atomic="first")
+
+    def end_elsewhere(key: str) -> None:
+        # As another process does, of whose message this one has not heard yet.
+        rows = SessionRow.objects.filter(pk=key)
+        rows._raw_delete(rows.db)
+        connections["first"].close()
+
+    @server.tool
+    def keep(ctx: Context) -> str:
+        ctx.session["a"] = 1
+        with ThreadPoolExecutor(1) as other:
+            other.submit(end_elsewhere, str(ctx.session_key)).result()
         return "kept"
 
     result = await WireClient(server, R4).result("tools/call", {"name": "keep"})
