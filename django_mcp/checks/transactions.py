@@ -76,7 +76,7 @@ def check_writers() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.W017")
 def check_tasks_in_transactions() -> Iterator[CheckMessage]:
-    """W017: a tool that runs as a task would block the table of the tasks with its transaction.
+    """W017: a tool that runs as a task would make all others that write wait for its transaction.
 
     SQLite lets one transaction write at a time.
     """
@@ -87,8 +87,8 @@ def check_tasks_in_transactions() -> Iterator[CheckMessage]:
         if tool.task != NEVER and alias in aliases:
             yield checks.Warning(
                 f"{tool.source} can run as a task, and holds a transaction on the SQLite database "
-                f"{alias!r} meanwhile: nothing else can be written until it ends, neither its "
-                "progress nor that it is alive.",
+                f"{alias!r} meanwhile: other tools that write wait until it ends, and other "
+                "processes do not see its progress.",
                 hint="Give it atomic=False, and open transaction.atomic() around the parts that "
                 "belong together; or make it asynchronous.",
             )

@@ -78,9 +78,11 @@ class BackgroundWriter(Generic[B]):
     def _work(self) -> None:
         from django.db import connections
 
-        from django_mcp.execution.db_connections import avoid_pools
+        from django_mcp.execution.db_connections import avoid_pools, wait_while
 
         avoid_pools()
+        # What is queued is lost, or logged, if it cannot be written.
+        wait_while(lambda: not self._stopped.is_set())
         while not self._stopped.is_set():
             self._gather()
             self._write()

@@ -30,7 +30,7 @@ def run_with_connections(
     """Run `function` in this thread; connections that are broken or too old are closed before and after.
 
     A nested call closes none, since the outer function may be in the middle of a query. A statement
-    waits for SQLite's write lock while `goes_on()`; see `WriteLock`.
+    waits for SQLite's write lock while `goes_on()`; see `WriteLock`. Without it, see `wait_while`.
     """
     if getattr(_in_use, "is_set", False):
         return function()
@@ -38,6 +38,7 @@ def run_with_connections(
     _tidy(found)
     _in_use.is_set = True
     try:
+        goes_on = goes_on or getattr(_patience, "goes_on", None)
         with waiting_for_locks(found, goes_on, is_own=is_own_write):
             return function()
     finally:
@@ -47,6 +48,15 @@ def run_with_connections(
 
 _in_use = threading.local()
 """For each thread: `is_set` while a function runs in it whose connections must stay open."""
+
+
+_patience = threading.local()
+"""For each thread: `goes_on`, if it has called `wait_while`."""
+
+
+def wait_while(goes_on: Callable[[], bool]) -> None:
+    """Have the statements of this thread wait for SQLite's write lock while `goes_on()`: see `WriteLock`."""
+    _patience.goes_on = goes_on
 
 
 @contextmanager

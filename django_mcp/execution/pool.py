@@ -259,6 +259,11 @@ class LoopPool(Executor):
         """Whether work waits for a thread."""
         return self._queue.count > 0
 
+    @property
+    def waiting_count(self) -> int:
+        """How much work waits for a thread."""
+        return self._queue.count
+
     def find_state(self) -> PoolState:
         """Return the state of the pool."""
         now_s = time.monotonic()

@@ -45,6 +45,9 @@ AUTHENTICATION_LIMIT_S = 10.0
 LEAVE_AFTER_S = 1.0
 """How long a response waits for a write that can happen later, while SQLite is locked. Our own choice."""
 
+MAX_LEFT = 10_000
+"""Writes of a process that wait to happen later; beyond these, responses wait for theirs."""
+
 LOCKED_S = 120.0
 """How long a request waits for SQLite's write lock. Our own limit."""
 
@@ -191,6 +194,8 @@ async def write_in_pool(
         breaker.check()
     if lanes.write_pool is None or not writes_wait():
         return await run_in_pool(function, breaker)
+    if lanes.write_pool.waiting_count >= MAX_LEFT:
+        otherwise = None
     work = _OwnWrite(function, lanes.write_pool, is_left=otherwise is not None)
     lanes.write_pool.put(work)
     limit_s = LOCKED_S if otherwise is None else LEAVE_AFTER_S

@@ -116,8 +116,8 @@ def _read_rows(value: Any) -> list[Any]:
 
 
 _SQLITE_LOCKED = (
-    ". Tools that write at the same time wait for each other if you set OPTIONS of this SQLite database to "
-    "{'transaction_mode': 'IMMEDIATE', 'timeout': 20}"
+    ". Transactions that write at the same time wait for each other if you set OPTIONS of this SQLite database "
+    "to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}"
 )
 
 

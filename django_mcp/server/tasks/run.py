@@ -43,10 +43,7 @@ HAND_BACK_S = 1.5
 MAX_WRITES = 5
 """How often writing the end of a run is tried while the store is unavailable."""
 
-_NOT_RENEWED = (
-    "Could not renew the lease of task %s (tool %s), nor store its progress: %s. On SQLite, a tool "
-    "that runs in a transaction blocks this: give it atomic=False"
-)
+_NOT_RENEWED = "Could not renew the lease of task %s (tool %s), nor store its progress: %s"
 
 _GONE = invalid_params("The tool is not there any more")
 
