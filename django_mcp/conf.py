@@ -211,8 +211,8 @@ class Settings:
         1000,
         whole("clients"),
         "The maximum number of clients that registered themselves or are known by a document. At the "
-        "limit, clients that nobody authorized within five minutes are deleted, the oldest first. "
-        "Neither kind can take the last quarter from the other.",
+        "limit, clients without tokens are deleted, the oldest first, and then what one user has "
+        "authorized above a tenth of it. Neither kind can take the last quarter from the other.",
     )
     OAUTH_APP_REDIRECTS: Sequence[str] = site_setting(
         (
@@ -237,6 +237,13 @@ class Settings:
         whole("tokens an hour"),
         "The maximum number of access tokens that one OAuth client gets in an hour for one user, or for "
         "itself. More get 429.",
+    )
+    OAUTH_REFRESH_GRACE_S: int = site_setting(
+        120,
+        whole("seconds", least=0, most=1800),
+        "How long an exchanged refresh token works again for the same client, which then gets another "
+        "pair of tokens, at most five times. Programs of several processes need it. A later use ends "
+        "the sign-in. `REFRESH_TOKEN_GRACE_PERIOD_SECONDS` of django-oauth-toolkit stays 0.",
     )
     OAUTH_WRONG_SECRETS_PER_MINUTE: int = site_setting(
         20,

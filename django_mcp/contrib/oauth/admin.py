@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.forms import Field
@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.models import ClientEndpoint, SignIn
 from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
+from django_mcp.contrib.oauth.room import find_crowding
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[ClientEndpoint]
@@ -85,6 +86,20 @@ class SignInAdmin(SignInBase):
     def result(self, sign_in: SignIn) -> str:
         """Return whether the step was refused."""
         return _("refused") if sign_in.is_refused else _("done")
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Say on the list when the clients come near their limit."""
+        crowding = find_crowding()
+        if crowding is not None:
+            text = _(
+                "%(living)s of %(limit)s clients have tokens. When there is no room, new clients are refused: raise OAUTH_MAX_REGISTERED."
+            )
+            self.message_user(
+                request, text % {"living": crowding[0], "limit": crowding[1]}, messages.WARNING
+            )
+        return super().changelist_view(request, extra_context)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return False: the package writes the rows."""

@@ -8,6 +8,9 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.db.models import QuerySet
     from django.urls import URLPattern, URLResolver
 
     from django_mcp.management.doctor.examination import Examination, Finding
@@ -42,6 +45,13 @@ class OAuthConfig(AppConfig):
         from django_mcp.contrib.oauth.revocation import revoke_tokens_of_principal
 
         return revoke_tokens_of_principal(principal_key, user_id)
+
+    def find_expired(self) -> dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[Any]], int]]]]:
+        """See `PruningApp.find_expired`."""
+        from django_mcp.contrib.oauth.expired import find_expired
+        from django_mcp.execution.tables import delete_some
+
+        return {name: [(each, delete_some) for each in rows] for name, rows in find_expired()}
 
     def examine_oauth(
         self, url: str, user: Any | None, examine: Examination | None

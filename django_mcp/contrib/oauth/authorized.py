@@ -86,11 +86,11 @@ def _find_authorizations(user: Any) -> dict[str, Authorization]:
         application = token.application
         if application is None:
             continue
-        renewal = getattr(token, "refresh_token", None)
+        renewal: Any = getattr(token, "refresh_token", None)
         is_renewed = renewal is not None and renewal.revoked is None
         ends = token.expires
         if is_renewed:
-            ends = token.expires + kept if kept else None
+            ends = renewal.created + kept if kept else None
         allowed = found.setdefault(
             str(application.pk),
             Authorization(

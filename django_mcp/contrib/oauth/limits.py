@@ -7,21 +7,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 from django.core.cache import caches
 from django.db.models import Count, QuerySet
-from django.utils import timezone
-from oauth2_provider.models import (
-    get_access_token_model,
-    get_application_model,
-    get_grant_model,
-    get_refresh_token_model,
-)
-from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
+from django_mcp.contrib.oauth.room import make_room, self_registered, warn_if_nearly_full
 from django_mcp.execution.outages import Warner
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.services.ports import StoreUnavailable
@@ -33,12 +25,6 @@ CLIENTS_AT_LIMIT = 3
 
 TRIES = 10
 """Registration attempts that an address has for each registration it has."""
-
-UNUSED_AFTER = timedelta(minutes=5)
-"""The age from which an unauthorized client may be deleted for new ones. Our own limit."""
-
-SOURCES = ("dcr", "cimd")
-"""How clients register themselves: dynamic registration, and client-id metadata documents."""
 
 _trouble = Warner()
 
@@ -135,44 +121,25 @@ def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
 def find_wait_for_room_s(source: str) -> int:
     """Make room for one more client, and return 0; or return the seconds until there may be room.
 
-    Clients that were never authorized are deleted, the oldest first, once they are some minutes old.
-    Neither kind of clients can take the last quarter of `OAUTH_MAX_REGISTERED` from the other.
+    Dead clients go first, then those of users who have more than their share; see `room`. Neither kind of
+    clients can take the last quarter of `OAUTH_MAX_REGISTERED` from the other.
 
     Args:
         source: one of `SOURCES`.
     """
-    clients = get_application_model().objects.filter(registration_source__in=SOURCES)
+    clients = self_registered()
     counts = _count_by_source(clients)
-    most = settings.OAUTH_MAX_REGISTERED
+    most, total = settings.OAUTH_MAX_REGISTERED, sum(counts.values())
+    warn_if_nearly_full(total)
     too_many_of_source = counts.get(source, 0) + 1 - (most - most // 4)
-    too_many = max(too_many_of_source, sum(counts.values()) + 1 - most)
+    too_many = max(too_many_of_source, total + 1 - most)
     if too_many <= 0:
         return 0
     if too_many_of_source > 0:
         clients = clients.filter(registration_source=source)
-    unused = _never_authorized(clients).order_by("created", "pk")
-    due = unused.filter(created__lt=timezone.now() - UNUSED_AFTER)
-    # A few more at once, so that the next clients need no search.
-    going = list(due.values_list("pk", flat=True)[: too_many + most // 100])
-    _never_authorized(clients).filter(pk__in=going).delete()
-    if len(going) >= too_many:
-        return 0
-    oldest = unused.values_list("created", flat=True).first()
-    if oldest is None:
-        return HOUR_S
-    wait_s: float = (oldest + UNUSED_AFTER - timezone.now()).total_seconds()
-    return max(1, math.ceil(wait_s))
+    return make_room(clients, too_many)
 
 
 def _count_by_source(clients: QuerySet[Any]) -> Mapping[str, int]:
     found = clients.order_by().values_list("registration_source").annotate(Count("pk"))
     return dict(found)
-
-
-def _never_authorized(clients: QuerySet[Any]) -> QuerySet[Any]:
-    for model in (get_grant_model(), get_refresh_token_model()):
-        clients = clients.exclude(pk__in=model.objects.values("application"))
-    access_tokens = get_access_token_model().objects.filter(application__isnull=False)
-    # Each registration has a token to manage it, which does not count as use of the client.
-    used = access_tokens.exclude(scope=oauth2_settings.DCR_REGISTRATION_SCOPE)
-    return clients.exclude(pk__in=used.values("application"))

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import router, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
@@ -28,11 +28,20 @@ from django_mcp.conf import settings
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
+from django_mcp.contrib.oauth.families import (
+    end_family,
+    find_problem,
+    find_root,
+    find_scope,
+    is_late,
+    lock_family,
+    note_superseded,
+    take_reuse,
+)
 from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
+from django_mcp.contrib.oauth.room import note_use
 from django_mcp.contrib.oauth.scopes import find_requested
-
-DOUBLE_REFRESH_S = 10
-"""How long after a refresh a second one with the same token counts as a race, and not as theft."""
+from django_mcp.contrib.oauth.sign_ins import Step, report
 
 _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 """An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
@@ -63,7 +72,10 @@ class MCPOAuth2Validator(ClientAuthentication):
         """Find a client, by its document if necessary: only the authorization endpoint calls this."""
         if is_document_id(client_id):
             read_document(client_id, request)
-        return bool(super().validate_client_id(client_id, request, *args, **kwargs))
+        is_known = bool(super().validate_client_id(client_id, request, *args, **kwargs))
+        if is_known:
+            note_use(request.client)
+        return is_known
 
     def _load_application(self, client_id: str, request: Any) -> Any:
         if client_id and "\0" in client_id:
@@ -152,9 +164,11 @@ class MCPOAuth2Validator(ClientAuthentication):
             request.grant_type = None
         # The toolkit would read a parameter of this name.
         vars(request).setdefault("refresh_token_instance", None)
+        if request.grant_type == "refresh_token":
+            self._save_refreshed(token, request, *args, **kwargs)
+            return
         grants = _grants_of(request)
-        # A write comes first: it waits for a concurrent request with the same code or refresh token,
-        # on every database. The loser then finds nothing left to use. SQLite would not let a transaction
+        # A write comes first: it waits for a concurrent request with the same code, on every database. The loser then finds nothing left to use. SQLite would not let a transaction
         # that has read wait.
         if grants is not None and not grants.update(updated=F("updated")):
             raise InvalidGrantError(request=request)
@@ -162,6 +176,41 @@ class MCPOAuth2Validator(ClientAuthentication):
         super()._save_bearer_token(token, request, *args, **kwargs)
         if request.grant_type == "authorization_code":
             super().invalidate_authorization_code(request.client_id, request.code, request)
+            report(Step.TOKEN, request, client=request.client, user=request.user)
+
+    def _save_refreshed(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Exchange a refresh token, or give a further pair for one that a concurrent request exchanged."""
+        if not lock_family(request.refresh_token_instance):
+            raise InvalidGrantError(request=request)
+        # It may have changed since it was found valid.
+        tokens = get_refresh_token_model().objects.select_related("access_token")
+        known = tokens.filter(pk=request.refresh_token_instance.pk).first()
+        if known is None or (known.revoked is None and known.access_token is None):
+            raise InvalidGrantError(request=request)
+        problem = None if known.revoked is None else take_reuse(known)
+        if problem is not None:
+            _refuse_refresh(request, known, problem)
+            raise InvalidGrantError(request=request)
+        _check_rate(request)
+        if known.revoked is None:
+            note_superseded(known)
+            super()._save_bearer_token(token, request, *args, **kwargs)
+            return
+        # The toolkit would return the first pair, of which only digests are stored.
+        self._check_and_set_request_resource(request)
+        lifetime_s = token.get("expires_in", oauth2_settings.ACCESS_TOKEN_EXPIRE_SECONDS)
+        expires = timezone.now() + timedelta(seconds=lifetime_s)
+        access_token = self._create_access_token(expires, request, token)
+        self._create_refresh_token(request, token["refresh_token"], access_token, known)
+
+    def get_original_scopes(
+        self, refresh_token: str, request: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Return the scopes of a refresh token, also of a superseded one."""
+        known = request.refresh_token_instance
+        if known.revoked is not None:
+            return find_scope(known)
+        return super().get_original_scopes(refresh_token, request, *args, **kwargs)
 
     def invalidate_authorization_code(
         self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any
@@ -211,13 +260,27 @@ class MCPOAuth2Validator(ClientAuthentication):
         # Several rows may have the digest, at most one of which is valid.
         known = found.order_by(F("revoked").desc(nulls_first=True)).first()
         if known is None:
+            _refuse_refresh(request, None, "The token is unknown")
             return False
-        if known.revoked is not None:
-            if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION and not _was_just_used(known):
-                tokens.revoke_family(known.token_family)
+        problem = None
+        if known.revoked is not None and is_late(known):
+            problem = "The token was exchanged or revoked before"
+            if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION:
+                # Only its thief, or its owner after a thief, would still use it.
+                end_family(known)
+                problem += ", so all tokens of this sign-in were ended"
+        elif known.application != client:
+            problem = "The token is another client's"
+        elif known.revoked is not None:
+            problem = find_problem(known)
+        elif known.access_token is None:
+            problem = "The access token of this refresh token was revoked"
+        elif _has_expired(known):
+            problem = "The token has expired, since it was not used for long"
+        if problem is not None:
+            _refuse_refresh(request, known, problem)
             return False
-        if known.application != client or known.access_token is None or _has_expired(known):
-            return False
+        known.family_root = find_root(known)
         request.user = known.user
         request.refresh_token = refresh_token
         request.refresh_token_instance = known
@@ -226,21 +289,37 @@ class MCPOAuth2Validator(ClientAuthentication):
     def revoke_token(
         self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any
     ) -> None:
-        """Revoke a token, after a write that waits for concurrent requests with it."""
+        """Revoke a token with all tokens of its family (RFC 7009 section 2.1).
+
+        It waits for concurrent requests that make further ones.
+        """
         checksum = hashlib.sha256(token.encode()).hexdigest()
         tokens = get_refresh_token_model()
+        own = tokens.objects.filter(application=request.client)
+        of_token = Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)
+        for known in own.filter(of_token).exclude(token_family=None):
+            end_family(known)
         with transaction.atomic(using=router.db_for_write(tokens)):
             tokens.objects.filter(token_checksum=checksum).update(updated=F("updated"))
             super().revoke_token(token, token_type_hint, request, *args, **kwargs)
 
 
-def _was_just_used(token: Any) -> bool:
-    return bool(token.revoked > timezone.now() - timedelta(seconds=DOUBLE_REFRESH_S))
+def _refuse_refresh(request: Any, token: Any, reason: str) -> None:
+    report(
+        Step.REFRESH,
+        request,
+        client=request.client or request.client_id,
+        user=None if token is None else token.user,
+        field="refresh_token",
+        reason=reason,
+        remedy="The person has to sign in again in the client.",
+    )
 
 
 def _has_expired(token: Any) -> bool:
     lifetime = refresh_token_expire_timedelta()
-    return lifetime is not None and token.access_token.expires + lifetime <= timezone.now()
+    # Each use makes a new one.
+    return lifetime is not None and token.created + lifetime <= timezone.now()
 
 
 def _grants_of(request: Any) -> Any:
@@ -248,9 +327,6 @@ def _grants_of(request: Any) -> Any:
     match request.grant_type:
         case "authorization_code":
             return get_grant_model().objects.filter(code=request.code, application=request.client)
-        case "refresh_token":
-            used = request.refresh_token_instance.pk
-            return get_refresh_token_model().objects.filter(pk=used, revoked=None)
         case _:
             return None
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial, reduce
 from operator import or_
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from asgiref.sync import async_to_sync
+from django.apps import apps
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
@@ -41,7 +42,8 @@ class Command(SiteCommand):
 
     help = (
         "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
-        "calls older than CALL_RETENTION_DAYS and their tallies, and processes that are gone. It deletes in small "
+        "calls older than CALL_RETENTION_DAYS and their tallies, and processes that are gone; with OAuth also "
+        "its expired tokens, old sign-ins, and clients without tokens that nobody used for 30 days. It deletes in small "
         "batches, so that other queries do not wait for long."
     )
 
@@ -71,7 +73,19 @@ class Command(SiteCommand):
         self.stdout.write(f"tasks of processes that are gone: {count} {verb}")
 
 
-def _find_expired() -> dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[Any]], int]]]]:
+Expired: TypeAlias = dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[Any]], int]]]]
+"""Rows by what they are called in the output, each with what deletes some of them."""
+
+
+@runtime_checkable
+class PruningApp(Protocol):
+    """An installed app with rows of its own that expire, as its `AppConfig` has the method."""
+
+    def find_expired(self) -> Expired:
+        """Return what is to be deleted, in this order."""
+
+
+def _find_expired() -> Expired:
     """Return what is to be deleted in this order, and what deletes some of it."""
     now = datetime.now(UTC)
     now_s = now.timestamp()
@@ -97,7 +111,12 @@ def _find_expired() -> dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[An
         "pages": [(expired_visits(), delete_some)],
         "links": [(expired_links(), delete_some)],
         "tasks": [(expired_tasks(), delete_some)],
+        **{name: rows for app in _pruning_apps() for name, rows in app.find_expired().items()},
     }
+
+
+def _pruning_apps() -> list[PruningApp]:
+    return [each for each in apps.get_app_configs() if isinstance(each, PruningApp)]
 
 
 def _settle_tasks() -> int:

@@ -24,14 +24,14 @@ def main() -> None:
     client, form = make_grant()
     codes = race(client, **form)
     refreshes = race(client, **refresh_with(codes))
-    winner = post(client, **refresh_with(refreshes))
-    loser_again = post(client, **refresh_with(codes))
-    winner_again = post(client, **refresh_with([winner]))
+    seventh = post(client, **refresh_with(codes))
+    families = get_refresh_token_model().objects.values("token_family").distinct().count()
+    renewed = [post(client, **refresh_with([each])) for each in refreshes]
     other_client, other_form = make_grant("another-code")
     revoked = post(other_client, **other_form).json()["access_token"]
     revocations = race(other_client, "/oauth/revoke/", token=revoked)
     get_refresh_token_model().objects.filter(revoked__isnull=False).update(
-        revoked=timezone.now() - timedelta(minutes=1)
+        revoked=timezone.now() - timedelta(hours=1)
     )
     signer, proven = make_assertion()
     assertions = race(signer, meeting="meet_first", **proven)
@@ -43,18 +43,50 @@ def main() -> None:
                 "refreshes": [
                     [each.status_code, document_of(each).get("error")] for each in refreshes
                 ],
+                "families": families,
+                "seventh": seventh.status_code,
                 "revocations": [each.status_code for each in revocations],
                 "assertions": [
                     [each.status_code, document_of(each).get("error")] for each in assertions
                 ],
-                "winner": winner.status_code,
-                "loser_again": loser_again.status_code,
-                "winner_again": winner_again.status_code,
+                "winners": [each.status_code for each in renewed],
                 "thief": thief.status_code,
-                "winner_after_the_thief": post(client, **refresh_with([winner_again])).status_code,
+                "after_the_thief": [
+                    post(client, **refresh_with([each])).status_code for each in renewed
+                ],
+                "left_after_revocation": revoke_beside_refreshes(),
             }
         )
     )
+
+
+def revoke_beside_refreshes() -> int:
+    """Let a user revoke a client's access while its processes refresh; return the tokens that are left."""
+    from django.contrib.auth import get_user_model
+    from django.db import connections
+    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
+
+    from django_mcp.contrib.oauth.revocation import revoke_tokens
+    from tests.support.site.oauth_races.validator import PARTIES, barrier
+
+    client, form = make_grant("a-third-code")
+    token = refresh_with([post(client, **form)])
+    user = get_user_model().objects.get(username="ada")
+
+    def run(number: int) -> None:
+        try:
+            if number:
+                post(client, meet="yes", **token)
+            else:
+                barrier.wait(timeout=30)
+                revoke_tokens(user.pk, client.client_id)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(PARTIES) as pool:
+        list(pool.map(run, range(PARTIES)))
+    left: int = get_refresh_token_model().objects.filter(application=client, revoked=None).count()
+    return left + int(get_access_token_model().objects.filter(application=client).count())
 
 
 def refresh_with(responses: list[Any]) -> dict[str, str]:

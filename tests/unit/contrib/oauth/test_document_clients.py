@@ -156,7 +156,7 @@ def test_document_clients_count_and_are_evicted(browser: Client, web: list[str])
     assert refused.status_code == 429
     assert "There are too many clients" in refused.content.decode()
 
-    clients().update(created=timezone.now() - timedelta(hours=2))
+    clients().update(updated=timezone.now() - timedelta(hours=2))
     get_access_token_model().objects.create(
         application=clients().get(client_id=name(1)),
         user=get_user_model().objects.get(),

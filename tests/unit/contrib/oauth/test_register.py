@@ -347,7 +347,7 @@ def test_ipv4_clients_are_counted_separately_on_a_dual_stack_socket():
 
 def grow_older(*client_ids: str, minutes: int) -> None:
     created = timezone.now() - timedelta(minutes=minutes)
-    clients().filter(client_id__in=client_ids).update(created=created)
+    clients().filter(client_id__in=client_ids).update(created=created, updated=created)
 
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 3})
