@@ -75,7 +75,7 @@ def insert(calls: Sequence[RecordedCall], counted: Sequence[RecordedCall] = ()) 
             # Last, since other processes wait for these rows until the transaction ends.
             add_tallies(alias, tallies)
 
-    run_with_connections(write)
+    run_with_connections(write, is_own_write=True)
 
 
 def _to_rows(

@@ -31,6 +31,8 @@ def run_with_connections(
 
     A nested call closes none, since the outer function may be in the middle of a query. A statement
     waits for SQLite's write lock while `goes_on()`; see `WriteLock`. Without it, see `wait_while`.
+    In an own write of the package, each transaction takes the lock as it begins, whatever the site's
+    `transaction_mode`: one that reads first would fail at once if another one writes.
     """
     if getattr(_in_use, "is_set", False):
         return function()

@@ -94,15 +94,15 @@ def write_batch(batch: Batch) -> None:
     if batch.events or batch.streams or batch.ended:
         write = transaction.atomic(router.db_for_write(StreamEvent))(_write_streams)
         try:
-            run_with_connections(lambda: write(batch, is_renewed=False))
+            run_with_connections(lambda: write(batch, is_renewed=False), is_own_write=True)
         except IntegrityError:
             # This process renewed its lease too late, so its row was deleted.
-            run_with_connections(lambda: write(batch, is_renewed=True))
+            run_with_connections(lambda: write(batch, is_renewed=True), is_own_write=True)
     if batch.seen:
         # One statement for all: the times of a batch differ by a second, unless the database was down.
         seen_at = datetime.fromtimestamp(int(max(batch.seen.values())), UTC)
         rows = Session.objects.filter(pk__in=batch.seen, last_seen_at__lt=seen_at)
-        run_with_connections(lambda: rows.update(last_seen_at=seen_at))
+        run_with_connections(lambda: rows.update(last_seen_at=seen_at), is_own_write=True)
 
 
 def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
@@ -284,7 +284,7 @@ class SessionWriter(BackgroundWriter["Batch"]):
             return
         try:
             if self._running:
-                run_with_connections(process_lease.hold)
+                run_with_connections(process_lease.hold, is_own_write=True)
             self.flush()
         except RETRIED as error:
             self._outage.warn("Could not write changes of sessions; trying again: %r", error)
