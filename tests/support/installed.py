@@ -23,6 +23,7 @@ EXTRAS = {
     "django_filters",
     "django_tasks",
     "drf_spectacular",
+    "jwcrypto",
     "ninja",
     "oauth2_provider",
     "oauthlib",
