@@ -12,7 +12,7 @@ from django.core import mail
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp.execution.write_lock import find_lock, waiting_for_locks
+from django_mcp.execution.write_lock import begin_waiting, find_lock
 from django_mcp.log import logger
 
 T = TypeVar("T")
@@ -41,8 +41,12 @@ def run_with_connections(
     _in_use.is_set = True
     try:
         goes_on = goes_on or getattr(_patience, "goes_on", None)
-        with waiting_for_locks(found, goes_on, is_own=is_own_write):
+        locks = begin_waiting(found, goes_on, is_own=is_own_write)
+        try:
             return function()
+        finally:
+            for lock in locks:
+                lock.end()
     finally:
         _in_use.is_set = False
         _tidy(found)
@@ -84,8 +88,12 @@ def usable_connections(
         connection.execute_wrappers.append(note)
     was_in_use, _in_use.is_set = getattr(_in_use, "is_set", False), True
     try:
-        with waiting_for_locks(found, goes_on):
+        locks = begin_waiting(found, goes_on)
+        try:
             yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
+        finally:
+            for lock in locks:
+                lock.end()
     finally:
         _in_use.is_set = was_in_use
         for connection in found:

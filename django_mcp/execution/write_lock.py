@@ -37,29 +37,27 @@ def has_write_lock(connection: BaseDatabaseWrapper) -> bool:
 
 
 class WriteLock:
-    """Has one connection wait for the write lock while `goes_on()`, or as long as its `timeout` at least.
+    """Has one connection wait for the write lock, between `begin` and `end`."""
 
-    Args:
-        is_own: it is for writes of the package: each transaction takes the lock as it begins, and
-            they try more often.
-    """
-
-    def __init__(
-        self,
-        connection: BaseDatabaseWrapper,
-        goes_on: Callable[[], bool] | None,
-        *,
-        is_own: bool = False,
-    ) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection: Any = connection
-        self._goes_on = goes_on
-        self._is_own = is_own
-        self._pause_s = OWN_PAUSE_S if is_own else PAUSE_S
-        self._timeout_s: float = connection.settings_dict["OPTIONS"].get("timeout", 5.0)
+        self._goes_on: Callable[[], bool] | None = None
+        self._is_own = False
+        self._timeout_s = 5.0
         self._raw: Any = None
-        self._is_brief = False
+        self._is_brief = self._is_used = False
         self._is_deferring = self._is_due = False
         self._cursors = WeakSet[Any]()
+
+    def begin(self, goes_on: Callable[[], bool] | None, *, is_own: bool) -> None:
+        """Wait while `goes_on()`, or as long as the `timeout` of the connection.
+
+        Args:
+            is_own: it is for writes of the package: each transaction takes the lock as it begins, and
+                they try more often.
+        """
+        self._goes_on, self._is_own = goes_on, is_own
+        self._connection.execute_wrappers.append(self)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -74,6 +72,9 @@ class WriteLock:
             self._is_deferring = self._is_due = False
 
     def __call__(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        if not self._is_used:
+            self._is_used = True
+            self._timeout_s = self._connection.settings_dict["OPTIONS"].get("timeout", 5.0)
         # The driver's, which its wrapper may not outlive.
         self._cursors.add(context["cursor"].cursor)
         if sql.startswith("BEGIN"):
@@ -116,7 +117,7 @@ class WriteLock:
                 if self._is_brief and raw.in_transaction:
                     self._set_wait(raw, is_brief=False)
                 return found
-            time.sleep(self._pause_s)
+            time.sleep(OWN_PAUSE_S if self._is_own else PAUSE_S)
 
     def _set_wait(self, raw: Any, *, is_brief: bool) -> None:
         if raw is not self._raw or is_brief != self._is_brief:
@@ -126,34 +127,43 @@ class WriteLock:
 
     def end(self) -> None:
         """Close the cursors, and have SQLite wait as before."""
+        self._connection.execute_wrappers.remove(self)
+        if not self._is_used:
+            return
+        self._is_used = False
         # If one is in a cycle with an exception, another thread would finalize it later.
         for cursor in list(self._cursors):
             # That of a closed connection cannot be closed.
             with suppress(sqlite3.Error):
                 cursor.close()
+        self._cursors.clear()
         if self._raw is not None and self._raw is self._connection.connection:
             self._set_wait(self._raw, is_brief=False)
+        self._raw, self._is_brief = None, False
 
 
-@contextmanager
-def waiting_for_locks(
+def begin_waiting(
     found: Iterable[BaseDatabaseWrapper],
     goes_on: Callable[[], bool] | None,
     *,
     is_own: bool = False,
-) -> Iterator[None]:
-    """Have those of the connections that lead to SQLite files wait for the lock in a block; see `WriteLock`."""
-    locks = [
-        (each, WriteLock(each, goes_on, is_own=is_own)) for each in found if has_write_lock(each)
-    ]
-    for connection, lock in locks:
-        connection.execute_wrappers.append(lock)
-    try:
-        yield
-    finally:
-        for connection, lock in locks:
-            connection.execute_wrappers.remove(lock)
-            lock.end()
+) -> list[WriteLock]:
+    """Have those of the connections that lead to SQLite files wait for the lock, until the `end` of each."""
+    # Most often there are none, or none of SQLite.
+    locks = [lock for each in found if (lock := _lock_of(each)) is not None]
+    for lock in locks:
+        lock.begin(goes_on, is_own=is_own)
+    return locks
+
+
+def _lock_of(connection: Any) -> WriteLock | None:
+    """Return the lock of a connection, which is made once for a database; None: it has none."""
+    name = connection.settings_dict["NAME"]
+    known_name, lock = getattr(connection, "_django_mcp_write_lock", (None, None))
+    if known_name is not name:
+        lock = WriteLock(connection) if has_write_lock(connection) else None
+        connection._django_mcp_write_lock = (name, lock)
+    return lock
 
 
 def find_lock(connection: BaseDatabaseWrapper) -> WriteLock | None:
