@@ -59,15 +59,16 @@ class _Lease:
         It also sweeps. A process with open streams or tasks calls it
         every `RENEW_EVERY_S`; calling it more often is cheap. If it `is_due`, it is renewed in any case.
         """
-        now_s = time.monotonic()
-        if now_s < self._next_renewal_s and not is_due:
+        # Another thread may renew it meanwhile.
+        was_due_s = self._next_renewal_s
+        if time.monotonic() < was_due_s and not is_due:
             return
         # It may have to wait for a lock, after which the time is another.
         with transaction.atomic(router.db_for_write(Worker)):
             self._renew()
             now_after_s = time.monotonic()
         # A process that renewed its own lease late lets the others renew theirs before it deletes them.
-        is_steady = now_after_s < self._next_renewal_s + LEASE_S
+        is_steady = now_after_s < was_due_s + LEASE_S
         self._next_renewal_s = now_after_s + RENEW_EVERY_S
         if is_steady:
             self.sweep()
