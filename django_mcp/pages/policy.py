@@ -6,7 +6,7 @@ as the headers are sent, when it is known whether the site has set its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,16 @@ def set_policy(response: HttpResponseBase, policy: str, always: str = "") -> Non
         headers.policy, headers.always = policy, always
 
 
-def protect_public_page(response: HttpResponseBase) -> None:
+def protect_public_page(response: HttpResponseBase, images: Iterable[str] = ()) -> None:
     """Set a policy on one of the package's pages outside of the admin, which is never framed.
 
-    It allows scripts and styles in files of the site, and nothing from other origins. It does not
-    restrict form targets: the consent page's form leads to the client.
+    It allows scripts and styles in files of the site, and nothing from other origins but the images
+    named. It does not restrict form targets: the consent page's form leads to the client.
+
+    Args:
+        images: origins such as `https://cdn.example.com`.
     """
-    set_policy(response, f"{_own_policy()}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
+    set_policy(response, f"{_own_policy(images)}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
 
 
 def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,11 +77,12 @@ def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def _own_policy() -> str:
+def _own_policy(images: Iterable[str] = ()) -> str:
     static = urlsplit(settings.STATIC_URL or "")
     own = f"'self' {static.scheme or 'https'}://{static.netloc}" if static.netloc else "'self'"
+    image_sources = " ".join([own, "data:", *images])
     return (
-        f"default-src 'none'; script-src {own}; style-src {own}; img-src {own} data:; "
+        f"default-src 'none'; script-src {own}; style-src {own}; img-src {image_sources}; "
         f"font-src {own}; connect-src {own}"
     )
 

@@ -22,6 +22,7 @@ from django_mcp.contrib.oauth.documents import find_client
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import describe_client
 from django_mcp.contrib.oauth.protected_resources import (
+    count_tools_without_scope,
     find_default_resource,
     find_server_of,
     needs_of,
@@ -31,6 +32,8 @@ from django_mcp.contrib.oauth.public import has_repeated
 from django_mcp.contrib.oauth.redirects import is_loopback, is_own_scheme, is_safe_redirect
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
+from django_mcp.registry.rules import read_icons
+from django_mcp.servers import default_server
 
 if TYPE_CHECKING:
     from django_mcp.server.server import BaseServer
@@ -82,7 +85,7 @@ class ConsentView(AuthorizationView):
         else:
             response = super().dispatch(request, *args, **kwargs)
         response["X-Frame-Options"] = "DENY"
-        protect_public_page(response)
+        protect_public_page(response, images=_origins_of_logo())
         response["Referrer-Policy"] = "same-origin"
         response["Cache-Control"] = "no-store"
         return response
@@ -186,7 +189,8 @@ class ConsentView(AuthorizationView):
 
     def _describe(self, application: Any, context: dict[str, Any]) -> dict[str, Any]:
         endpoints = self._find_endpoints(str(context.get("resource") or "").split())
-        needs = needs_of(dict.fromkeys(endpoints.values()), self.request.user)
+        servers = list(dict.fromkeys(endpoints.values()))
+        needs = needs_of(servers, self.request.user)
         redirect = urlsplit(context["redirect_uri"])
         is_own = is_own_scheme(context["redirect_uri"])
         return {
@@ -196,6 +200,8 @@ class ConsentView(AuthorizationView):
             if is_own
             else redirect.netloc,
             "stays_here": is_own or is_loopback(redirect.hostname),
+            **_describe_site(self.request),
+            "tools_without_scope": count_tools_without_scope(servers, self.request.user),
             "endpoints": [
                 AskedEndpoint(title=str(server.core.options.title or server.name), address=address)
                 for address, server in endpoints.items()
@@ -213,6 +219,22 @@ class ConsentView(AuthorizationView):
     def _find_endpoints(self, resources: Iterable[str]) -> dict[str, BaseServer]:
         found = {each: find_server_of(each, self.request) for each in resources}
         return {address: server for address, server in found.items() if server is not None}
+
+
+def _origins_of_logo() -> list[str]:
+    icons = read_icons(default_server.core.options.icons)[:1]
+    parts = [urlsplit(icon.src) for icon in icons]
+    return [f"https://{each.netloc}" for each in parts if each.scheme == "https"]
+
+
+def _describe_site(request: HttpRequest) -> dict[str, Any]:
+    """Return the name and logo of the site: the title and first icon of its default server, or its host."""
+    options = default_server.core.options
+    icon = next(iter(read_icons(options.icons)), None)
+    return {
+        "site_name": str(options.title or urlsplit(issuer_of(request)).netloc),
+        "site_logo": "" if icon is None else icon.src,
+    }
 
 
 def _may_skip_consent(client_id: str, resources: list[str]) -> bool:

@@ -5,7 +5,7 @@ It imports nothing of django-oauth-toolkit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,6 +14,7 @@ from django.urls import get_script_prefix
 from django_mcp.auth.addresses import canonical_uri, origin_of
 from django_mcp.auth.permissions import visible_to
 from django_mcp.endpoints.well_known import find_issuers, find_root_path, server_at_path
+from django_mcp.registry.entries import Entry, ToolEntry
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -51,9 +52,23 @@ def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
 def needs_of(servers: Iterable[BaseServer], user: Any) -> Mapping[str, list[str]]:
     """Return the titles of the visible entries that need each scope."""
     found: dict[str, list[str]] = {}
+    for entry, scopes in _find_visible(servers, user):
+        for scope in scopes:
+            found.setdefault(scope, []).append(str(entry.title or entry.name))
+    return found
+
+
+def count_tools_without_scope(servers: Iterable[BaseServer], user: Any) -> int:
+    """Return how many visible tools every token may call."""
+    entries = _find_visible(servers, user)
+    return sum(isinstance(entry, ToolEntry) and not scopes for entry, scopes in entries)
+
+
+def _find_visible(
+    servers: Iterable[BaseServer], user: Any
+) -> Iterator[tuple[Entry, tuple[str, ...]]]:
     for server in servers:
         visible = visible_to(user, server.core.derived.requirements)
         for entry in server.core.registry.entries():
-            for scope in visible.scopes_of(entry) if visible.includes(entry) else ():
-                found.setdefault(scope, []).append(str(entry.title or entry.name))
-    return found
+            if visible.includes(entry):
+                yield entry, visible.scopes_of(entry)

@@ -170,11 +170,11 @@ def _collecting() -> Iterator[list[SignIn]]:
 
 
 def _report_answer(step: Step, request: HttpRequest, response: HttpResponseBase) -> None:
-    """Report a response that is an error, by what it tells the client."""
+    """Report a response that is an error, by what it tells the client, or that gives it a code."""
     error = find_error(response)
-    if error is None:
+    if error is None and not _gives_code(response):
         return
-    name, description = error
+    name, description = error or ("", "")
     report(
         step,
         request,
@@ -182,6 +182,11 @@ def _report_answer(step: Step, request: HttpRequest, response: HttpResponseBase)
         user=request.user if _is_signed_in(request) else None,
         reason=f"{name}: {description}" if description else name,
     )
+
+
+def _gives_code(response: HttpResponseBase) -> bool:
+    """Return whether a response leads back to the client with a code: the person allowed it."""
+    return "code" in parse_qs(urlsplit(response.get("Location", "")).query)
 
 
 def find_error(response: HttpResponseBase) -> tuple[str, str] | None:

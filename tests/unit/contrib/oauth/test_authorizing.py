@@ -22,6 +22,7 @@ from oauth2_provider.models import (
 )
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.contrib.oauth.models import SignIn
 from tests.support.oauth.browser import hidden_fields, post_form
 from tests.support.policies import SITE_POLICY, policy_of
 
@@ -115,6 +116,19 @@ def refresh(application: Any, token: str) -> Any:
 def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
     code = allow(browser, address(application))["code"]
     return exchange(application, code).json()
+
+
+def test_each_step_of_a_sign_in_is_told(application: Any, browser: Client):
+    tokens_for(application, browser)
+
+    rows = SignIn.objects.order_by("pk").values_list(
+        "step", "is_refused", "client_id", "user__username"
+    )
+    name = get_user_model().objects.get().username
+    assert list(rows) == [
+        ("authorization", False, application.client_id, name),
+        ("token", False, application.client_id, name),
+    ]
 
 
 def test_a_code_is_exchanged_and_the_redirect_names_the_issuer(application: Any, browser: Client):

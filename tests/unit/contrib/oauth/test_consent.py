@@ -15,6 +15,7 @@ from oauth2_provider.models import get_application_model
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.servers import MCPServer
+from tests.support.policies import policy_of
 from tests.unit.contrib.oauth.test_authorizing import address
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +44,16 @@ def burn() -> int:
     return 0
 
 
-urlpatterns = [path("", include("django_mcp.urls")), path("depot/", depot.urls)]
+mixed = MCPServer("consent-mixed", title="The mix", authenticators=AUTHENTICATORS)
+mixed.tool(name="look", scopes=None)(lambda: "seen")
+mixed.tool(name="greet", scopes=())(lambda: "hello")
+mixed.tool(name="order", scopes=["stock:write"])(lambda: "ordered")
+
+urlpatterns = [
+    path("", include("django_mcp.urls")),
+    path("depot/", depot.urls),
+    path("mixed/", mixed.urls),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -65,9 +75,16 @@ def application(**fields: Any) -> Any:
     )
 
 
-def page_for(application: Any, *, language: str = "en", **changes: str | None) -> str:
+def page_for(application: Any, **options: Any) -> str:
+    text: str = response_for(application, **options).content.decode()
+    return text
+
+
+def response_for(
+    application: Any, *, language: str = "en", user: str = "ada", **changes: str | None
+) -> Any:
     browser = Client()
-    browser.force_login(get_user_model().objects.create_user("ada"))
+    browser.force_login(get_user_model().objects.create_user(user))
     asked = {
         "scope": "stock:read stock:write",
         "resource": "http://testserver/depot/mcp",
@@ -75,7 +92,7 @@ def page_for(application: Any, *, language: str = "en", **changes: str | None) -
     }
     response = browser.get(address(application, **asked), headers={"Accept-Language": language})
     assert response.status_code == 200, response.content
-    return response.content.decode()
+    return response
 
 
 def test_the_consent_page_shows_client_scopes_and_redirect():
@@ -88,6 +105,29 @@ def test_the_consent_page_shows_client_scopes_and_redirect():
     assert "The depot" in page
     assert "Look at the shelves" in page
     assert "Needed for: Count the shelves, Fill the shelves" in page
+
+
+def test_the_page_counts_the_tools_that_every_token_may_call():
+    page = page_for(application(), resource="http://testserver/mixed/mcp")
+    without = page_for(application(), user="grace")
+
+    assert "And 2 tools that need no scope" in page
+    assert "no scope" not in without
+
+
+def test_the_page_names_the_site_and_shows_its_logo(settings: Any):
+    settings.DJANGO_MCP = {"TITLE": None}
+    assert '<p class="site"><bdi>testserver</bdi></p>' in page_for(application())
+
+    settings.DJANGO_MCP = {"TITLE": "Ada & sons", "ICONS": ["https://cdn.example/logo.png"]}
+    response = response_for(application(), user="grace")
+
+    text = response.content.decode()
+    assert (
+        '<p class="site"><img src="https://cdn.example/logo.png" alt=""> <bdi>Ada &amp; sons'
+        in text
+    )
+    assert "img-src 'self' data: https://cdn.example;" in policy_of(response)
 
 
 def test_the_page_lists_the_url_of_every_requested_endpoint():
