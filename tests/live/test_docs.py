@@ -57,7 +57,7 @@ def serving(command: list[str], address: str, cwd: Path, env: dict[str, str]) ->
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
-            server.wait(30)
+            server.wait(90)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             raise
