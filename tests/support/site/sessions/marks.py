@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 _POLL_S = 0.01
 
 
