@@ -58,8 +58,9 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
 
     It has no cookies; no header, variable, query parameter or attribute whose name is that of
     credentials (`is_credential`), such as `Authorization`, `X-CSRFToken`, `REMOTE_USER` or
-    `request.session`, also not in the URLs of other headers; and of the scope of ASGI only what describes the request itself. The source is
-    not changed, since the site's middleware may still read it.
+    `request.session`, and none in the URLs of other headers; and of the scope of ASGI only what
+    describes the request itself. The source is not changed, since the site's middleware may still read
+    it.
     """
     request = source.__class__.__new__(source.__class__)
     attributes = vars(request)

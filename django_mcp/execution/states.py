@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.core.signing import BadSignature, Signer, b64_decode, b64_encode
 
+from django_mcp.execution.own_writes import write_in_pool
 from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
-from django_mcp.execution.threads import run_in_pool, write_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django.utils.crypto import salted_hmac
 
 from django_mcp.conf import server_settings
-from django_mcp.execution.threads import run_later
+from django_mcp.execution.own_writes import run_later
 from django_mcp.process import Expiring, reset_on
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaScope, is_anonymous_quota

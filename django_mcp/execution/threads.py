@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -18,14 +17,14 @@ from asgiref.sync import AsyncToSync, sync_to_async
 
 from django_mcp.conf import server_settings, settings, site_aliases
 from django_mcp.execution.leases import ThreadLease, has_thread, is_awaited_in_lease
-from django_mcp.execution.outages import Breaker, Warner, is_outage
+from django_mcp.execution.outages import Breaker
 from django_mcp.execution.pool import AwaitedWork, FairQueue, LoopPool, PoolState, QueueFull
-from django_mcp.process import PerProcess, Sharing
+from django_mcp.process import PerProcess
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits, network_of
-from django_mcp.server.services.ports import NoThread, StoreUnavailable
+from django_mcp.server.services.ports import NoThread
 
 T = TypeVar("T")
 
@@ -41,23 +40,6 @@ WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
 
 AUTHENTICATION_LIMIT_S = 10.0
 """How long a query of an asynchronous authenticator may wait and run. Our own limit."""
-
-LEAVE_AFTER_S = 1.0
-"""How long a response waits for a write that can happen later, while SQLite is locked. Our own choice."""
-
-MAX_LEFT = 10_000
-"""Writes of a process that wait to happen later; beyond these, responses wait for theirs."""
-
-LOCKED_S = 120.0
-"""How long a request waits for SQLite's write lock. Our own limit."""
-
-BRIEF_S = 0.1
-"""How long a write takes at most if nobody else has the lock. Our own choice."""
-
-EXIT_S = 5.0
-"""How long the end of a process waits for SQLite's write lock. Our own limit."""
-
-_left_trouble = Warner()
 
 _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_runs_in_place", default=False
@@ -171,130 +153,15 @@ async def _hop(function: Callable[[], T]) -> T:
         raise
 
 
-async def write_in_pool(
-    function: Callable[[], T],
-    breaker: Breaker | None = None,
-    *,
-    otherwise: Callable[[], T] | None = None,
-) -> T:
-    """Run a function of this package that writes its tables, like `run_in_pool`.
-
-    If they are in a SQLite file, one thread does all these writes, in order. It waits for the write
-    lock, which a transaction of a tool may have for long.
-
-    Args:
-        otherwise: returns the result when the write has waited for `LEAVE_AFTER_S`. The write happens
-            later, also if the caller is gone; then it is logged if it fails. None: wait for it.
-
-    Raises:
-        StoreUnavailable: the database does not answer, or the lock was not free for `LOCKED_S`.
-    """
-    lanes, breaker = _lanes.current or _lanes.get(), breaker or _breaker.get()
-    if breaker is not None:
-        breaker.check()
-    if lanes.write_pool is None or not writes_wait():
-        return await run_in_pool(function, breaker)
-    if lanes.write_pool.waiting_count >= MAX_LEFT:
-        otherwise = None
-    work = _OwnWrite(function, lanes.write_pool, is_left=otherwise is not None)
-    lanes.write_pool.put(work)
-    limit_s = LOCKED_S if otherwise is None else LEAVE_AFTER_S
-    try:
-        await asyncio.wait((work.done,), timeout=limit_s)
-        if work.done.done():
-            found = cast(T, work.done.result())
-            if breaker is not None:
-                breaker.note_answer()
-            return found
-    except Exception as error:
-        if breaker is not None and is_outage(error):
-            raise breaker.fail(error) from error
-        raise
-    finally:
-        work.done.cancel()
-        if otherwise is None:
-            lanes.write_pool.withdraw(work)
-    if otherwise is None:
-        raise StoreUnavailable
-    return otherwise()
-
-
-async def wait_for_other_writers() -> bool:
-    """Wait until SQLite is not locked; return whether what is missing may be there now.
-
-    Another process may have answered a request whose write still waits for the lock.
-    """
-    if not writes_wait():
-        return False
-
-    async def look() -> bool:
-        began_s = time.monotonic()
-        await write_in_pool(_take_lock)
-        was_locked = time.monotonic() - began_s > BRIEF_S
-        # Those who waited too are quick.
-        await asyncio.sleep(LEAVE_AFTER_S if was_locked else BRIEF_S)
-        return True
-
-    return await _looking.ask(None, look)
-
-
-_looking: Sharing[bool] = Sharing()
-
-
-def _take_lock() -> None:
-    # Loads models, which importing a server must not.
-    from django.db import router, transaction
-
-    from django_mcp.models import sessions
-
-    with transaction.atomic(router.db_for_write(sessions.Session)):
-        pass
-
-
-def writes_wait() -> bool:
-    """Return whether the package's writes have a thread of their own, in which they wait for SQLite's lock."""
+def find_own_pool() -> LoopPool | None:
+    """Return the threads for the package's own queries; None: these run where they are."""
     lanes = _lanes.current or _lanes.get()
-    return (
-        lanes.write_pool is not None and not _runs_in_place.get() and _tables_are_locked.get().is_so
-    )
+    return None if _runs_in_place.get() else lanes.our_pool
 
 
-def run_later(function: Callable[[], object]) -> None:
-    """Run `function` in a thread when one is free, with usable connections, without a result.
-
-    Called from a thread with connections. Without a pool it runs at once.
-    """
-    lanes = _lanes.current or _lanes.get()
-    if lanes.our_pool is None or lanes.later_pool is None or _runs_in_place.get():
-        function()
-        return
-    # Loads `django.db`, which importing a server must not.
-    from django_mcp.execution.db_connections import run_with_connections
-
-    # It writes, and what waits for the lock of SQLite must not hold the threads of those who read.
-    pool = lanes.later_pool if _tables_are_locked.get().is_so else lanes.our_pool
-    pool.leave(partial(run_with_connections, function, partial(_is_open, pool)))
-
-
-def _is_open(pool: LoopPool) -> bool:
-    """Return whether what is left to a pool may still wait for a lock."""
-    return pool.closed_s is None or time.monotonic() < pool.closed_s + EXIT_S
-
-
-class _Tables:
-    """Whether the tables of the package are in a SQLite file, which has one writer at a time."""
-
-    def __init__(self) -> None:
-        # Loads models, which importing a server must not.
-        from django.db import connections, router
-
-        from django_mcp.execution.write_lock import has_write_lock
-        from django_mcp.models import sessions
-
-        self.is_so = has_write_lock(connections[router.db_for_write(sessions.Session)])
-
-
-_tables_are_locked = PerProcess(_Tables, settings=("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"))
+def find_breaker() -> Breaker | None:
+    """Return the breaker of the block around the caller; see `through_breaker`."""
+    return _breaker.get()
 
 
 @contextmanager
@@ -326,35 +193,6 @@ class _OwnWork(AwaitedWork):
     @property
     def key(self) -> Hashable:
         return network_of(caller_address.get() or "")
-
-
-class _OwnWrite(AwaitedWork):
-    """A write of the package that waits for SQLite's lock. One that `is_left` happens in any case."""
-
-    def __init__(self, function: Callable[[], Any], pool: LoopPool, *, is_left: bool) -> None:
-        super().__init__(partial(contextvars.copy_context().run, self._write, function))
-        self._pool = pool
-        self._is_left = is_left
-
-    @property
-    def is_wanted(self) -> bool:
-        return self._is_left or not self.done.done()
-
-    def _write(self, function: Callable[[], Any]) -> Any:
-        # Loads `django.db`, which importing a server must not.
-        from django_mcp.execution.db_connections import run_with_connections
-
-        has_thread.set(True)
-        try:
-            return run_with_connections(
-                function, lambda: self.is_wanted and _is_open(self._pool), is_own_write=True
-            )
-        except Exception as error:
-            if self.done.done() and self._is_left:
-                _left_trouble.warn(
-                    "Could not write what a request had left to be written: %r", error
-                )
-            raise
 
 
 class _HandlerWork(AwaitedWork):
@@ -416,8 +254,6 @@ class _Lanes:
         self.task_pool: LoopPool | None = None
         self.our_pool: LoopPool | None = None
         self.authentication_pool: LoopPool | None = None
-        self.write_pool: LoopPool | None = None
-        self.later_pool: LoopPool | None = None
         max_threads = settings.SYNC_THREADS
         if max_threads:
             few = min(max_threads, OUR_THREADS)
@@ -437,9 +273,6 @@ class _Lanes:
             )
             self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnWork, prepare=avoid_pools)
             self.authentication_pool = LoopPool(few, "django-mcp-auth", prepare=avoid_pools)
-            # Only for tables in SQLite, which has one writer at a time.
-            self.write_pool = LoopPool(1, "django-mcp-write")
-            self.later_pool = LoopPool(1, "django-mcp-later")
             self.by_pool = {
                 # asgiref's type is too narrow.
                 pool: sync_to_async(work_in_pool, thread_sensitive=False, executor=cast(Any, pool))
@@ -447,14 +280,7 @@ class _Lanes:
             }
 
     def close(self) -> None:
-        for pool in (
-            self.pool,
-            self.task_pool,
-            self.our_pool,
-            self.authentication_pool,
-            self.write_pool,
-            self.later_pool,
-        ):
+        for pool in (self.pool, self.task_pool, self.our_pool, self.authentication_pool):
             if pool is not None:
                 pool.close()
 

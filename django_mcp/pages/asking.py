@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.conf import settings
-from django_mcp.execution.threads import run_in_pool, write_in_pool
+from django_mcp.execution.own_writes import write_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError

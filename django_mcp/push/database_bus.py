@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import avoid_pools, run_with_connections
+from django_mcp.execution.own_writes import write_in_pool, writes_wait
 from django_mcp.execution.pool import LoopPool
 from django_mcp.execution.tables import Pruner, delete_some
-from django_mcp.execution.threads import run_in_pool, write_in_pool, writes_wait
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import BusMessage
 from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject

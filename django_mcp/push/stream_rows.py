@@ -18,14 +18,9 @@ from typing import Any, TypeAlias
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
+from django_mcp.execution.own_writes import LEAVE_AFTER_S, write_in_pool, writes_wait
 from django_mcp.execution.tables import insert_missing, moment
-from django_mcp.execution.threads import (
-    LEAVE_AFTER_S,
-    find_pool_states,
-    run_in_pool,
-    write_in_pool,
-    writes_wait,
-)
+from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess

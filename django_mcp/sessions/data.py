@@ -12,9 +12,10 @@ from django.db import IntegrityError, connections, router
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
+from django_mcp.execution.own_writes import write_in_pool
 from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import Usage, caller_of, insert_missing
-from django_mcp.execution.threads import run_in_pool, write_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode

@@ -15,8 +15,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
 from django_mcp.execution.outages import Breaker
+from django_mcp.execution.own_writes import write_in_pool
 from django_mcp.execution.tables import Usage, caller_of, digest_of_quota, insert_missing, moment
-from django_mcp.execution.threads import run_in_pool, write_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version

@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from django_mcp.conf import settings
+from django_mcp.execution.own_writes import wait_for_other_writers
 from django_mcp.execution.tables import Pruner
-from django_mcp.execution.threads import wait_for_other_writers
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import Refusal, invalid_params

@@ -13,6 +13,7 @@ from django.db import router, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
 from django_mcp.execution.outages import Breaker
+from django_mcp.execution.own_writes import wait_for_other_writers, write_in_pool
 from django_mcp.execution.tables import (
     ANONYMOUS_PREFIX,
     AT_ONCE,
@@ -21,7 +22,7 @@ from django_mcp.execution.tables import (
     digest_of_quota,
     moment,
 )
-from django_mcp.execution.threads import run_in_pool, wait_for_other_writers, write_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.quotas import CountLimits

@@ -10,19 +10,13 @@ WRITERS = ("django-mcp-calls", "django-mcp-sessions")
 
 def wait_for_pools() -> None:
     """Wait until no thread of the pools works any more."""
-    from django_mcp.execution import threads
+    from django_mcp.execution import own_writes, threads
 
-    lanes = threads._lanes.current
-    if lanes is None:
-        return
-    pools = (
-        lanes.pool,
-        lanes.task_pool,
-        lanes.write_pool,
-        lanes.later_pool,
-        lanes.our_pool,
-        lanes.authentication_pool,
-    )
+    lanes, writes = threads._lanes.current, own_writes._pools.current
+    of_handlers = () if lanes is None else (lanes.pool, lanes.task_pool)
+    of_queries = () if lanes is None else (lanes.our_pool, lanes.authentication_pool)
+    of_writes = () if writes is None else (writes.awaited, writes.left)
+    pools = (*of_handlers, *of_writes, *of_queries)
     until_s = time.monotonic() + 20
     for pool in filter(None, pools):
         while (state := pool.find_state()).running or state.waiting:

@@ -20,7 +20,8 @@ from django_mcp.auth.principal import (
     has_authorization,
     make_key,
 )
-from django_mcp.execution.threads import LOCKED_S, run_in_pool, run_later
+from django_mcp.execution.own_writes import LOCKED_S, run_later
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Expiring, reset_on
 from django_mcp.server.exchange.exchange import Exchange
 

@@ -17,6 +17,7 @@ from jwcrypto.common import base64url_decode
 from django_mcp.contrib.oauth.client_keys import find_verifying_keys
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, is_signed_by
 from django_mcp.contrib.oauth.models import ClientKeys, UsedAssertion
+from django_mcp.contrib.oauth.sign_ins import Refused
 from django_mcp.protocol.json import decode, has_repeated_keys
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -39,20 +40,8 @@ _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TYPES = ("jwt", "client-authentication+jwt")
 
 
-class AssertionRefused(Exception):
-    """An assertion that proves nothing.
-
-    Attributes:
-        field: what is at fault: a claim, a part of the header, or `client_assertion`.
-        reason: what is wrong with it, in one sentence that may be shown to anybody.
-        remedy: what the maker of the client can do.
-    """
-
-    def __init__(self, field: str, reason: str, remedy: str) -> None:
-        super().__init__(f"{field}: {reason} {remedy}")
-        self.field = field
-        self.reason = reason
-        self.remedy = remedy
+class AssertionRefused(Refused):
+    """An assertion that proves nothing; the field is a claim, a part of the header, or `client_assertion`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -126,7 +126,7 @@ _RULES = (
         is_broken=lambda settings: "https" not in settings.ALLOWED_REDIRECT_URI_SCHEMES,
         message="No redirect over https is allowed, so no client on the web can be given an answer.",
         key="ALLOWED_REDIRECT_URI_SCHEMES",
-        right="['https', 'http']",
+        right="['https', 'http'] and the schemes of OAUTH_APP_REDIRECTS",
     ),
     _Rule(
         id="django_mcp.O010",
@@ -137,7 +137,7 @@ _RULES = (
         message="Programs on people's own machines cannot be given an answer: they listen on a port of the "
         "moment of 127.0.0.1 or localhost.",
         key="ALLOWED_REDIRECT_URI_SCHEMES",
-        right="['https', 'http'], and ALLOW_LOCALHOST_LOOPBACK to True",
+        right="['https', 'http'] and the schemes of OAUTH_APP_REDIRECTS, and ALLOW_LOCALHOST_LOOPBACK to True",
         is_error=False,
     ),
     _Rule(

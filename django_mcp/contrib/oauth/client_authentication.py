@@ -19,7 +19,7 @@ from django_mcp.contrib.oauth.assertions import (
     use_up,
 )
 from django_mcp.contrib.oauth.limits import wrong_secrets_of
-from django_mcp.contrib.oauth.sign_ins import Step, report
+from django_mcp.contrib.oauth.sign_ins import Step, report_refused
 
 AUDIENCES = "django_mcp.audiences"
 """Among the headers of oauthlib's request: what an assertion may be for. No client can send it."""
@@ -46,7 +46,9 @@ class TooManyWrongSecrets(CustomOAuth2Error):
 class ClientAuthentication(OAuth2Validator):
     """Checks the secret or the assertion of a client.
 
-    A client that sends an assertion has to prove its key, even if it could do without. Wrong secrets are counted, so a request above the limit costs no hash, and clients with the right
+    A client that sends an assertion has to prove its key, even if it could do without.
+
+    Wrong secrets are counted, so a request above the limit costs no hash, and clients with the right
     secret have no limit, however many of their requests come at once. Requests that are already being
     checked can exceed the limit, by the number of the server's threads. Wrong secrets are counted by
     address, so that a stranger cannot lock a client out at another address.
@@ -139,14 +141,8 @@ def _read(request: Any, authorization: str | None) -> Assertion:
 
 
 def _refusal(error: AssertionRefused, request: Any) -> InvalidClientError:
-    report(
-        Step.REFRESH if request.grant_type == "refresh_token" else Step.TOKEN,
-        request,
-        client=request.client or request.client_id,
-        field=error.field,
-        reason=error.reason.rstrip("."),
-        remedy=error.remedy,
-    )
+    step = Step.REFRESH if request.grant_type == "refresh_token" else Step.TOKEN
+    report_refused(step, request, error, request.client or request.client_id)
     return InvalidClientError(description=f"{error}", request=request)
 
 

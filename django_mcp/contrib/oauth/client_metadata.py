@@ -21,6 +21,7 @@ from django_mcp.contrib.oauth.fetcher import read_url
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, KeysRefused, read_keys
 from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.contrib.oauth.redirects import WANTED, is_own_scheme, is_safe_redirect
+from django_mcp.contrib.oauth.sign_ins import Refused
 from django_mcp.protocol.json import encode
 
 MAX_REDIRECT_URIS = 10
@@ -30,23 +31,17 @@ GRANT, REFRESH, RESPONSE = "authorization_code", "refresh_token", "code"
 NONE, BASIC, POST, KEY = "none", "client_secret_basic", "client_secret_post", "private_key_jwt"
 
 
-class Unusable(Exception):
+class Unusable(Refused):
     """Metadata from which no client can be made.
 
     Attributes:
-        field: the field of the metadata that is at fault.
-        reason: what is wrong with it, in one sentence that may be shown to anybody.
-        remedy: what the maker of the client can do.
         error: the error code of RFC 7591 section 3.2.2.
     """
 
     def __init__(
         self, field: str, reason: str, remedy: str, *, error: str = "invalid_client_metadata"
     ) -> None:
-        super().__init__(f"{field}: {reason} {remedy}")
-        self.field = field
-        self.reason = reason
-        self.remedy = remedy
+        super().__init__(field, reason, remedy)
         self.error = error
 
 

@@ -19,7 +19,7 @@ from oauthlib.oauth2.rfc6749.errors import FatalClientError
 from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
 from django_mcp.contrib.oauth.resolving import resolve
-from django_mcp.contrib.oauth.sign_ins import Step, report
+from django_mcp.contrib.oauth.sign_ins import Step, report, report_refused
 from django_mcp.execution.outages import Warner
 
 is_document_id = is_cimd_client_id
@@ -84,14 +84,7 @@ def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
     try:
         client = resolve(client_id, request)
     except Unusable as error:
-        report(
-            Step.DOCUMENT,
-            request,
-            client=client_id,
-            field=error.field,
-            reason=error.reason.rstrip("."),
-            remedy=error.remedy,
-        )
+        report_refused(Step.DOCUMENT, request, error, client_id)
         told = _(
             "What the application says of itself cannot be used. Its makers have to correct it."
         )

@@ -31,7 +31,7 @@ from django_mcp.contrib.oauth.limits import (
     registration_tries_of,
 )
 from django_mcp.contrib.oauth.models import ClientKeys
-from django_mcp.contrib.oauth.sign_ins import Step, report
+from django_mcp.contrib.oauth.sign_ins import Step, report, report_refused
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode, encode, has_repeated_keys
 
@@ -56,13 +56,7 @@ class Registration(DynamicClientRegistrationView):
         try:
             metadata = narrow_registration(_read(request.body))
         except Unusable as error:
-            report(
-                Step.REGISTRATION,
-                request,
-                field=error.field,
-                reason=error.reason.rstrip("."),
-                remedy=error.remedy,
-            )
+            report_refused(Step.REGISTRATION, request, error)
             return refusal(error.error, str(error), 400)
         if not registrations.take():
             return _refuse_for_now(

@@ -84,6 +84,22 @@ class _Shares:
         return self._written % TRIM_EVERY == 1
 
 
+class Refused(Exception):
+    """What a client sent is refused.
+
+    Attributes:
+        field: the parameter or key of the metadata that is at fault.
+        reason: what is wrong with it, in one sentence that may be shown to anybody.
+        remedy: what the maker of the client can do.
+    """
+
+    def __init__(self, field: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{field}: {reason} {remedy}")
+        self.field = field
+        self.reason = reason
+        self.remedy = remedy
+
+
 _shares = PerProcess(_Shares, settings=("DJANGO_MCP", "DATABASES"))
 
 _pending: ContextVar[list[SignIn] | None] = ContextVar("django_mcp_oauth_sign_ins", default=None)
@@ -139,6 +155,12 @@ def report(
             pending.append(row)
     except Exception as error:  # noqa: BLE001 - see above
         _trouble.warn("A sign-in could not be reported: %r", error)
+
+
+def report_refused(step: Step, request: Any, refused: Refused, client: Any = None) -> None:
+    """Report a refusal at a step; see `report`."""
+    reason = refused.reason.rstrip(".")
+    report(step, request, client=client, field=refused.field, reason=reason, remedy=refused.remedy)
 
 
 def reporting(step: Step) -> Callable[[View], View]:
