@@ -30,6 +30,7 @@ from django_mcp.endpoints.well_known import (
 )
 from django_mcp.execution.migrated import is_migrated
 from django_mcp.execution.threads import find_pool_states, run_in_pool
+from django_mcp.pages.style import style_pattern
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
 from django_mcp.server.server import BaseServer
@@ -114,7 +115,7 @@ async def _respond(method: str, query: str) -> HttpResponse:
 
 
 def patterns_of(server: BaseServer) -> list[URLPattern]:
-    """Return the URL patterns of a server: its endpoint and its health, each in both slash forms."""
+    """Return the URL patterns of a server: its endpoint and health, each in both slash forms, and the stylesheet of pages."""
     view, health = MCPView(server, require_authorization_servers), HealthView()
     try:
         has_legacy_sse = server.core.options.legacy_sse
@@ -126,6 +127,7 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
         path("mcp/", view),
         path("mcp/health", health, name="health"),
         path("mcp/health/", health),
+        style_pattern("mcp/"),
         *(legacy_patterns_of(server) if has_legacy_sse else ()),
     ]
 

@@ -1,1 +1,1 @@
-"""Template tags of the admin's pages."""
+"""Template tags of the package's pages."""

@@ -26,6 +26,7 @@ from django_mcp.contrib.oauth.register import Management, Registration
 from django_mcp.contrib.oauth.sign_ins import Step, reporting
 from django_mcp.contrib.oauth.tokens import Token
 from django_mcp.endpoints.well_known import View, open_to_pages
+from django_mcp.pages.style import style_pattern
 
 app_name = "oauth2_provider"
 
@@ -77,6 +78,7 @@ urlpatterns = [
     ),
     path(f"{_prefix}applications/<slug:pk>/", application_page, name="detail"),
     path(f"{_prefix}authorized/", authorized_page, name="authorized-token-list"),
+    style_pattern(_prefix),
 ]
 
 if oauth2_settings.OIDC_ENABLED:

@@ -68,6 +68,14 @@ def test_the_documents_describe_this_endpoint(alone: Running):
     assert found["authorization-server"].json()["issuer"] == origin
 
 
+def test_its_pages_have_a_style(alone: Running):
+    origin = alone.url.removesuffix("/mcp")
+
+    style = httpx.get(f"{origin}/oauth/page.0123456789abcdef.css", timeout=60.0)
+
+    assert (style.status_code, style.headers["content-type"]) == (200, "text/css; charset=utf-8")
+
+
 @pytest.mark.parametrize(
     "path",
     [
