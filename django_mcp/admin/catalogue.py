@@ -1,4 +1,4 @@
-"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones."""
+"""The catalogue: the entries of each server as a user or a key at a revision sees them, and disabled ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 from django.utils.translation import gettext as _t
@@ -24,7 +25,8 @@ from django_mcp.admin.base import (
 )
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import escape_invisible, pretty, to_number
-from django_mcp.models import CallRecord, DisabledEntry
+from django_mcp.auth.principal import KEY_START
+from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import NEVER, REQUIRED
@@ -35,18 +37,48 @@ Kind = DisabledEntry.Kind
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    """A user, None if anonymous, and a revision to view the catalogue as."""
+    """The caller and the revision to view the catalogue as.
+
+    Attributes:
+        user: a user, or the principal of a key; None if anonymous.
+        username: the user's name; empty if there is no user.
+        key: an API key, which is viewed instead of its user.
+        revision: the name of the revision.
+    """
 
     user: Any
     username: str
     revision: str
+    key: APIKey | None = None
+
+    @property
+    def name(self) -> str:
+        """What the page calls the caller; empty for an anonymous one."""
+        return self.username if self.key is None else str(self.key)
+
+    @property
+    def prefix(self) -> str:
+        return "" if self.key is None else f"{KEY_START}{self.key.prefix}"
 
     @property
     def query(self) -> dict[str, str]:
-        return {"user": self.username, "revision": self.revision}
+        caller = {"user": self.username} if self.key is None else {"as_key": self.prefix}
+        return {**caller, "revision": self.revision}
+
+    def is_refused_by(self, server: MCPServer) -> bool:
+        """Return whether a key is viewed as, and a server does not take keys."""
+        # Django loads this module when it starts.
+        from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator
+
+        gate = server.core.gate
+        authenticators = () if gate is None else gate.authenticators
+        takes_keys = any(isinstance(each, APIKeyAuthenticator) for each in authenticators)
+        return self.key is not None and not takes_keys
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
         """Return the visible entries of one kind, by key, in the protocol's form."""
+        if self.is_refused_by(server):
+            return {}
         found = next(each for each in KINDS if each.mapping == kind)
         entries = getattr(server, found.method)(user=self.user, revision=self.revision)
         return {each[found.identity]: each for each in entries}
@@ -105,6 +137,8 @@ class CatalogueAdmin(Page):
             may_see_calls=may_see_calls,
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_choose_user=may(request.user, "view", get_user_model()),
+            may_choose_key=self._find_keys(request) is not None,
+            refuses_keys=viewer.is_refused_by(server),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
         )
 
@@ -152,10 +186,20 @@ class CatalogueAdmin(Page):
         return rows
 
     def _viewer(self, request: HttpRequest) -> Viewer:
+        from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator, principal_of_key
+
         revision = request.GET.get("revision", "")
         if revision not in {each.name for each in REVISIONS}:
             revision = REVISIONS[-1].name
         user: Any = request.user
+        prefix = request.GET.get("as_key", "").strip()
+        if prefix:
+            key = self._find_key(request, prefix)
+            if key is not None:
+                principal = principal_of_key(key, APIKeyAuthenticator())
+                return Viewer(
+                    user=principal, username=key.user.get_username(), revision=revision, key=key
+                )
         username = request.GET.get("user", user.get_username())
         if username == "":
             user = None
@@ -173,6 +217,24 @@ class CatalogueAdmin(Page):
         except (users.DoesNotExist, ValueError):
             pass
         messages.error(request, _t("There is no such user."))
+        return None
+
+    def _find_keys(self, request: HttpRequest) -> QuerySet[APIKey] | None:
+        """Return the keys that the page of keys lists for the viewer; None if they may not open it."""
+        page = self.admin_site._registry.get(APIKey)
+        may_open = page is not None and page.has_view_permission(request)
+        return page.get_queryset(request) if page is not None and may_open else None
+
+    def _find_key(self, request: HttpRequest, prefix: str) -> APIKey | None:
+        """Return a valid key; None, with a message, if the viewer may not see the key or its user."""
+        from django_mcp.auth.authenticators.api_keys import find_valid_key
+
+        keys, key = self._find_keys(request), find_valid_key(prefix)
+        if key is not None and keys is not None and keys.filter(pk=key.pk).exists():
+            is_own = key.user_id == request.user.pk
+            if is_own or may(request.user, "view", get_user_model()):
+                return key
+        messages.error(request, _t("There is no such key, or it is no longer valid."))
         return None
 
     def entry_view(self, request: HttpRequest) -> HttpResponse:

@@ -24,7 +24,7 @@ from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.permissions import visible_to
-from django_mcp.auth.principal import make_key
+from django_mcp.auth.principal import KEY_START, make_key
 from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
@@ -176,6 +176,9 @@ class APIKeyAdmin(VisibleList):
         return [
             *self.link(request, _("Sessions"), "session", principal_key=opened),
             *self.link(request, _("Calls"), "callrecord", principal=opened),
+            *self.link(
+                request, _("What it sees"), "disabledentry", as_key=f"{KEY_START}{row.prefix}"
+            ),
         ]
 
     def is_open(self, row: Any) -> bool:

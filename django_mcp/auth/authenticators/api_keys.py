@@ -148,6 +148,21 @@ def _covers(key: APIKey | None, principal: Principal) -> bool:
     return before is not None and all(old <= new for old, new in zip(before, now, strict=True))
 
 
+def find_valid_key(prefix: str) -> APIKey | None:
+    """Return the key, with its user, by its prefix or a text that begins with it, if the key is valid."""
+    from django_mcp.auth.users import is_active
+    from django_mcp.models.keys import PREFIX_BYTES, APIKey
+
+    start = prefix.strip().removeprefix(KEY_START)[: 2 * PREFIX_BYTES]
+    key = (
+        APIKey.objects.select_related("user").filter(prefix=start).first()
+        if start.isalnum()
+        else None
+    )
+    is_valid = key is not None and not key.is_over(timezone.now()) and is_active(key.user)
+    return key if is_valid else None
+
+
 def principal_of_key(key: APIKey, source: Authenticator) -> Principal:
     """Return the principal that a key acts as, whether or not it is still valid."""
     client_id, allowed = f"{KEY_START}{key.prefix}", key.allowed

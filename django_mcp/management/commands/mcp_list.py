@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.utils import timezone
 
-from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator, principal_of_key
+from django_mcp.auth.authenticators.api_keys import (
+    APIKeyAuthenticator,
+    find_valid_key,
+    principal_of_key,
+)
 from django_mcp.auth.principal import KEY_START, Principal
-from django_mcp.auth.users import is_active
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
@@ -20,7 +22,6 @@ from django_mcp.management.base import (
     wrong_use,
 )
 from django_mcp.management.terminal import printable
-from django_mcp.models import APIKey
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Kind
@@ -108,9 +109,9 @@ def _find_key(prefix: str, username: str | None) -> Principal:
     """Return the principal of a valid API key by its prefix, which is not secret."""
     if username is not None:
         raise wrong_use("Give --user or --key: a key acts for its own user.")
-    start = prefix.removeprefix(KEY_START)[:12]
-    key = APIKey.objects.select_related("user").filter(prefix=start).first()
-    if key is None or key.is_over(timezone.now()) or not is_active(key.user):
+    key = find_valid_key(prefix)
+    if key is None:
+        start = prefix.strip().removeprefix(KEY_START)[:12]
         raise wrong_use(f"There is no valid API key {KEY_START}{printable(start)}.")
     return principal_of_key(key, APIKeyAuthenticator())
 
