@@ -111,3 +111,4 @@ if OAUTH:
     DJANGO_MCP["PUBLIC"] = False
     DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
     DJANGO_MCP["OAUTH_BASE_SCOPES"] = ["shop"]
+    DJANGO_MCP["SCOPES"] = ["shop"]  # of the tools that name none

@@ -85,10 +85,9 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
         and tool not in needs.scopes
     ]
     if tools:
-        shown = ", ".join(tools[:5]) + (" and more" if len(tools) > 5 else "")
         yield checks.Warning(
             f"The MCP server {server.name!r} is public, so everybody may use its tools that "
-            f"are not marked as read-only: {shown}.",
+            f"are not marked as read-only: {_list_some(tools)}.",
             hint="Mark them with read_only=True if they change nothing, give them a permission, or "
             "set authenticators instead of PUBLIC.",
             id="django_mcp.W006",
@@ -172,6 +171,39 @@ def check_scopes() -> Iterator[CheckMessage]:
                 f"{source} names the scope {scope!r}, which reads as a wildcard and is none.",
                 hint="Name each scope; what a broad one stands for is said by SCOPE_IMPLIES.",
             )
+
+
+@check(Tags.security)
+def check_tools_without_scope() -> Iterator[CheckMessage]:
+    """O023: some tools of a server with OAuth need scopes, and others do not say whether they need any.
+
+    A person who allows a client one scope allows it all tools without one.
+    """
+    for server in _mounted_servers():
+        gate = server.core.gate
+        if gate is None or gate.is_public or gate.required_scopes:
+            continue
+        if not any(
+            each.is_of_this_site or each.authorization_servers for each in gate.authenticators
+        ):
+            continue
+        needs = server.core.derived.requirements
+        tools = server.core.registry.tools.values()
+        unsaid = [
+            each.name for each in tools if each not in needs.scopes and each.access.scopes is None
+        ]
+        if unsaid and any(each in needs.scopes for each in tools):
+            yield checks.Warning(
+                f"Every token may call {_list_some(unsaid)} of the MCP server {server.name!r}, "
+                "which name no scope, while its other tools need scopes.",
+                hint="Set the SCOPES of the server, which hold for tools that name none, or write "
+                "scopes=() on the tools that every token may call.",
+                id="django_mcp.O023",
+            )
+
+
+def _list_some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" and more" if len(names) > 5 else "")
 
 
 @check(Tags.security, id="django_mcp.W010")

@@ -108,7 +108,7 @@ def _level(id: str, around: tuple[ast.AST, ...]) -> str:
     if letter in _LEVELS:
         return _LEVELS[letter]
     for each in around:
-        if _name_of(each) == "Warning" or "is_error" in _keywords(each):
+        if _name_of(each) in ("Warning", "checks.Warning") or "is_error" in _keywords(each):
             return "Warning"
     return "Error"
 

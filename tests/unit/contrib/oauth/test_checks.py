@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.urls import urlpatterns as ours
+from tests.support.sites import ROOT, environment
 
 server = MCPServer("checks", public=True)
 urlpatterns: list[Any] = []
@@ -100,6 +103,61 @@ def test_a_scope_that_no_token_can_have_is_reported():
         assert ids() == {"O015"}
     with override_settings(OAUTH2_PROVIDER={**oauth2_provider_settings(), "SCOPES": {}}):
         assert ids() == {"O015"}
+
+
+OAUTH = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "options", "id"),
+    [
+        ([None, ["a"]], {}, "O023"),
+        ([None, (), ["a"]], {}, "O023"),
+        ([None, ["a"]], {"public": True}, None),
+        ([None, ["a"]], {"authenticators": [APIKeyAuthenticator()]}, None),
+        ([None, ["a"]], {"scopes": ["a"]}, None),
+        ([None, None], {}, None),
+        ([(), ["a"]], {}, None),
+        ([["b"], ["a"]], {}, None),
+    ],
+)
+def test_a_server_whose_tools_need_scopes_in_part_is_reported(
+    scopes: list[Any], options: dict[str, Any], id: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    mixed = MCPServer("mixed-scopes", **{"authenticators": OAUTH, **options})
+    for number, wanted in enumerate(scopes):
+        mixed.register_tool(lambda: "", name=f"tool_{number}", description="X.", scopes=wanted)
+    patterns = [path("mixed/", mixed.urls), path("", include("django_mcp.urls"))]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__, LOGIN_URL="https://login.example.com/"):
+        found = [each for each in run_checks() if each.id == "django_mcp.O023"]
+        assert ids() == ({id} if id else set())
+
+    assert [("tool_0" in each.msg, "tool_1" in each.msg) for each in found] == (
+        [(True, False)] if id else []
+    )
+
+
+def test_of_many_tools_without_a_scope_some_are_named(monkeypatch: pytest.MonkeyPatch):
+    many = MCPServer("many-scopes", authenticators=OAUTH)
+    for number in range(9):
+        many.register_tool(lambda: "", name=f"tool_{number}", description="X.")
+    many.register_tool(lambda: "", name="other", description="X.", scopes=["a"])
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [path("many/", many.urls), *ours])
+    with override_settings(ROOT_URLCONF=__name__, LOGIN_URL="https://login.example.com/"):
+        (found,) = [each for each in run_checks() if each.id == "django_mcp.O023"]
+
+    assert "tool_4 and more" in found.msg
+    assert "tool_5" not in found.msg
+
+
+def test_the_example_shop_passes_the_checks_with_oauth():
+    found = environment("example_project", {"SHOP_OAUTH": "1"})
+    command = [sys.executable, "manage.py", "check", "--fail-level", "WARNING"]
+
+    done = subprocess.run(command, check=False, cwd=ROOT, env=found, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
