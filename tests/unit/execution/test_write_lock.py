@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.db import connections, transaction
 
 from django_mcp import Context, MCPServer
 from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.write_lock import TRY_MS
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.tasks.transitions import advance
@@ -105,7 +107,7 @@ async def test_a_tool_waits_for_the_lock_as_long_as_its_call_lasts():
         done, _ = await asyncio.wait((writing,), timeout=TRY_MS * 6 / 1000)
         assert not done
     assert await writing == "a"
-    assert await asyncio.to_thread(products) == {"a"}
+    assert await run_in_pool(products) == {"a"}
 
 
 @pytest.mark.usefixtures("site")
@@ -119,7 +121,7 @@ async def test_calls_that_read_and_then_write_do_not_overlap():
         product.save(using="first")
         return str(product.stock)
 
-    await asyncio.to_thread(make_product, "a")
+    await run_in_pool(partial(make_product, "a"))
     counts = await asyncio.gather(*(say(WireClient(server, R5), "add") for _ in range(8)))
 
     assert sorted(counts) == [str(count) for count in range(1, 9)]
@@ -188,7 +190,7 @@ async def test_a_task_whose_tool_holds_the_lock_shows_progress_and_completes():
         go.set()
         task = await client.until(task_id, "completed")
     assert task["result"]["content"][0]["text"] == "written"
-    assert await asyncio.to_thread(products) == {"a"}
+    assert await run_in_pool(products) == {"a"}
 
 
 @pytest.mark.usefixtures("site")
