@@ -25,21 +25,27 @@ def find_ending() -> Callable[[], bool] | None:
     """
     for module, name, is_ending in _SERVERS:
         kind: Any = getattr(sys.modules.get(module), name, None)
-        for value in _values_of_tasks() if kind is not None else ():
+        for value in _values_of_tasks(module) if kind is not None else ():
             if isinstance(value, kind):
                 return partial(is_ending, value)
     return None
 
 
-def _values_of_tasks() -> Iterator[Any]:
-    """Yield the arguments and variables of the coroutines that run on the event loop."""
+def _values_of_tasks(module: str) -> Iterator[Any]:
+    """Yield the arguments and variables of the coroutines on the event loop that are of the module's package.
+
+    Before Python 3.13 a frame keeps what its `f_locals` once returned, so those of others are not read: it
+    would keep whatever they delete.
+    """
+    package = module.partition(".")[0]
     for task in asyncio.all_tasks():
         awaited: Any = task.get_coro()
         for _ in range(DEPTH):
             frame = getattr(awaited, "cr_frame", None)
             if frame is None:
                 break
-            yield from frame.f_locals.values()
+            if frame.f_globals.get("__name__", "").partition(".")[0] == package:
+                yield from frame.f_locals.values()
             awaited = awaited.cr_await
 
 
