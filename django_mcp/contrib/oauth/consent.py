@@ -10,10 +10,19 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from oauth2_provider.exceptions import OAuthToolkitError
+from django.shortcuts import render
+from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauth2_provider.http import OAuth2ResponseRedirect
 from oauth2_provider.views import AuthorizationView
-from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestError
+from oauthlib.oauth2.rfc6749.errors import (
+    AccessDeniedError,
+    CustomOAuth2Error,
+    InvalidClientIdError,
+    InvalidRequestError,
+    MismatchingRedirectURIError,
+    OAuth2Error,
+    UnsupportedCodeChallengeMethodError,
+)
 
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
@@ -28,8 +37,20 @@ from django_mcp.contrib.oauth.protected_resources import (
     needs_of,
     takes_tokens_of,
 )
-from django_mcp.contrib.oauth.public import has_repeated
+from django_mcp.contrib.oauth.public import find_repeated
 from django_mcp.contrib.oauth.redirects import is_loopback, is_own_scheme, is_safe_redirect
+from django_mcp.contrib.oauth.refusals import (
+    BUSY,
+    CHANGED,
+    FAULTY,
+    LATER,
+    MAKERS,
+    START_AGAIN,
+    DocumentRefused,
+    RefusedRequest,
+    explain,
+)
+from django_mcp.contrib.oauth.sign_ins import Step, client_id_of, is_signed_in, report_refused
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
 from django_mcp.registry.rules import read_icons
@@ -79,25 +100,16 @@ class ConsentView(AuthorizationView):
             query = request.GET.copy()
             query["approval_prompt"] = "force"
             request.GET = query  # type: ignore[assignment]
-        response: HttpResponseBase
         if is_switch(request):
-            response = switch_account(request)
-        else:
-            response = super().dispatch(request, *args, **kwargs)
-        response["X-Frame-Options"] = "DENY"
-        protect_public_page(response, images=_origins_of_logo())
-        response["Referrer-Policy"] = "same-origin"
-        response["Cache-Control"] = "no-store"
-        return response
+            return _protect(switch_account(request))
+        return _protect(super().dispatch(request, *args, **kwargs))
 
     def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
         """Reject also repeated parameters, PKCE methods other than S256, and unknown resources."""
         scopes, credentials = super().validate_authorization_request(request)
-        if has_repeated(request.GET):
-            text = "A parameter occurs more than once"
-            error = InvalidRequestError(description=text, state=credentials.get("state"))
-        else:
-            error = _find_error(request, credentials, request.GET.getlist("resource"))
+        error = _find_error(request, credentials, request.GET.getlist("resource"))
+        if find_repeated(request.GET) is not None:
+            error = InvalidRequestError(state=credentials.get("state"))
         if error is not None:
             raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
         if "resource" not in request.GET:
@@ -141,31 +153,64 @@ class ConsentView(AuthorizationView):
         initial: dict[str, Any] = super().get_initial()
         return {**initial, "seal": make_seal(initial, self.request.user)}
 
+    def error_response(self, error: OAuthToolkitError, application: Any, **kwargs: Any) -> Any:
+        """Tell the person, or the client by a redirect that can be trusted, what was wrong.
+
+        A client that registered itself could make this site lead people to any host by a faulty request,
+        so there the person decides (RFC 9700 section 4.11.2). Programs on the person's computer, and
+        clients that an administrator added, get their answer at once.
+        """
+        cause = error.oauthlib_error
+        if isinstance(cause, AccessDeniedError):
+            # The person has seen where this leads.
+            return super().error_response(error, application, **kwargs)
+        refused = explain(cause, self.request)
+        if not isinstance(cause, DocumentRefused):
+            _report(self.request, refused)
+        if isinstance(error, FatalClientError):
+            return show_refused(self.request, refused, cause.error, cause.status_code)
+        cause.description = refused.line
+        client = application or find_client(client_id_of(self.request) or "")
+        answer = super().error_response(error, client, **kwargs)
+        if _is_trusted(client, cause.redirect_uri):
+            return answer
+        place = str(answer["Location"])
+        return show_refused(self.request, refused, cause.error, cause.status_code, place)
+
     def form_valid(self, form: Any) -> HttpResponse:
         """Accept the answer if it is about the request on the page and that is still allowed."""
         given = form.cleaned_data
         application = find_client(given["client_id"])
-        if (
-            application is None
-            or not has_valid_seal(given, self.request.user)
-            or not is_safe_redirect(given["redirect_uri"])
-            or not application.redirect_uri_allowed(given["redirect_uri"])
-        ):
+        if not has_valid_seal(given, self.request.user):
             return self.form_invalid(form)
+        if application is None:
+            return self._refuse(InvalidClientIdError())
+        if not is_safe_redirect(given["redirect_uri"]) or not application.redirect_uri_allowed(
+            given["redirect_uri"]
+        ):
+            return self._refuse(MismatchingRedirectURIError())
         # The default resource was not chosen by the client, so it is not the client's error.
         default = _default_resource(self.request, application)
         named = [each for each in given["resource"].split() if each != default]
         credentials = {name: value for name, value in given.items() if value}
-        if _find_error(self.request, credentials, named) is not None:
-            return self.form_invalid(form)
+        error = _find_error(self.request, credentials, named)
+        if error is not None:
+            return self._refuse(error)
         response: HttpResponse = super().form_valid(form)
         return response
 
     def form_invalid(self, form: Any) -> HttpResponse:
         """Show an error without a redirect, since the request cannot be trusted."""
-        context = {"error": {"error": "invalid_request", "description": ""}}
-        response: HttpResponse = self.render_to_response(context, status=400)
-        return response
+        refused = RefusedRequest(
+            "seal", "The form is not the one of the page.", "Start again.", CHANGED, START_AGAIN
+        )
+        _report(self.request, refused)
+        return show_refused(self.request, refused, "invalid_request", 400)
+
+    def _refuse(self, error: OAuth2Error) -> HttpResponse:
+        refused = explain(error, self.request)
+        _report(self.request, refused)
+        return show_refused(self.request, refused, error.error, 400)
 
     def redirect(self, redirect_to: str, application: Any) -> OAuth2ResponseRedirect:
         """Redirect the browser back, with the issuer in errors as well (RFC 9207 section 2)."""
@@ -221,6 +266,60 @@ class ConsentView(AuthorizationView):
         return {address: server for address, server in found.items() if server is not None}
 
 
+def show_refused(
+    request: HttpRequest, refused: RefusedRequest, error: str, status: int, place: str = ""
+) -> HttpResponse:
+    """Return the page of a refused request.
+
+    Args:
+        error: the code of RFC 6749.
+        place: where the client awaits the answer, if the person may go on there.
+    """
+    context = {
+        "error": error,
+        "refused": refused,
+        "place": place,
+        "host": urlsplit(place).netloc,
+    }
+    response = render(request, ConsentView.template_name, context, status=status)
+    _protect(response)
+    return response
+
+
+def refuse_on_page(request: HttpRequest, error: str, description: str, status: int) -> HttpResponse:
+    """Return the page of a request that the view must not get; see `at_public_url`."""
+    is_fault = status < 500
+    refused = RefusedRequest(
+        "request",
+        f"{description}.",
+        "Send each parameter of RFC 6749 section 4.1.1 once." if is_fault else "Try again.",
+        FAULTY if is_fault else BUSY,
+        MAKERS if is_fault else LATER,
+    )
+    _report(request, refused)
+    return show_refused(request, refused, error, status)
+
+
+def _report(request: HttpRequest, refused: RefusedRequest) -> None:
+    user = request.user if is_signed_in(request) else None
+    report_refused(Step.AUTHORIZATION, request, refused, client_id_of(request), user)
+
+
+def _protect(response: HttpResponseBase) -> HttpResponseBase:
+    response["X-Frame-Options"] = "DENY"
+    protect_public_page(response, images=_origins_of_logo())
+    response["Referrer-Policy"] = "same-origin"
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _is_trusted(client: Any, redirect_uri: str) -> bool:
+    """Return whether a person may be led to a redirect without having been asked."""
+    if getattr(client, "registration_source", "") not in ("dcr", "cimd"):
+        return True
+    return is_own_scheme(redirect_uri) or is_loopback(urlsplit(redirect_uri).hostname)
+
+
 def _origins_of_logo() -> list[str]:
     icons = read_icons(default_server.core.options.icons)[:1]
     parts = [urlsplit(icon.src) for icon in icons]
@@ -260,16 +359,14 @@ def _default_resource(request: HttpRequest, application: Any) -> str | None:
 
 def _find_error(
     request: HttpRequest, credentials: Mapping[str, Any], resources: Iterable[str]
-) -> Any:
+) -> OAuth2Error | None:
     state = credentials.get("state")
     if "code_challenge" in credentials and (
         credentials.get("code_challenge_method") != "S256"
         or not _CHALLENGE.fullmatch(credentials["code_challenge"])
     ):
-        text = "code_challenge_method must be S256"
-        return InvalidRequestError(description=text, state=state)
+        return UnsupportedCodeChallengeMethodError(state=state)
     issuer = issuer_of(request)
     if not all(takes_tokens_of(issuer, resource, request) for resource in resources):
-        text = "The resource is not an endpoint that takes tokens of this authorization server"
-        return CustomOAuth2Error(error="invalid_target", description=text, state=state)
+        return CustomOAuth2Error(error="invalid_target", state=state)
     return None

@@ -10,35 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 from oauth2_provider.cimd import CIMDError, is_cimd_client_id
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
-from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
 from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
+from django_mcp.contrib.oauth.refusals import LATER, DocumentRefused, RefusedRequest
 from django_mcp.contrib.oauth.resolving import resolve
-from django_mcp.contrib.oauth.sign_ins import Step, report, report_refused
-from django_mcp.execution.outages import Warner
+from django_mcp.contrib.oauth.sign_ins import Refused, Step, report, report_refused
 
 is_document_id = is_cimd_client_id
 
-_too_many_asked, _too_many_known = Warner(), Warner()
-
-
-class TooManyClients(FatalClientError):
-    """The document of a client is not read now, because too many others were."""
-
-    error = "temporarily_unavailable"
-    status_code = 429
-
-
-class UnusableDocument(FatalClientError):
-    """No client can be made from a document. The page says so, and nothing is redirected."""
-
-    error = "invalid_client"
-    status_code = 400
+UNREADABLE = _("What the application says of itself cannot be read.")
+UNUSABLE = _("What the application says of itself cannot be used.")
+TOO_MANY_OF_NETWORK = _("Too many new applications came from your network.")
+TOO_MANY = _("Too many applications use this site.")
+IN_A_MINUTE = _("Try again in a minute.")
+TELL_MAKERS = _("Its makers have to correct it. Send them the line below.")
 
 
 def find_client(client_id: str) -> Any:
@@ -56,8 +46,8 @@ def read_document(client_id: str, request: Any) -> None:
         request: the toolkit's, whose headers are Django's `META`.
 
     Raises:
-        TooManyClients: it is unknown, and no more clients are accepted now.
-        UnusableDocument: it is unknown, and its document cannot be read or used.
+        DocumentRefused: it is unknown, and its document cannot be read or used, or no more clients are
+            accepted now.
     """
     if not oauth2_settings.CIMD_ENABLED:
         return
@@ -67,40 +57,43 @@ def read_document(client_id: str, request: Any) -> None:
     address = request.headers.get("REMOTE_ADDR", "")
     if not new_clients_of(address).take():
         if known is None:
-            _too_many_asked.warn("Too many documents of clients were asked for from %s", address)
-            raise TooManyClients(
-                description=_("Too many new clients came from your network. Try again later.")
-            )
+            reason = "Too many documents were asked for from this address in an hour."
+            remedy = "Wait, or raise OAUTH_REGISTRATIONS_PER_HOUR."
+            raise _too_many(client_id, request, reason, remedy, TOO_MANY_OF_NETWORK)
     elif known is not None or not find_wait_for_room_s("cimd"):
         _resolve(client_id, request, is_known=known is not None)
     else:
-        _too_many_known.warn(
-            "A client is refused: there are as many as %s allows", "OAUTH_MAX_REGISTERED"
-        )
-        raise TooManyClients(description=_("There are too many clients. Try again later."))
+        reason = "There are as many clients as OAUTH_MAX_REGISTERED allows."
+        raise _too_many(client_id, request, reason, "Raise it, or delete clients.", TOO_MANY)
+
+
+def _too_many(
+    client_id: str, request: Any, reason: str, remedy: str, happened: Any
+) -> DocumentRefused:
+    refused = RefusedRequest("client_id", reason, remedy, happened, LATER)
+    report_refused(Step.DOCUMENT, request, refused, client_id)
+    return DocumentRefused(refused, "temporarily_unavailable", 429)
 
 
 def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
+    refused: Refused
     try:
         client = resolve(client_id, request)
     except Unusable as error:
-        report_refused(Step.DOCUMENT, request, error, client_id)
-        told = _(
-            "What the application says of itself cannot be used. Its makers have to correct it."
-        )
-        description = f"{told} {error}"
+        refused = error
+        told = RefusedRequest(error.field, error.reason, error.remedy, UNUSABLE, TELL_MAKERS)
     except CIMDError as error:
         remedy = "Check that this site can reach it. It is asked again in a minute."
-        report(Step.DOCUMENT, request, client=client_id, reason=f"{error}", remedy=remedy)
+        refused = Refused("client_id", f"The document cannot be read: {error}.", remedy)
         # The reason could tell what this server can reach.
-        description = _(
-            "What the application says of itself cannot be read. Try again in a minute."
-        )
+        reason = "The document at this address cannot be read."
+        told = RefusedRequest("client_id", reason, remedy, UNREADABLE, IN_A_MINUTE)
     else:
         report(Step.DOCUMENT, request, client=client)
         return
+    report_refused(Step.DOCUMENT, request, refused, client_id)
     if not is_known:
-        raise UnusableDocument(description=description)
+        raise DocumentRefused(told, "invalid_client", 400)
 
 
 def _is_stale(application: Any) -> bool:

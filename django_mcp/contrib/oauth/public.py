@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import HttpRequest, QueryDict
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 
 from django_mcp.auth.addresses import origin_of
@@ -19,19 +20,35 @@ from django_mcp.server.services.ports import StoreUnavailable
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
+MAX_QUERY = 16 * 1024
+
 REPEATABLE = frozenset({"resource"})
 """Parameters that may occur several times (RFC 8707 section 2)."""
 
 
-def at_public_url(view: View) -> View:
-    """Give a view of django-oauth-toolkit, which builds URLs from its request, the public URL."""
+Refuse: TypeAlias = Callable[[HttpRequest, str, str, int], HttpResponse]
+"""Makes a response of a request, an error code of RFC 6749, its description and a status."""
+
+
+def _refuse_program(
+    _request: HttpRequest, error: str, description: str, status: int
+) -> HttpResponse:
+    return refusal(error, description, status)
+
+
+def at_public_url(view: View, refuse: Refuse = _refuse_program) -> View:
+    """Give a view of django-oauth-toolkit, which builds URLs from its request, the public URL.
+
+    Args:
+        refuse: makes the response to a request that the view must not get.
+    """
 
     @wraps(view)
     @reading_primary()
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         problem = _find_problem(request)
         if problem is not None:
-            return refusal("invalid_request", problem, 400)
+            return refuse(request, "invalid_request", problem, 400)
         parts = urlsplit(origin_of(request))
         request.META["HTTP_HOST"] = parts.netloc
         request.META.pop("HTTP_X_FORWARDED_HOST", None)
@@ -41,19 +58,22 @@ def at_public_url(view: View) -> View:
         try:
             return view(request, *args, **kwargs)
         except StoreUnavailable:
-            response = refusal("temporarily_unavailable", "Nothing can be counted now", 503)
+            response = refuse(request, "temporarily_unavailable", "Nothing can be counted now", 503)
             response["Retry-After"] = "2"
             return response
 
     return serve
 
 
-def has_repeated(parameters: QueryDict) -> bool:
-    """Return whether a parameter occurs more than once, which OAuth forbids (RFC 6749 section 3.2).
+def find_repeated(parameters: QueryDict) -> str | None:
+    """Return a parameter that occurs more than once, which OAuth forbids (RFC 6749 section 3.2).
 
     Two programs that read the same request could take different ones of its values.
     """
-    return any(len(values) > 1 for name, values in parameters.lists() if name not in REPEATABLE)
+    return next(
+        (name for name, values in parameters.lists() if len(values) > 1 and name not in REPEATABLE),
+        None,
+    )
 
 
 def takes(content_type: str) -> Callable[[View], View]:
@@ -78,12 +98,17 @@ def takes(content_type: str) -> Callable[[View], View]:
 
 
 def _find_problem(request: HttpRequest) -> str | None:
-    given = (request.GET, request.POST)
+    if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY:
+        return f"The parameters have more than {MAX_QUERY} characters"
+    try:
+        given = (request.GET, request.POST)
+    except SuspiciousOperation:
+        return "The request has too many parameters, or is too long"
     if any("\0" in text for each in given for _, texts in each.lists() for text in texts):
         # PostgreSQL would reject it with an internal error.
         return "A parameter holds a NUL character"
     # The authorization endpoint, which alone uses GET with parameters, redirects with this error.
-    return "A parameter occurs more than once" if has_repeated(request.POST) else None
+    return None if find_repeated(request.POST) is None else "A parameter occurs more than once"
 
 
 def _forget_proxy(request: HttpRequest, scheme: str) -> None:

@@ -157,10 +157,19 @@ def report(
         _trouble.warn("A sign-in could not be reported: %r", error)
 
 
-def report_refused(step: Step, request: Any, refused: Refused, client: Any = None) -> None:
+def report_refused(
+    step: Step, request: Any, refused: Refused, client: Any = None, user: Any = None
+) -> None:
     """Report a refusal at a step; see `report`."""
-    reason = refused.reason.rstrip(".")
-    report(step, request, client=client, field=refused.field, reason=reason, remedy=refused.remedy)
+    report(
+        step,
+        request,
+        client=client,
+        user=user,
+        field=refused.field,
+        reason=refused.reason.rstrip("."),
+        remedy=refused.remedy,
+    )
 
 
 def reporting(step: Step) -> Callable[[View], View]:
@@ -200,8 +209,8 @@ def _report_answer(step: Step, request: HttpRequest, response: HttpResponseBase)
     report(
         step,
         request,
-        client=_client_id_of(request),
-        user=request.user if _is_signed_in(request) else None,
+        client=client_id_of(request),
+        user=request.user if is_signed_in(request) else None,
         reason=f"{name}: {description}" if description else name,
     )
 
@@ -268,7 +277,8 @@ def _address_of(request: Any) -> str:
     return str(meta.get("REMOTE_ADDR") or "")
 
 
-def _client_id_of(request: HttpRequest) -> str | None:
+def client_id_of(request: HttpRequest) -> str | None:
+    """Return the client that a request names, if it can be read."""
     # Another body may not have been read, because it is refused for its type or size.
     with suppress(Exception):
         given = request.POST if request.content_type == FORM else request.GET
@@ -276,7 +286,8 @@ def _client_id_of(request: HttpRequest) -> str | None:
     return None
 
 
-def _is_signed_in(request: HttpRequest) -> bool:
+def is_signed_in(request: HttpRequest) -> bool:
+    """Return whether a request is a user's."""
     return bool(getattr(getattr(request, "user", None), "is_authenticated", False))
 
 

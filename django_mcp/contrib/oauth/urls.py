@@ -19,7 +19,7 @@ from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import read_on_import
 from django_mcp.contrib.oauth.authorized import authorized_page
-from django_mcp.contrib.oauth.consent import ConsentView
+from django_mcp.contrib.oauth.consent import ConsentView, refuse_on_page
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
 from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Management, Registration
@@ -65,7 +65,7 @@ urlpatterns = [
     path(f"{_metadata}/<path:issuer_path>", _document(ServerMetadata)),
     path(
         f"{_prefix}authorize/",
-        reporting(Step.AUTHORIZATION)(at_public_url(_consent)),
+        reporting(Step.AUTHORIZATION)(at_public_url(_consent, refuse_on_page)),
         name="authorize",
     ),
     path(f"{_prefix}token/", _token, name="token"),

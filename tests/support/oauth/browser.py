@@ -128,6 +128,15 @@ def hidden_fields(html: str) -> dict[str, str]:
     return found
 
 
+def place_of(response: Any) -> str:
+    """Return where an answer leads: the redirect, or the link on the page that refuses the request."""
+    if response.status_code == 302:
+        return str(response["location"])
+    link = re.search(r'<a href="([^"]+)">go back there</a>', response.content.decode())
+    assert link is not None, response.content
+    return unescape(link[1])
+
+
 def callback_of(url: str) -> dict[str, str]:
     """Return the parameters with which a redirect calls a client back."""
     query = parse_qs(urlsplit(url).query)

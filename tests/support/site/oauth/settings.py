@@ -1,12 +1,16 @@
-"""The example shop's settings under SHOP_OAUTH=1, with what tests need changed."""
+"""The example shop's settings under SHOP_OAUTH=1, with what tests need changed.
 
+The variable TESTS_DJANGO_MCP may hold further settings of the package, as JSON.
+"""
+
+import json
 import os
 
 os.environ["SHOP_OAUTH"] = "1"
 os.environ["SHOP_URL"] = os.environ.get("TESTS_SHOP_URL", "")
 
 from example_project.settings import *  # noqa: F403  (read by its names)
-from example_project.settings import DATABASES, INSTALLED_APPS, OAUTH2_PROVIDER
+from example_project.settings import DATABASES, DJANGO_MCP, INSTALLED_APPS, OAUTH2_PROVIDER
 from tests.support.replica import routers, with_replica
 
 DATABASES = with_replica(DATABASES)
@@ -20,6 +24,7 @@ INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]
 ROOT_URLCONF = "example_project.urls"
 LOGGING = {}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DJANGO_MCP = {**DJANGO_MCP, **json.loads(os.environ.get("TESTS_DJANGO_MCP", "{}"))}
 OAUTH2_PROVIDER = {
     **OAUTH2_PROVIDER,
     "CIMD_METADATA_FETCHER": "tests.support.oauth.local_documents.LocalFetcher",

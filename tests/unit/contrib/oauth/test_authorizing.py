@@ -23,7 +23,7 @@ from oauth2_provider.models import (
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.contrib.oauth.models import SignIn
-from tests.support.oauth.browser import hidden_fields, post_form
+from tests.support.oauth.browser import hidden_fields, place_of, post_form
 from tests.support.policies import SITE_POLICY, policy_of
 
 pytestmark = pytest.mark.django_db
@@ -84,8 +84,9 @@ def allow(browser: Client, url: str, **changes: str) -> dict[str, str]:
 
 
 def answer_of(response: Any) -> dict[str, str]:
-    assert response["location"].startswith(REDIRECT)
-    return {k: v[0] for k, v in parse_qs(urlsplit(response["location"]).query).items()}
+    place = place_of(response)
+    assert place.startswith(REDIRECT)
+    return {k: v[0] for k, v in parse_qs(urlsplit(place).query).items()}
 
 
 def exchange_form(application: Any, given_code: str, **changes: str | None) -> dict[str, str]:
@@ -263,11 +264,18 @@ def test_no_usable_token_is_stored_in_the_database(application: Any, browser: Cl
         ({"response_type": "token"}, "unauthorized_client"),
     ],
 )
-def test_an_invalid_request_redirects_with_an_error_without_a_page(
-    application: Any, browser: Client, changes: dict[str, str | None], error: str
+@pytest.mark.parametrize("source", ["dcr", "cimd", "manual"])
+def test_an_invalid_request_leads_back_with_an_error(
+    application: Any, browser: Client, changes: dict[str, str | None], error: str, source: str
 ):
+    application.registration_source = source
+    application.save()
+
     response = browser.get(address(application, **changes))
 
+    # Whoever registers a client could lead people to any host.
+    assert response.status_code == (302 if source == "manual" else 400)
+    assert ("location" in response) is (source == "manual")
     answer = answer_of(response)
     if error != "unauthorized_client":
         assert answer["error"] == error
@@ -371,7 +379,7 @@ def test_an_error_names_the_issuer_despite_other_parameters(
 
     response = browser.get(address(application, redirect_uri=redirect, **changes))
 
-    found = parse_qs(urlsplit(response["location"]).query, keep_blank_values=True)
+    found = parse_qs(urlsplit(place_of(response)).query, keep_blank_values=True)
     assert found["iss"] == ["http://testserver"]
     assert found["error"] == ["invalid_scope"]
     assert found["state"] == [changes.get("state", "the state")]
@@ -922,3 +930,19 @@ def test_an_editor_needs_pkce_whatever_the_settings_say(
     assert answer.status_code == 302
     assert parse_qs(urlsplit(answer["location"]).query)["error"] == ["invalid_request"]
     assert not get_grant_model().objects.exists()
+
+
+def test_a_program_of_the_persons_computer_is_told_at_once(application: Any, browser: Client):
+    application.redirect_uris = "http://127.0.0.1/callback"
+    application.save()
+
+    answer = browser.get(
+        address(application, redirect_uri="http://127.0.0.1:33418/callback", scope='no "such')
+    )
+
+    assert answer.status_code == 302
+    query = parse_qs(urlsplit(answer["location"]).query)
+    assert query["error"] == ["invalid_scope"]
+    assert query["error_description"][0].startswith("scope: This site does not have")
+    assert '"' not in query["error_description"][0]
+    assert "scopes_supported" in query["error_description"][0]

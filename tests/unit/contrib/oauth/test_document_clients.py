@@ -154,7 +154,7 @@ def test_document_clients_count_and_are_evicted(browser: Client, web: list[str])
     arrive(browser, name(2))
     refused = arrive(browser, name(3))
     assert refused.status_code == 429
-    assert "There are too many clients" in refused.content.decode()
+    assert "Too many applications use this site." in refused.content.decode()
 
     clients().update(updated=timezone.now() - timedelta(hours=2))
     get_access_token_model().objects.create(

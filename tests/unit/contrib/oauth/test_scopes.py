@@ -13,7 +13,7 @@ from django.test import Client
 from oauth2_provider.models import get_application_model
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
-from tests.support.oauth.browser import hidden_fields, post_form
+from tests.support.oauth.browser import hidden_fields, place_of, post_form
 
 pytestmark = pytest.mark.django_db
 
@@ -107,7 +107,7 @@ def test_a_client_gets_the_scopes_that_its_request_means(
 def test_an_unknown_scope_is_refused(browser: Client, client_id: str, requested: str):
     response = browser.get(address(client_id, requested))
 
-    assert parse_qs(urlsplit(response["location"]).query)["error"] == ["invalid_scope"]
+    assert parse_qs(urlsplit(place_of(response)).query)["error"] == ["invalid_scope"]
 
 
 def test_a_refresh_adds_no_scope(browser: Client, client_id: str, settings: Any):
