@@ -34,6 +34,7 @@ from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import count_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refusal_reply
+from django_mcp.server.exchange.pending import release_answers
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
@@ -179,14 +180,19 @@ class _Connection(Record):
             sink=self,
             url_kwargs=source.url_kwargs,
             connection=self._session,
+            counts_answers=True,
         )
         exchange.gate = source.gate
         try:
             reply = await self._server.answer(exchange)
+            # From here on the stream counts it.
+            release_answers(exchange)
             if reply.body is not None and not reply.is_dispensable:
                 self._stream.offer(reply.body)
         except Exception:
             logger.exception("Could not serve a message")
+        finally:
+            release_answers(exchange)
 
 
 async def keep_stream(

@@ -14,6 +14,7 @@ from django_mcp.protocol.messages import RequestId, encode_error
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.derived import NONE_VISIBLE, VisibleEntries
+from django_mcp.server.exchange.pending import PendingBytes
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.exchange.timers import Shield, TaskTimers
 
@@ -109,6 +110,10 @@ class Exchange(Record, kw_only=True):
     shield: Shield | None = None
     """Made by the first `ctx.shield()`."""
     waits_for_thread: bool = False
+    counts_answers: bool = False
+    """Large answers count as pending until the transport calls `release_answers`."""
+    pending: PendingBytes | None = None
+    """What counts of its answers."""
     is_buffered: bool = False
     """Messages ahead of the response reach the client with it, so the client cannot be asked."""
 

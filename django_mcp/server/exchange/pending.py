@@ -1,4 +1,4 @@
-"""Pending bytes: large request bodies until their requests end, and large answers until they are sent.
+"""Pending bytes: large bodies until their requests end, and large answers from their encoding until they are sent.
 
 They count for each caller and for the whole process, so that clients that neither complete a body nor
 read an answer cannot fill the memory.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
@@ -15,12 +16,15 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope
 from django_mcp.server.options import Options
 
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange
+
 PART_BYTES = 64 * 1024
 """Answers and whole bodies up to this size do not count. Larger answers are sent in parts of it."""
 
 _meter = QuotaMeter()
-_lock = threading.Lock()
-"""Under WSGI each request has a thread of its own."""
+_lock = threading.RLock()
+"""Threads encode the answers of synchronous handlers, and under WSGI each request has one of its own."""
 
 _HELD_BY = {
     QuotaScope.OWN: "You have too many large requests and unread answers at once",
@@ -64,7 +68,7 @@ class PendingBytes(Record):
 
     def add(self, size: int) -> QuotaScope | None:
         """Count more bytes, unless a limit is reached; return whose it is."""
-        if not size:
+        if size <= 0:
             return None
         options = self._options
         limits = Limits(
@@ -87,7 +91,7 @@ class PendingBytes(Record):
         """Count so many bytes no longer."""
         # A stream that has ended has released all of it.
         size = min(size, self.size)
-        if size:
+        if size > 0:
             self.size -= size
             with _lock:
                 _meter.give_back(self.quota_key, size, count=0)
@@ -95,3 +99,36 @@ class PendingBytes(Record):
     def close(self) -> None:
         """Count none any longer."""
         self.give_back(self.size)
+
+
+def count_answer(
+    exchange: Exchange, size: int, options: Options, *, is_whole: bool = False
+) -> QuotaScope | None:
+    """Count an encoded answer to a request until `release_answers`; return the limit that is reached.
+
+    A handler's thread counts its result at once: many could wait for the event loop. Nothing counts for
+    a request that is over, and in process.
+
+    Args:
+        exchange: the request; its answer may be one of a batch.
+        size: in bytes.
+        is_whole: it is all of the answer, so what was counted for parts of it is in it.
+    """
+    request = exchange.batch or exchange
+    with _lock:
+        if not request.counts_answers:
+            return None
+        pending = request.pending
+        if pending is None:
+            pending = request.pending = PendingBytes(request.quota_key, options)
+        before = pending.size if is_whole else 0
+        pending.give_back(before - size)
+        return pending.add(size - before)
+
+
+def release_answers(exchange: Exchange) -> None:
+    """Count the answers to a request no longer, and none that a thread still encodes for it."""
+    with _lock:
+        exchange.counts_answers = False
+        if exchange.pending is not None:
+            exchange.pending.close()

@@ -38,6 +38,7 @@ from django_mcp.server.exchange.call import (
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
+from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES, count_answer
 from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
@@ -316,7 +317,11 @@ def _end(
         return InputRequired(complete_asks(call, value.asks), value.state)
     if call.has_lost_question:
         logger.warning(_LOST_QUESTION, call.method, getattr(call.entry, "name", ""))
-    return finish(value)
+    outcome = finish(value)
+    if type(outcome) is bytes and len(outcome) > PART_BYTES and call.run is None:
+        scope = count_answer(call.exchange, len(outcome), call.options)
+        return outcome if scope is None else ANSWER_DROPPED[scope]
+    return outcome
 
 
 async def _ask(call: ServedCall, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:

@@ -28,6 +28,8 @@ from django_mcp.server.exchange.pending import (
     BODY_REFUSED,
     PART_BYTES,
     PendingBytes,
+    count_answer,
+    release_answers,
 )
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.transports.http.guard import Clearance, current_guard
@@ -81,7 +83,7 @@ class MCPConsumer(AsyncHttpConsumer):
     _watching: Watch | None = None
     _gone: Interrupt | None = None
     _pending: PendingBytes | None = None
-    """What counts of this request; None: nothing, since its body is small."""
+    """What counts of the request's body; None: nothing, since it is small."""
 
     def __init__(self, *, server: Core) -> None:
         super().__init__()
@@ -126,13 +128,18 @@ class MCPConsumer(AsyncHttpConsumer):
         finally:
             if self._pending is not None:
                 self._pending.close()
+            if self._exchange is not None:
+                release_answers(self._exchange)
 
     def _count_answer(self, reply: Reply, body: bytes) -> Reply:
         """Return a reply if its body may wait for the client, else an error in its place."""
-        pending = self._find_pending()
-        # The body of the request has been served.
-        pending.close()
-        scope = pending.add(len(body))
+        exchange = self._exchange
+        if exchange is None:
+            return reply
+        if self._pending is not None:
+            # The body of the request has been served.
+            self._pending.close()
+        scope = count_answer(exchange, len(body), self.server.options, is_whole=True)
         if scope is None:
             return reply
         return refusal_reply(ANSWER_DROPPED[scope], request_id=find_id(body))
@@ -282,6 +289,7 @@ class MCPConsumer(AsyncHttpConsumer):
         return Exchange(
             headers=headers,
             address=address,
+            counts_answers=True,
             can_stream=clearance.may_stream,
             sink=self._sink,
             event_stream=self._sink,

@@ -7,7 +7,6 @@ import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
 from typing import Any
 
 from django_mcp.log import logger
@@ -17,7 +16,12 @@ from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES, PendingBytes
+from django_mcp.server.exchange.pending import (
+    ANSWER_DROPPED,
+    PART_BYTES,
+    count_answer,
+    release_answers,
+)
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
@@ -186,10 +190,14 @@ class Pipe:
                 can_stream=True,
                 principal=principal,
                 timers=TaskTimers.of_current_task(),
+                counts_answers=True,
             )
-            body = (await self._server.answer(exchange)).body
-            if body is not None:
-                await self._send(exchange, body)
+            try:
+                body = (await self._server.answer(exchange)).body
+                if body is not None:
+                    await self._send(exchange, body)
+            finally:
+                release_answers(exchange)
             connection = self._connection
             if self._notifying is None and connection.is_initialized and connection.revision:
                 self._origin = exchange
@@ -212,11 +220,10 @@ class Pipe:
         if len(body) <= PART_BYTES:
             await self._writer.send(body)
             return
-        with closing(PendingBytes(exchange.quota_key, self._server.options)) as pending:
-            scope = pending.add(len(body))
-            if scope is not None:
-                body = encode_error(find_id(body), ANSWER_DROPPED[scope])
-            await self._writer.send(body)
+        scope = count_answer(exchange, len(body), self._server.options, is_whole=True)
+        if scope is not None:
+            body = encode_error(find_id(body), ANSWER_DROPPED[scope])
+        await self._writer.send(body)
 
     # -- the stream
 
