@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
@@ -16,14 +15,11 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope
 from django_mcp.server.options import Options
 
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.exchange import Exchange
-
 PART_BYTES = 64 * 1024
 """Answers and whole bodies up to this size do not count. Larger answers are sent in parts of it."""
 
 _meter = QuotaMeter()
-_lock = threading.RLock()
+lock = threading.RLock()
 """Threads encode the answers of synchronous handlers, and under WSGI each request has one of its own."""
 
 _HELD_BY = {
@@ -78,7 +74,7 @@ class PendingBytes(Record):
             own_count=0,
             count=0,
         )
-        with _lock:
+        with lock:
             share = options.anonymous_share
             scope = _meter.take(limits, self.quota_key, size, count=0, share=share)
         if scope is None:
@@ -93,42 +89,9 @@ class PendingBytes(Record):
         size = min(size, self.size)
         if size > 0:
             self.size -= size
-            with _lock:
+            with lock:
                 _meter.give_back(self.quota_key, size, count=0)
 
     def close(self) -> None:
         """Count none any longer."""
         self.give_back(self.size)
-
-
-def count_answer(
-    exchange: Exchange, size: int, options: Options, *, is_whole: bool = False
-) -> QuotaScope | None:
-    """Count an encoded answer to a request until `release_answers`; return the limit that is reached.
-
-    A handler's thread counts its result at once: many could wait for the event loop. Nothing counts for
-    a request that is over, and in process.
-
-    Args:
-        exchange: the request; its answer may be one of a batch.
-        size: in bytes.
-        is_whole: it is all of the answer, so what was counted for parts of it is in it.
-    """
-    request = exchange.batch or exchange
-    with _lock:
-        if not request.counts_answers:
-            return None
-        pending = request.pending
-        if pending is None:
-            pending = request.pending = PendingBytes(request.quota_key, options)
-        before = pending.size if is_whole else 0
-        pending.give_back(before - size)
-        return pending.add(size - before)
-
-
-def release_answers(exchange: Exchange) -> None:
-    """Count the answers to a request no longer, and none that a thread still encodes for it."""
-    with _lock:
-        exchange.counts_answers = False
-        if exchange.pending is not None:
-            exchange.pending.close()

@@ -28,6 +28,7 @@ from django_mcp.registry.signatures import Unavailable
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.asking.rounds import open_answers, seal_state
+from django_mcp.server.exchange.answers import count_answer
 from django_mcp.server.exchange.call import (
     Asked,
     CannotAsk,
@@ -38,7 +39,7 @@ from django_mcp.server.exchange.call import (
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
-from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES, count_answer
+from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps

@@ -22,14 +22,13 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import find_id
 from django_mcp.protocol.records import Record
 from django_mcp.server.core import Core
+from django_mcp.server.exchange.answers import count_answer, release_answers
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.pending import (
     ANSWER_DROPPED,
     BODY_REFUSED,
     PART_BYTES,
     PendingBytes,
-    count_answer,
-    release_answers,
 )
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.transports.http.guard import Clearance, current_guard

@@ -14,13 +14,12 @@ from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.messages import encode_error, find_id
 from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import run_stream
+from django_mcp.server.exchange.answers import count_answer, release_answers
 from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.exchange.pending import (
     ANSWER_DROPPED,
     PART_BYTES,
-    count_answer,
-    release_answers,
 )
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind

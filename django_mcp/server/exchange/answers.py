@@ -1,0 +1,41 @@
+"""Count the large answers to a request, from when they are encoded until they are sent."""
+
+from __future__ import annotations
+
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.pending import PendingBytes, lock
+from django_mcp.server.exchange.quotas import QuotaScope
+from django_mcp.server.options import Options
+
+
+def count_answer(
+    exchange: Exchange, size: int, options: Options, *, is_whole: bool = False
+) -> QuotaScope | None:
+    """Count an encoded answer to a request until `release_answers`; return the limit that is reached.
+
+    A handler's thread counts its result at once: many could wait for the event loop. Nothing counts for
+    a request that is over, and in process.
+
+    Args:
+        exchange: the request; its answer may be one of a batch.
+        size: in bytes.
+        is_whole: it is all of the answer, so what was counted for parts of it is in it.
+    """
+    request = exchange.batch or exchange
+    with lock:
+        if not request.counts_answers:
+            return None
+        pending = request.pending
+        if pending is None:
+            pending = request.pending = PendingBytes(request.quota_key, options)
+        before = pending.size if is_whole else 0
+        pending.give_back(before - size)
+        return pending.add(size - before)
+
+
+def release_answers(exchange: Exchange) -> None:
+    """Count the answers to a request no longer, and none that a thread still encodes for it."""
+    with lock:
+        exchange.counts_answers = False
+        if exchange.pending is not None:
+            exchange.pending.close()
