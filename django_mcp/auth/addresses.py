@@ -39,7 +39,17 @@ def metadata_url_of(request: HttpRequest) -> str:
     With a script prefix it is below the prefix, since other requests do not reach this site.
     """
     prefix = get_script_prefix().rstrip("/")
-    return origin_of(request) + prefix + METADATA_PATH + request.path_info.rstrip("/")
+    return origin_of(request) + prefix + METADATA_PATH + resource_path(request.path_info)
+
+
+def resource_path(path: str) -> str:
+    """Return the path of the resource that a request's path belongs to, without a slash at the end.
+
+    The two paths of HTTP+SSE are one resource: clients compare it with that of the stream.
+    """
+    path = path.rstrip("/")
+    start, slash, last = path.rpartition("/")
+    return f"{start}{slash}sse" if last == "messages" else path
 
 
 def canonical_uri(uri: str) -> str | None:

@@ -137,7 +137,7 @@ def legacy_patterns_of(server: BaseServer) -> list[URLPattern]:
     stream = LegacyStreamConsumer.as_asgi(server=server.core)
     message = LegacyMessageConsumer.as_asgi(server=server.core)
     return [
-        path("sse", EndpointView(stream), name="sse"),
+        path("sse", EndpointView(stream, server), name="sse"),
         path("messages", EndpointView(message), name="messages"),
     ]
 
@@ -165,6 +165,7 @@ def site_of(server: MCPServer) -> ASGIApp:
         if not login.netloc:
             sign_in = f"{login.path.rstrip('/')}/"
     handler = ASGIHandler()
+    forced_prefix: str = site_settings.FORCE_SCRIPT_NAME or ""
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
@@ -173,7 +174,8 @@ def site_of(server: MCPServer) -> ASGIApp:
         if scope["type"] != "http":
             # `django_mcp_application` speaks for it in a lifespan.
             return
-        path = f"{scope['path'].removesuffix('/')}/"
+        prefix = forced_prefix or scope.get("root_path") or ""
+        path = f"{scope['path'].removeprefix(prefix).removesuffix('/')}/"
         is_answered = path == sign_in or path.startswith(tuple(starts))
         await (handler if is_answered else not_found)(scope, receive, send)
 

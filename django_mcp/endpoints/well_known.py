@@ -22,7 +22,7 @@ from django_mcp.auth.scopes import baseline_scopes
 from django_mcp.endpoints.mounts import find_mounts, resolve
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.guard import MAX_AGE_S
-from django_mcp.transports.http.view import MCPView
+from django_mcp.transports.http.view import EndpointView
 
 View: TypeAlias = Callable[..., HttpResponseBase]
 
@@ -102,9 +102,9 @@ def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
 
 
 def server_at_path(path_info: str) -> MCPServer | None:
-    """Return the server whose endpoint has a path, or None."""
+    """Return the server whose endpoint, or stream of HTTP+SSE, has a path, or None."""
     match = resolve(path_info)
-    server = match.func.server if match and isinstance(match.func, MCPView) else None
+    server = match.func.server if match and isinstance(match.func, EndpointView) else None
     return server if isinstance(server, MCPServer) else None
 
 

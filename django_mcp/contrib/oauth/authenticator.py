@@ -12,7 +12,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.addresses import canonical_uri, origin_of
+from django_mcp.auth.addresses import canonical_uri, origin_of, resource_path
 from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.users import active_filter, is_active
@@ -29,7 +29,7 @@ def resource_of(request: HttpRequest) -> str:
 
     A token is for the endpoint if it names exactly this URI.
     """
-    return origin_of(request) + request.path.rstrip("/")
+    return origin_of(request) + resource_path(request.path)
 
 
 class OAuthAuthenticator(BearerAuthenticator):

@@ -58,8 +58,10 @@ class EndpointView:
     login_required = False
     _non_atomic_requests = _EveryAlias()
 
-    def __init__(self, serve: ASGIApp) -> None:
+    def __init__(self, serve: ASGIApp, server: BaseServer | None = None) -> None:
         self.serve = serve
+        self.server = server
+        """The server whose resource the path is, for OAuth."""
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
@@ -71,9 +73,10 @@ class EndpointView:
 class MCPView(EndpointView):
     """An asynchronous view that serves one MCP server, if `check` raises nothing when it first responds."""
 
+    server: BaseServer
+
     def __init__(self, server: BaseServer, check: Callable[[], None] | None = None) -> None:
-        super().__init__(MCPConsumer.as_asgi(server=server.core))
-        self.server = server
+        super().__init__(MCPConsumer.as_asgi(server=server.core), server)
         self._check = check
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:

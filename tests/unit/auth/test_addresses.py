@@ -29,6 +29,23 @@ def test_the_resource_is_the_endpoint_of_the_request():
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        ("/sse", "/sse"),
+        ("/messages", "/sse"),
+        ("/staff/messages", "/staff/sse"),
+        ("/messages/mcp", "/messages/mcp"),
+        ("/of/messages/sse", "/of/messages/sse"),
+    ],
+)
+def test_both_paths_of_http_with_sse_are_one_resource(path: str, resource: str):
+    request = RequestFactory().post(path, HTTP_HOST="localhost")
+
+    assert resource_of(request) == f"http://localhost{resource}"
+    assert metadata_url_of(request).endswith(f"/.well-known/oauth-protected-resource{resource}")
+
+
 def test_forwarded_headers_are_ignored_unless_configured():
     request = RequestFactory().post("/mcp", HTTP_HOST="localhost:8000", **FORGED)
 

@@ -1,6 +1,7 @@
 """The example shop's settings under SHOP_OAUTH=1, with what tests need changed.
 
-The variable TESTS_DJANGO_MCP may hold further settings of the package, as JSON.
+The variable TESTS_DJANGO_MCP may hold further settings of the package, as JSON, and TESTS_SCRIPT_NAME the prefix
+of the site.
 """
 
 import json
@@ -18,6 +19,7 @@ DATABASE_ROUTERS = routers()
 if DATABASE_ROUTERS:
     # Nobody could sign in by sessions that are read from a replica.
     SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+FORCE_SCRIPT_NAME = os.environ.get("TESTS_SCRIPT_NAME") or None
 SECRET_KEY = "only-for-tests"
 DEBUG = False
 INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]
