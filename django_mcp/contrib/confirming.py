@@ -55,6 +55,16 @@ RESULT_SCHEMA = object_schema(
 )
 
 
+def read_state(instance: Any) -> list[str | None]:
+    """Return the stored values of an object as texts, None for those that are null."""
+    fields = instance._meta.concrete_fields
+    # Some fields have no text for null.
+    return [
+        None if each.value_from_object(instance) is None else str(each.value_to_string(instance))
+        for each in fields
+    ]
+
+
 class Agreement:
     """What the user has to agree to.
 

@@ -16,6 +16,7 @@ from django_mcp.contrib.confirming import (
     RESULT_SCHEMA,
     Count,
     Deletion,
+    read_state,
 )
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.modeladmin.access import DELETE, Access
@@ -87,11 +88,9 @@ class Deleting:
                 _("%(what)s cannot be deleted, because other objects refer to it: %(by)s.")
                 % {"what": what, "by": len(protected)}
             )
-        meta = self._access.model._meta
-        state = [
-            [str(field.value_to_string(each)) for field in meta.concrete_fields] for each in objects
-        ]
-        told = [self._access.site.name, str(request.user.pk), meta.label, state]
+        label = self._access.model._meta.label
+        state = [read_state(each) for each in objects]
+        told = [self._access.site.name, str(request.user.pk), label, state]
         return Deletion(what, self._falls(counts, len(objects)), told)
 
     def _falls(self, counts: Mapping[Any, int], own: int) -> list[Count]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import Count, Deletion
+from django_mcp.contrib.confirming import Count, Deletion, read_state
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.writing import WriteHooks, Writing, log_write
 from django_mcp.protocol.json import JSONObject
@@ -71,9 +71,7 @@ class Deleting:
 
 def _read_state(user: Any, instance: Any) -> list[Any]:
     """Return what differs for another user, another object and another state of it."""
-    meta = instance._meta
-    state = [str(field.value_to_string(instance)) for field in meta.concrete_fields]
-    return [str(user.pk), meta.label, str(instance.pk), state]
+    return [str(user.pk), instance._meta.label, str(instance.pk), read_state(instance)]
 
 
 def _count(found: Counter[type[models.Model]]) -> list[Count]:

@@ -109,6 +109,7 @@ class Sample(models.Model):
     address = models.GenericIPAddressField(null=True, blank=True)
     uid = models.UUIDField(null=True, blank=True)
     data = models.JSONField(default=dict, blank=True)
+    scan = models.BinaryField(null=True, blank=True)
     kind = models.CharField(max_length=1, choices=[("a", "A"), ("b", "B")], default="a")
     tags = models.ManyToManyField(Tag, blank=True)
 
