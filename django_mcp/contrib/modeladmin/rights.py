@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
@@ -27,30 +28,86 @@ QUESTION_SCHEMA: JSONObject = {
 """What a result has in place of the object until the user has agreed."""
 
 
-def find_rights(model: type[Model], names: Collection[str], allowed: Collection[str]) -> set[str]:
+def find_rights(
+    model: type[Model],
+    names: Collection[str],
+    allowed: Collection[str],
+    fields: Mapping[str, Any] | None = None,
+) -> set[str]:
     """Return the fields of a form that give rights to users.
 
     Args:
         model: of the form.
         names: of its fields.
         allowed: those that are written without a question.
+        fields: those of the form, by name, since a form may have some that its model has not.
     """
-    return {name for name in names if name not in allowed and _gives_rights(model, name)}
+    known = fields or {}
+    return {
+        name
+        for name in names
+        if name not in allowed and _gives_rights(model, name, known.get(name))
+    }
 
 
-def _gives_rights(model: type[Model], name: str) -> bool:
+def _gives_rights(model: type[Model], name: str, form_field: Any = None) -> bool:
     try:
         field: Any = model._meta.get_field(name)
     except FieldDoesNotExist:
-        return False
-    is_of_users = issubclass(model, get_user_model())
-    if not field.is_relation:
-        return is_of_users and name in _FLAGS
-    if not field.many_to_many or field.related_model is None:
-        return False
-    if issubclass(field.related_model, Permission):
+        field = None
+    related: Any = getattr(field, "related_model", None)
+    if related is None:
+        related = getattr(getattr(form_field, "queryset", None), "model", None)
+    if related is None or isinstance(related, str):
+        return any(issubclass(model, each) and name in names for each, names in _plain_fields())
+    if issubclass(related, Permission):
         return True
-    return is_of_users and issubclass(field.related_model, Group)
+    if issubclass(model, Permission) and issubclass(related, ContentType):
+        return True
+    if _is_of_users(related):
+        return _holds_permissions(model) or _is_link(model)
+    if _holds_permissions(related):
+        return _is_of_users(model) or _is_link(model)
+    return False
+
+
+def _plain_fields() -> list[tuple[type[Model], Collection[str]]]:
+    """Return the fields without a relation that give rights, by model.
+
+    Who has a permission has what its row becomes.
+    """
+    return [
+        (get_user_model(), _FLAGS),
+        (Permission, ("codename",)),
+        (ContentType, ("app_label", "model")),
+    ]
+
+
+def _is_of_users(model: type[Model]) -> bool:
+    return issubclass(model, get_user_model())
+
+
+def _holds_permissions(model: type[Model]) -> bool:
+    """Return whether objects of a model have permissions which they give to users, as groups do."""
+    return not _is_of_users(model) and any(
+        issubclass(each, Permission) for each in _find_related(model)
+    )
+
+
+def _is_link(model: type[Model]) -> bool:
+    """Return whether rows of a model are the members of a relation to many that gives rights."""
+    return any(
+        each.remote_field.through is model and _gives_rights(other, each.name)
+        for other in _find_related(model)
+        for each in other._meta.many_to_many
+    )
+
+
+def _find_related(model: type[Model]) -> set[type[Model]]:
+    """Return the models that the relations of a model lead to."""
+    meta: Any = model._meta
+    fields = (*(each for each in meta.concrete_fields if each.is_relation), *meta.many_to_many)
+    return {each.related_model for each in fields if isinstance(each.related_model, type)}
 
 
 def ask_about_rights(form: Any, changed: Collection[str], state: list[Any]) -> Agreement:
@@ -80,7 +137,9 @@ def ask_about_rights(form: Any, changed: Collection[str], state: list[Any]) -> A
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    text = ", ".join(map(str, value)) or _("none")
+    is_list = isinstance(value, QuerySet | list | tuple | set)
+    text = ", ".join(map(str, value)) if is_list else "" if value is None else str(value)
+    text = text or _("none")
     return Truncator(text).chars(MAX_SHOWN_CHARS)
 
 

@@ -116,7 +116,7 @@ class Writing:
 
     def _confirmation(self, fields: Mapping[str, Any]) -> JSONObject:
         """Return the argument that confirms a change of rights, if the form has fields that give some."""
-        rights = find_rights(self._access.model, fields, self._allowed)
+        rights = find_rights(self._access.model, fields, self._allowed, fields)
         return {CONFIRMATION: CONFIRMATION_SCHEMA} if rights else {}
 
     @property
@@ -125,8 +125,15 @@ class Writing:
         shown = self._reading.get_output
         name = _name_of_messages(shown["properties"])
         properties = {**shown["properties"], name: MESSAGES_SCHEMA}
-        names = [each.name for each in self._access.model._meta.get_fields()]
-        if not find_rights(self._access.model, names, self._allowed):
+        try:
+            form = self._make_form(self._request, self._access.model(), is_change=False)
+            fields = form.base_fields
+        except Exception:
+            # The tools are left out, which is reported with their inputs.
+            logger.debug("No form of %s", self._admin, exc_info=True)
+            fields = {}
+        names = {*fields, *(each.name for each in self._access.model._meta.get_fields())}
+        if not find_rights(self._access.model, names, self._allowed, fields):
             return {**shown, "properties": properties}
         # Until the user has agreed, a result has the question in place of the object.
         return {**shown, "properties": {**properties, **QUESTION_SCHEMA}, "required": []}
@@ -196,7 +203,7 @@ class Writing:
         self, ctx: Context, request: Any, form: Any, arguments: Mapping[str, Any]
     ) -> JSONObject | None:
         """Return the result of a call that changes rights and that the user has not agreed to; else None."""
-        changed = find_rights(self._access.model, form.changed_data, self._allowed)
+        changed = find_rights(self._access.model, form.changed_data, self._allowed, form.fields)
         if not changed:
             return None
         label = self._access.model._meta.label

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group, Permission, User
@@ -122,3 +123,83 @@ def test_permissions_of_a_group_are_given_when_the_call_is_confirmed(
 
     client.call("create_group", name="without")
     assert Group.objects.count() == 2
+
+
+def test_a_row_between_users_and_what_gives_rights_is_written_when_the_call_is_confirmed(
+    make_client: Callable[..., MCPClient],
+    site: admin.AdminSite,
+    root: User,
+    ann: User,
+    group: Group,
+):
+    rows: list[tuple[type[Any], dict[str, Any]]] = [
+        (User.groups.through, {"user": ann.pk, "group": group.pk}),
+        (
+            User.user_permissions.through,
+            {"user": ann.pk, "permission": Permission.objects.all()[0].pk},
+        ),
+        (
+            Group.permissions.through,
+            {"group": group.pk, "permission": Permission.objects.all()[0].pk},
+        ),
+    ]
+    for model, _given in rows:
+        site.register(model)
+    client = make_client(root, *(model for model, _given in rows), capabilities={})
+
+    for model, given in rows:
+        name = str(model._meta.verbose_name)
+        tool = f"create_{name.replace('-', '_').replace(' ', '_')}"
+        asked = client.call(tool, **given)
+        assert not asked.is_error, asked.text
+        assert not model.objects.exists()
+        client.call(tool, **given, confirmation=asked.structured["confirmation"])
+        assert model.objects.count() == 1
+
+
+def test_a_permission_is_made_another_one_when_the_call_is_confirmed(
+    make_client: Callable[..., MCPClient], site: admin.AdminSite, root: User
+):
+    site.register(Permission)
+    client = make_client(root, Permission, capabilities={})
+    held = Permission.objects.get(codename="view_order")
+    other = Permission.objects.get(codename="delete_user").content_type_id
+
+    for given in ({"codename": "rule_all"}, {"content_type": other}):
+        asked = client.call("update_permission", id=held.pk, **given)
+        assert asked.structured["confirmation"], asked.text
+    assert Permission.objects.get(pk=held.pk) == held
+    client.call("update_permission", id=held.pk, name="Can look at orders")
+    assert Permission.objects.get(pk=held.pk).name == "Can look at orders"
+
+
+def test_a_field_that_only_the_form_has_gives_rights(
+    make_client: Callable[..., MCPClient],
+    site: admin.AdminSite,
+    root: User,
+    ann: User,
+    group: Group,
+):
+    class GroupForm(forms.ModelForm):
+        members = forms.ModelMultipleChoiceField(User.objects.all(), required=False)
+
+        def save(self, commit: bool = True) -> Group:
+            saved = super().save(commit)
+            saved.user_set.set(self.cleaned_data["members"])
+            return saved
+
+    class Groups(admin.ModelAdmin):
+        form = GroupForm
+
+    site.register(Group, Groups)
+    client = make_client(root, Group, capabilities={})
+
+    asked = client.call("update_group", id=group.pk, members=[ann.pk])
+    assert not holds(ann, "groups")
+    client.call(
+        "update_group",
+        id=group.pk,
+        members=[ann.pk],
+        confirmation=asked.structured["confirmation"],
+    )
+    assert holds(ann, "groups")
