@@ -1,6 +1,7 @@
-"""Compare what a stateless call costs in two checkouts of this repository, in processor time.
+"""Compare what a call costs in two checkouts of this repository, in processor time or in instructions.
 
     python -m tests.benchmarks.compare TREE TREE [--rounds 5] [--in-process]
+    python -m tests.benchmarks.compare TREE TREE --instructions
 
 The second tree is held to the first: above 1, it costs more. In each round both run in fresh
 processes pinned to core 1, while the load comes from core 0. The two take turns, batch by small
@@ -9,6 +10,9 @@ the cheapest tenth of the batches. The table tells the median of the rounds, and
 
 Over a socket, uvicorn serves the benchmark site, and 16 connections send one request each at a time.
 In process, the ASGI application is called directly, one call after the other.
+
+Instructions are counted in process by valgrind's callgrind. They differ little from run to run, also on a
+busy machine, but they are no time: compare those of one run only.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import asyncio
 import os
 import re
 import selectors
+import shutil
 import socket
 import statistics
 import subprocess
@@ -27,18 +32,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.messages import MODERN, Request, call, request
+from tests.benchmarks.messages import LEGACY, MODERN, Request, call, handshake, request
 
 CONNECTIONS = 16
 START_LIMIT_S = 30.0
 SERVER_CORE, LOAD_CORE = 1, 0
 TEXT = {"text": "hello world"}
-REQUESTS = {
-    "call, async tool": call(0, "aecho", TEXT, revision=MODERN),
-    "call, sync tool": call(0, "echo", TEXT, revision=MODERN),
-    "list": request(0, "tools/list", {}, revision=MODERN),
+REQUESTS: dict[str, Callable[[str], Request]] = {
+    "call, async tool": lambda _: call(0, "aecho", TEXT, revision=MODERN),
+    "call, sync tool": lambda _: call(0, "echo", TEXT, revision=MODERN),
+    "list": lambda _: request(0, "tools/list", {}, revision=MODERN),
+    "call on a session, async tool": lambda key: call(
+        0, "aecho", TEXT, revision=LEGACY, session=key
+    ),
+    "call on a session, sync tool": lambda key: call(0, "echo", TEXT, revision=LEGACY, session=key),
+    "handshake": lambda _: handshake(0),
 }
+"""The kinds of requests, each built for the key of a session."""
+COUNTED_CALLS = 200
+CALLGRIND = ("valgrind", "--tool=callgrind", "--dump-instr=no", "--callgrind-out-file={folder}/out")
 PREPARE = "from tests.benchmarks.database import prepare; prepare()"
 INSIDE = "from runpy import run_path; run_path({file!r})['call_inside']()"
 
@@ -54,8 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=160, help="of each batch")
     parser.add_argument("--in-process", action="store_true", help="without a server or sockets")
     parser.add_argument("--only", default="", help="the kinds of calls with this text")
+    parser.add_argument("--instructions", action="store_true", help="count them, instead of time")
     options = parser.parse_args(arguments)
     trees: list[Path] = [tree.resolve() for tree in options.trees]
+    if options.instructions:
+        return _compare_instructions(trees, [name for name in REQUESTS if options.only in name])
     start = _started_inside if options.in_process else _served
     os.sched_setaffinity(0, {LOAD_CORE})
     found: dict[str, list[tuple[float, float]]] = {
@@ -125,7 +142,8 @@ def _served(tree: Path) -> Iterator[tuple[int, Run]]:
         server = subprocess.Popen(_pinned("-m", *target, *quiet), cwd=tree, env=environment)
         try:
             clients = [_connect(port) for _ in range(CONNECTIONS)]
-            yield server.pid, lambda name, calls: _send(clients, REQUESTS[name], calls)
+            key = _open_session(clients[0])
+            yield server.pid, lambda name, calls: _send(clients, REQUESTS[name](key), calls)
             for client in clients:
                 client.close()
         finally:
@@ -148,6 +166,20 @@ def _connect(port: int) -> socket.socket:
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(0.05)
+
+
+def _open_session(client: socket.socket) -> str:
+    client.sendall(handshake(0).numbered(0))
+    got = bytearray()
+    while not _is_complete(got):
+        got += client.recv(65536)
+    return _find_session(got)
+
+
+def _find_session(head: bytes | bytearray) -> str:
+    found = re.search(rb"mcp-session-id: *(\S+)", head, re.IGNORECASE)
+    assert found is not None
+    return found[1].decode()
 
 
 def _send(clients: Sequence[socket.socket], built: Request, calls: int) -> None:
@@ -182,13 +214,15 @@ def _is_complete(answer: bytearray) -> bool:
 
 
 @contextmanager
-def _started_inside(tree: Path) -> Iterator[tuple[int, Run]]:
+def _started_inside(tree: Path, wrapper: Sequence[str] = ()) -> Iterator[tuple[int, Run]]:
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        environment = _environment(tree, folder)
+        subprocess.run(_pinned("-c", PREPARE), cwd=tree, env=environment, check=True)
         # This file itself, since the other tree may not have it.
         child = subprocess.Popen(
-            _pinned("-c", INSIDE.format(file=__file__)),
+            [*wrapper, *_pinned("-c", INSIDE.format(file=__file__))],
             cwd=tree,
-            env=_environment(tree, folder),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -196,6 +230,7 @@ def _started_inside(tree: Path) -> Iterator[tuple[int, Run]]:
         assert child.stdin is not None
         assert child.stdout is not None
         orders, answers = child.stdin, child.stdout
+        assert answers.readline() == "ready\n"
 
         def run(name: str, calls: int) -> None:
             print(name, calls, sep=":", file=orders, flush=True)
@@ -213,19 +248,28 @@ def call_inside() -> None:
     """Make the calls that standard input asks for; runs in a process of the measured tree."""
     from tests.benchmarks.asgi import application
 
+    async def ask(scope: dict[str, object], body: bytes) -> list[Any]:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            assert message.get("status", 200) == 200
+            sent.append(message)
+
+        await application(dict(scope), receive, send)
+        return sent
+
     async def go() -> None:
+        opened, *_ = await ask(*to_asgi(handshake(0)))
+        key = _find_session(b"\n".join(b": ".join(pair) for pair in opened["headers"]))
+        print("ready", flush=True)
         for line in sys.stdin:
             name, calls = line.split(":")
-            scope, body = to_asgi(REQUESTS[name])
-
-            async def receive(body: bytes = body) -> dict[str, object]:
-                return {"type": "http.request", "body": body}
-
-            async def send(message: dict[str, object]) -> None:
-                assert message.get("status", 200) == 200
-
+            scope, body = to_asgi(REQUESTS[name](key))
             for _ in range(int(calls)):
-                await application(dict(scope), receive, send)
+                await ask(scope, body)
             print("done", flush=True)
 
     asyncio.run(go())
@@ -251,6 +295,47 @@ def to_asgi(built: Request) -> tuple[dict[str, object], bytes]:
         "state": {},
     }
     return scope, body
+
+
+# -- instructions
+
+
+def _compare_instructions(trees: Sequence[Path], names: Sequence[str]) -> int:
+    sides = [_count(tree, names) for tree in trees]
+    print(f"| instructions, thousands | {trees[0].name} | {trees[1].name} | ratio |")
+    print("|---|---:|---:|---:|")
+    for name, old, new in zip(names, *sides, strict=True):
+        print(f"| {name} | {old / 1000:.1f} | {new / 1000:.1f} | {new / old:.3f} |")
+    return 0
+
+
+def _count(tree: Path, names: Sequence[str]) -> list[float]:
+    """Return the instructions of a call of each kind."""
+    if shutil.which("valgrind") is None:
+        raise SystemExit("compare: install valgrind to count instructions")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
+        wrapper = ["env", "PYTHONHASHSEED=0", *(each.format(folder=folder) for each in CALLGRIND)]
+        with _started_inside(tree, [*wrapper, "--trace-children=yes"]) as (pid, run):
+            for name in names:
+                run(name, COUNTED_CALLS)
+                _dump(pid, folder)
+                run(name, COUNTED_CALLS)
+                found.append(_dump(pid, folder) / COUNTED_CALLS)
+    return found
+
+
+def _dump(pid: int, folder: str) -> int:
+    """Return the instructions of a process since the last time."""
+    for old in Path(folder).glob("out.*"):
+        old.unlink()
+    subprocess.run(["callgrind_control", "--dump", str(pid)], check=True, stdout=subprocess.DEVNULL)
+    return sum(
+        int(line.split()[1])
+        for file in Path(folder).glob("out*")
+        for line in file.read_text().splitlines()
+        if line.startswith("totals:")
+    )
 
 
 if __name__ == "__main__":

@@ -114,7 +114,8 @@ class MCPConsumer(AsyncHttpConsumer):
 
     async def _serve(self) -> None:
         try:
-            reply = await self._reply()
+            headers = self._read_headers()
+            reply = await self._reply(headers) if isinstance(headers, Headers) else headers
             if reply is not None:
                 if reply.body is not None and len(reply.body) > PART_BYTES:
                     reply = self._count_answer(reply, reply.body)
@@ -184,30 +185,10 @@ class MCPConsumer(AsyncHttpConsumer):
             await asyncio.wait((task,))
             raise
 
-    async def _reply(self) -> Reply | None:
+    async def _reply(self, headers: Headers) -> Reply | None:
         """Return the response, or None if the client has disconnected."""
-        scope = self.scope
-        method = scope["method"]
-        raw_headers: Any = scope["headers"]
-        headers = Headers(raw_headers)
-        if TRANSFER_ENCODING in headers.by_name:
-            return await self._reply_to_chunked(method, list(raw_headers))
-        return await self._reply_to(method, headers)
-
-    async def _reply_to_chunked(
-        self, method: str, lines: list[tuple[bytes, bytes]]
-    ) -> Reply | None:
-        if not self._keeps_trailers_apart():
-            refusal = refuse_trailers(lines)
-            if refusal is not None:
-                return refusal
-        # Trailers that arrive later must not get into the requests that are built from the scope.
-        self.scope = {**self.scope, "headers": lines}
-        return await self._reply_to(method, Headers(lines))
-
-    async def _reply_to(self, method: str, headers: Headers) -> Reply | None:
         scope, server = self.scope, self.server
-        options = server.options
+        options, method = server.options, scope["method"]
         clearance = self._clearance = current_guard().examine(
             method,
             scope.get("scheme") or "http",
@@ -294,6 +275,20 @@ class MCPConsumer(AsyncHttpConsumer):
             event_stream=self._sink,
             url_kwargs=route["kwargs"] if route else {},
         )
+
+    def _read_headers(self) -> Headers | Reply:
+        """Return the headers, without trailers that may have come; an error if they cannot be told apart."""
+        raw_headers: Any = self.scope["headers"]
+        headers = Headers(raw_headers)
+        if TRANSFER_ENCODING not in headers.by_name:
+            return headers
+        lines = list(raw_headers)
+        refusal = None if self._keeps_trailers_apart() else refuse_trailers(lines)
+        if refusal is not None:
+            return refusal
+        # Trailers that arrive later must not get into the requests that are built from the scope.
+        self.scope = {**self.scope, "headers": lines}
+        return Headers(lines)
 
     def _keeps_trailers_apart(self) -> bool:
         return keeps_apart(self._send)
