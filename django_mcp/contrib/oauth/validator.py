@@ -143,6 +143,14 @@ class MCPOAuth2Validator(ClientAuthentication):
         request.scopes = find_requested(request_scopes, original) or original
         return set(request.scopes) <= set(original)
 
+    def finalize_id_token(self, id_token: Any, token: Any, token_handler: Any, request: Any) -> Any:
+        """Sign an ID token with the key of the site, unless somebody chose otherwise for the client."""
+        _let_sign(request.client)
+        return super().finalize_id_token(id_token, token, token_handler, request)
+
+    def _get_client_by_audience(self, audience: Any) -> Any:
+        return _let_sign(super()._get_client_by_audience(audience))
+
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
@@ -302,6 +310,13 @@ class MCPOAuth2Validator(ClientAuthentication):
         with transaction.atomic(using=router.db_for_write(tokens)):
             tokens.objects.filter(token_checksum=checksum).update(updated=F("updated"))
             super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+
+
+def _let_sign(client: Any) -> Any:
+    # Clients that register themselves choose no algorithm, and the toolkit would raise an error.
+    if client is not None and not client.algorithm:
+        client.algorithm = client.RS256_ALGORITHM
+    return client
 
 
 def _refuse_refresh(request: Any, token: Any, reason: str) -> None:

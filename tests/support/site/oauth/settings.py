@@ -1,7 +1,7 @@
 """The example shop's settings under SHOP_OAUTH=1, with what tests need changed.
 
-The variable TESTS_DJANGO_MCP may hold further settings of the package, as JSON, and TESTS_SCRIPT_NAME the prefix
-of the site.
+The variables TESTS_DJANGO_MCP and TESTS_OAUTH2_PROVIDER may hold further settings as JSON, and TESTS_SCRIPT_NAME the
+prefix of the site.
 """
 
 import json
@@ -30,4 +30,5 @@ DJANGO_MCP = {**DJANGO_MCP, **json.loads(os.environ.get("TESTS_DJANGO_MCP", "{}"
 OAUTH2_PROVIDER = {
     **OAUTH2_PROVIDER,
     "CIMD_METADATA_FETCHER": "tests.support.oauth.local_documents.LocalFetcher",
+    **json.loads(os.environ.get("TESTS_OAUTH2_PROVIDER", "{}")),
 }
