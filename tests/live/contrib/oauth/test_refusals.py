@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from html import escape
-from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-import httpx
 import pytest
 from django.utils import translation
 
 from django_mcp.contrib.oauth import documents, refusals
-from tests.support.oauth.browser import PASSWORD, SITE, hidden_fields
-from tests.support.oauth.local_documents import CERTIFICATE, HOST, document, publish, serving
-from tests.support.sites import ROOT, Running, environment, running
-
-REDIRECT = "https://client.example/callback"
-MAKE_PEOPLE = """
-from django.contrib.auth import get_user_model
-users = get_user_model().objects
-password = users.get(username="ada").password
-users.bulk_create(users.model(username=f"person-{n}", password=password) for n in range(100))
-"""
-numbers = count()
+from tests.support.oauth.local_documents import HOST, document, publish, serving
+from tests.support.oauth.watched import (
+    REDIRECT,
+    Watched,
+    allow,
+    authorize_url,
+    person,
+    register,
+    watched,
+)
 
 
 @dataclass(kw_only=True)
@@ -224,87 +216,41 @@ CASES = [
 @pytest.fixture(scope="module")
 def site_of(
     tmp_path_factory: pytest.TempPathFactory, certificate: Path
-) -> Iterator[Callable[[str], Running]]:
+) -> Iterator[Callable[[str], Watched]]:
     """Return the site with these settings, which starts when it is needed first."""
-    found: dict[str, Running] = {}
+    found: dict[str, Watched] = {}
     with ExitStack() as stack:
 
-        def start(settings: str) -> Running:
+        def start(settings: str) -> Watched:
             if settings not in found:
                 folder = tmp_path_factory.mktemp("refusals")
-                extra = {
-                    "SHOP_DATABASE": str(folder / "db.sqlite3"),
-                    "TESTS_DJANGO_MCP": settings,
-                    CERTIFICATE: str(certificate),
-                }
-                for command in (["demo", "--prepare"], ["shell", "-v", "0", "-c", MAKE_PEOPLE]):
-                    subprocess.run(
-                        [sys.executable, "manage.py", *command],
-                        cwd=ROOT,
-                        env=environment(SITE, extra),
-                        check=True,
-                    )
-                site = running(SITE, "uvicorn", log=folder / "log", extra=extra)
+                site = watched(folder, certificate, json.loads(settings))
                 found[settings] = stack.enter_context(site)
             return found[settings]
 
         yield start
 
 
-def sign_in(person: httpx.Client, root: str) -> None:
-    """Sign in a person whom no other test is about: what is told of each is limited."""
-    page = person.get(f"{root}/login/")
-    form = {**hidden_fields(page.text), "username": f"person-{next(numbers)}", "password": PASSWORD}
-    answer = person.post(f"{root}/login/?next=/products/", data=form)
-    assert answer.is_redirect, answer.text
-
-
-def rows_of(site: Running) -> list[dict[str, Any]]:
-    with closing(sqlite3.connect(site.log.parent / "db.sqlite3")) as database:
-        database.row_factory = sqlite3.Row
-        return [dict(row) for row in database.execute("SELECT * FROM django_mcp_oauth_signin")]
-
-
-def warnings_of(site: Running) -> list[str]:
-    return [line for line in site.log.read_text().splitlines() if line.startswith("OAuth: ")]
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_refusal_shows_a_page_and_is_told_once(
-    site_of: Callable[[str], Running], certificate: Path, case: Case
+    site_of: Callable[[str], Watched], certificate: Path, case: Case
 ):
     site = site_of(case.settings)
-    root = site.url.removesuffix("/mcp")
-    client = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"}
-    registered = httpx.post(f"{root}/oauth/register/", json=client, timeout=30).json()
-    query: dict[str, str | None] = {
-        "response_type": "code",
-        "client_id": registered.get("client_id"),
-        "redirect_uri": REDIRECT,
-        "code_challenge": "c" * 43,
-        "code_challenge_method": "S256",
-        "state": "the state",
-        "scope": "shop",
-        "resource": site.url,
-        **case.changes,
-    }
     published: dict[str, Any] = {}
     with (
-        httpx.Client(timeout=30, headers={"Accept-Language": "de"}) as person,
+        person(site, headers={"Accept-Language": "de"}) as browser,
         serving(certificate, publish(published)) as port,
     ):
-        sign_in(person, root)
+        client_id = register(browser).json().get("client_id")
         if case.published is not None:
             client_id = f"https://{HOST}:{port}/client.json"
             published.update({**document(client_id, REDIRECT), **case.published})
-            query["client_id"] = client_id
-        given = {name: value for name, value in query.items() if value is not None}
-        url = f"{root}/oauth/authorize/?{urlencode(given)}{case.more}"
-        rows, warnings = len(rows_of(site)), len(warnings_of(site))
-        answer = person.get(url)
-        if case.fields is not None:
-            form = {**hidden_fields(answer.text), "allow": "true", **case.fields}
-            answer = person.post(url, data=form, headers={"Referer": url})
+        url = authorize_url(site, **{"client_id": client_id, **case.changes}) + case.more
+        with site.refusing(case.field):
+            if case.fields is None:
+                answer = browser.get(url)
+            else:
+                answer = allow(browser, url, **case.fields)
 
     assert answer.status_code == case.status, answer.text
     assert "location" not in answer.headers
@@ -318,10 +264,3 @@ def test_a_refusal_shows_a_page_and_is_told_once(
     assert f"<small>{case.code}: {case.field}: " in answer.text
     assert ("dorthin zurückgehen" in answer.text) is case.goes_on
     assert "<everything>" not in answer.text
-    (row,) = rows_of(site)[rows:]
-    assert (bool(row["is_refused"]), row["field"]) == (True, case.field)
-    assert row["reason"]
-    assert row["remedy"]
-    (warning,) = warnings_of(site)[warnings:]
-    assert f"{case.field}: {row['reason']}. {row['remedy']}" in warning
-    assert json.dumps(warning).count("\\n") == 0
