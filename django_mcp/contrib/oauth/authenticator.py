@@ -12,6 +12,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.urls import get_script_prefix
+
 from django_mcp.auth.addresses import canonical_uri, origin_of, resource_path
 from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
@@ -29,7 +31,8 @@ def resource_of(request: HttpRequest) -> str:
 
     A token is for the endpoint if it names exactly this URI.
     """
-    return origin_of(request) + resource_path(request.path)
+    # Under ASGI, `path` lacks the prefix of `FORCE_SCRIPT_NAME` if the proxy has taken it off.
+    return origin_of(request) + get_script_prefix().rstrip("/") + resource_path(request.path_info)
 
 
 class OAuthAuthenticator(BearerAuthenticator):

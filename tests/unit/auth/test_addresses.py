@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import DisallowedHost
-from django.test import RequestFactory
+from django.test import AsyncRequestFactory, RequestFactory
 from django.urls import set_script_prefix
 
 from django_mcp.auth.addresses import canonical_uri, metadata_url_of, origin_of
@@ -74,6 +74,18 @@ def test_the_metadata_url_includes_the_script_prefix():
         assert metadata_url_of(request) == (
             "http://localhost/shop/.well-known/oauth-protected-resource/mcp"
         )
+    finally:
+        set_script_prefix("/")
+
+
+def test_a_prefix_that_the_proxy_took_off_is_part_of_the_resource_under_asgi(settings):
+    settings.FORCE_SCRIPT_NAME = "/shop"
+    set_script_prefix("/shop/")
+    try:
+        request = AsyncRequestFactory().post("/mcp")
+
+        assert request.path == "/mcp"
+        assert resource_of(request) == "http://testserver/shop/mcp"
     finally:
         set_script_prefix("/")
 
