@@ -8,7 +8,7 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from django.db.models import QuerySet
     from django.urls import URLPattern, URLResolver
@@ -54,13 +54,10 @@ class OAuthConfig(AppConfig):
         return {name: [(each, delete_some) for each in rows] for name, rows in find_expired()}
 
     def examine_oauth(
-        self, url: str, user: Any | None, examine: Examination | None
-    ) -> list[Finding]:
+        self, url: str, user: Any | None, examine: Examination | None, clients: Sequence[str]
+    ) -> Iterator[Finding]:
         """See `OAuthExaminer.examine_oauth`."""
-        from django_mcp.contrib.oauth.examination import run
-        from django_mcp.contrib.oauth.signed_in import signed_in
+        from django_mcp.contrib.oauth.examination import examine_as
+        from django_mcp.contrib.oauth.published_clients import find_published_clients
 
-        if user is None:
-            return run(url)
-        with signed_in(user) as person:
-            return run(url, person, examine)
+        return examine_as(user, url, examine, find_published_clients(clients))

@@ -6,12 +6,18 @@ import base64
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from django.db import DatabaseError
+
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
-from django_mcp.contrib.oauth.signed_in import Person
+from django_mcp.contrib.oauth.played_rows import PlayedRows
+from django_mcp.contrib.oauth.playing import PlayedSite, play_clients
+from django_mcp.contrib.oauth.published_clients import PublishedClient, read_published_clients
+from django_mcp.contrib.oauth.signed_in import Person, signed_in
 from django_mcp.management.doctor.examination import Examination, Finding, bad, good, judge
 from django_mcp.management.doctor.http import Answer, Unreachable, ask
 from django_mcp.protocol.json import encode
@@ -31,23 +37,72 @@ class _Stop(Exception):
 
 
 def run(
-    url: str, person: Person | None = None, examine: Examination | None = None
+    url: str,
+    person: Person | None = None,
+    examine: Examination | None = None,
+    *,
+    rows: PlayedRows | None = None,
+    clients: Sequence[PublishedClient] | None = None,
 ) -> list[Finding]:
-    """Return what a client that knows only the endpoint's URL finds, in its order.
+    """Return what clients that know only the endpoint's URL find, in their order.
 
     Args:
         url: of the endpoint, such as `https://shop.example.com/mcp`.
         person: gives the consent; None: no token is requested.
         examine: further tests for which the client needs a token.
+        rows: the site's database, if this process has it: tokens can be made to expire, and nothing is left.
+        clients: the known clients that are played; None: all.
     """
-    findings: list[Finding] = []
+    return list(examine_site(url, person, examine, rows, clients))
+
+
+def examine_site(
+    url: str,
+    person: Person | None,
+    examine: Examination | None,
+    rows: PlayedRows | None,
+    clients: Sequence[PublishedClient] | None,
+) -> Iterator[Finding]:
+    """Yield what `run` returns."""
+    known = read_published_clients() if clients is None else clients
+    client = _Client(url, rows)
     try:
-        findings.extend(_Client(url).go(person, examine))
-    except _Stop:
-        pass
+        try:
+            yield from client.discover()
+        except _Stop:
+            names = ", ".join(dict.fromkeys(each.name for each in known))
+            yield bad(
+                f"No client gets further: {names}.", "Mend this first: the rest is tried then."
+            )
+            return
+        with suppress(_Stop):
+            yield from client.go(person, examine)
+        site = PlayedSite(
+            url=url, resource=client.resource, server=client.server, person=person, rows=rows
+        )
+        yield from play_clients(site, known)
     except Unreachable as error:
-        findings.append(bad(str(error), "Start the site, or correct the URL."))
-    return findings
+        yield bad(str(error), "Start the site, or correct the URL.")
+    finally:
+        if rows is not None:
+            rows.remove()
+
+
+def examine_as(
+    user: Any | None, url: str, examine: Examination | None, clients: Sequence[PublishedClient]
+) -> Iterator[Finding]:
+    """Yield what clients find that a user of the database of this process signs in, if there is one."""
+    with ExitStack() as stack:
+        person = rows = None
+        if user is not None:
+            try:
+                person, rows = stack.enter_context(signed_in(user)), PlayedRows()
+            except DatabaseError as error:
+                yield bad(
+                    f"Nobody can be signed in, since the session cannot be stored: {error}.",
+                    "Let this command write to the site's database. What needs no person is tried.",
+                )
+        yield from examine_site(url, person, examine, rows, clients)
 
 
 class _Client:
@@ -59,8 +114,9 @@ class _Client:
         state, verifier: of its one authorization.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, rows: PlayedRows | None) -> None:
         self.url = url
+        self.rows = rows
         self.metadata_url = ""
         self.resource: dict[str, Any] = {}
         self.server: dict[str, Any] = {}
@@ -69,13 +125,15 @@ class _Client:
         self.verifier = secrets.token_urlsafe(48)
         self.state = secrets.token_urlsafe(16)
 
-    def go(self, person: Person | None, examine: Examination | None) -> Iterator[Finding]:
+    def discover(self) -> Iterator[Finding]:
         yield from self.check_challenge()
         yield from self.read_resource()
         yield from self.read_server()
+
+    def go(self, person: Person | None, examine: Examination | None) -> Iterator[Finding]:
         yield from self.register()
         try:
-            yield from self.try_to_cheat()
+            yield from self.try_to_cheat(person)
             if person is not None:
                 yield from self.get_and_lose_a_token(person, examine)
         finally:
@@ -213,6 +271,8 @@ class _Client:
             )
             raise _Stop
         self.client_id = data["client_id"]
+        if self.rows is not None:
+            self.rows.note_registered(self.client_id)
         self.management = (
             data.get("registration_client_uri"),
             data.get("registration_access_token"),
@@ -221,7 +281,7 @@ class _Client:
 
     # -- attacks
 
-    def try_to_cheat(self) -> Iterator[Finding]:
+    def try_to_cheat(self, person: Person | None) -> Iterator[Finding]:
         attempts: dict[str, dict[str, str | None]] = {
             "without PKCE": {"code_challenge": None, "code_challenge_method": None},
             "with PKCE's method plain": {"code_challenge_method": "plain"},
@@ -229,10 +289,7 @@ class _Client:
             "for somebody else's resource": {"resource": "https://stranger.invalid/mcp"},
         }
         for how, changes in attempts.items():
-            answer = ask("GET", self.authorization_url(**changes))
-            place = answer.headers.get("location", "")
-            error = parse_qs(urlsplit(place).query).get("error")
-            if place.startswith(NOBODY) or (answer.status == 200 and error is None):
+            if not self._is_refused(self.authorization_url(**changes), person):
                 yield bad(
                     f"An authorization {how} is not refused.",
                     "Use the settings of oauth2_provider_settings().",
@@ -245,6 +302,23 @@ class _Client:
             )
             raise _Stop
         yield good("The authorization page asks people to sign in.")
+
+    def _is_refused(self, url: str, person: Person | None) -> bool:
+        """Return whether the authorization endpoint refuses a request that nobody may allow."""
+        if person is not None:
+            try:
+                place = person(url)
+            except Unreachable:
+                # A page says what is wrong.
+                return True
+        else:
+            # The page may ask to sign in first, and look at the request only then.
+            answer = ask("GET", url)
+            place = answer.headers.get("location", "")
+            if answer.status == 200 and not place:
+                return False
+        query = parse_qs(urlsplit(place).query)
+        return not place.startswith(NOBODY) and "code" not in query
 
     # -- tokens
 
@@ -270,7 +344,7 @@ class _Client:
         if tokens.status != 200:
             yield bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
             raise _Stop
-        access = tokens.json()["access_token"]
+        access = self._note(tokens)
         yield from self._use(access, "The endpoint takes the token.", is_good=True)
         if examine is not None:
             yield from examine(access)
@@ -284,9 +358,16 @@ class _Client:
             yield bad("The token cannot be refreshed.", "See check django_mcp.O004.")
             raise _Stop
         yield good("The token can be refreshed.")
-        newer = refreshed.json()["access_token"]
+        newer = self._note(refreshed)
         self.post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
         yield from self._use(newer, "A revoked token is refused.", is_good=False)
+
+    def _note(self, answer: Answer) -> str:
+        data = answer.json()
+        if self.rows is not None:
+            self.rows.note_tokens(data["access_token"], data.get("refresh_token", ""))
+        access: str = data["access_token"]
+        return access
 
     def _use(self, token: str, text: str, *, is_good: bool) -> Iterator[Finding]:
         headers = {**PING_HEADERS, "Authorization": f"Bearer {token}"}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from importlib import import_module
 from typing import Any, TypeAlias
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
@@ -51,13 +51,18 @@ def _allow(url: str, cookie: str) -> str:
             cookie,
             *(each.split(";", 1)[0] for each in page.headers.get_all("set-cookie", [])),
         ]
-    if page.status != 200:
-        raise Unreachable(
-            f"The consent page answers {page.status} to a user who is signed in: "
-            f"{page.headers.get('location', '')[:200]}"
-        )
+    location = page.headers.get("location", "")
+    redirect_uri = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
+    if page.status == 302 and redirect_uri and location.startswith(f"{redirect_uri}?"):
+        # The request is refused to the client, or nobody has to be asked.
+        return location
     form = _Form()
     form.feed(body.decode(errors="replace"))
+    if page.status != 200:
+        told = location or " ".join(" ".join(form.texts).split())
+        raise Unreachable(
+            f"The consent page answers {page.status} to a user who is signed in: {told[:400]}"
+        )
     headers = {
         "Cookie": "; ".join(cookies),
         "Content-Type": "application/x-www-form-urlencoded",
@@ -70,14 +75,24 @@ def _allow(url: str, cookie: str) -> str:
 
 
 class _Form(HTMLParser):
-    """Collects the hidden fields of a page."""
+    """Collects the hidden fields of a page, and the texts in its small print, where errors are."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fields: dict[str, str] = {}
+        self.texts: list[str] = []
+        self._is_small = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_small:
+            self.texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_small = self._is_small and tag != "small"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
+        self._is_small = self._is_small or tag == "small"
         name = found.get("name")
         if tag == "input" and found.get("type") == "hidden" and name:
             self.fields[name] = found.get("value") or ""

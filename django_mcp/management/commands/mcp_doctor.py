@@ -53,6 +53,13 @@ class Command(SiteCommand):
         parser.add_argument(
             "--user", metavar="USERNAME", help="with --oauth: the user who consents"
         )
+        parser.add_argument(
+            "--client",
+            metavar="NAME",
+            action="append",
+            default=[],
+            help="with --oauth: a client that is played, such as Claude; by default all known ones",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -108,7 +115,7 @@ class Command(SiteCommand):
             yield from look(token)
         if options["oauth"]:
             # With the token from the flow, unless there is one already or the flow gives none.
-            yield from _oauth(url, options["user"], None if is_examined else look)
+            yield from _oauth(url, options, None if is_examined else look)
         if not is_examined:
             yield from look("")
 
@@ -122,14 +129,17 @@ class Command(SiteCommand):
 
 
 def _oauth(
-    url: str, username: str | None, look: Callable[[str], Iterator[Finding]] | None
+    url: str, options: dict[str, Any], look: Callable[[str], Iterator[Finding]] | None
 ) -> Iterable[Finding]:
     configs = apps.get_app_configs()
     examiner = next((each for each in configs if isinstance(each, OAuthExaminer)), None)
     if examiner is None:
         fix = "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md"
         return [bad("OAuth is not set up", fix)]
-    return examiner.examine_oauth(url, find_user(username), look)
+    try:
+        return examiner.examine_oauth(url, find_user(options["user"]), look, options["client"])
+    except LookupError as error:
+        raise wrong_use(str(error)) from error
 
 
 def find_missing_tables() -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -68,14 +68,18 @@ class OAuthExaminer(Protocol):
     """
 
     def examine_oauth(
-        self, url: str, user: Any | None, examine: Examination | None
+        self, url: str, user: Any | None, examine: Examination | None, clients: Sequence[str]
     ) -> Iterable[Finding]:
-        """Return what a client finds that knows nothing but the endpoint's URL, in its order.
+        """Return what clients find that know nothing but the endpoint's URL, in their order.
 
         Args:
             url: of the endpoint.
             user: gives the consent; None: no token is requested.
-            examine: what else is tried while the client has a token.
+            examine: what else is tried while a client has a token.
+            clients: the names of the known clients that are played; empty: all.
+
+        Raises:
+            LookupError: no client has one of the names.
         """
 
 

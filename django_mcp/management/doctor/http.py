@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
+from urllib.parse import urlsplit, urlunsplit
 
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 TIMEOUT_S = 10
 MAX_BYTES = 1024 * 1024
+
+_CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+_OWN_HEADERS = {"user-agent": "mcp_doctor", "connection": "close"}
 
 
 class Unreachable(Exception):
@@ -52,19 +55,23 @@ def ask(
 def open_response(
     method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
 ) -> Iterator[http.client.HTTPResponse]:
-    """Send a request and yield its response, whatever its status."""
-    if not url.startswith(("http://", "https://")):
-        raise Unreachable(f"{url} is not an http URL")
-    # It follows no redirects, and returns every status.
-    opener = OpenerDirector()
-    opener.add_handler(HTTPHandler())
-    opener.add_handler(HTTPSHandler())
-    try:
-        request = Request(url, body, dict(headers), method=method)  # noqa: S310  (checked above)
-        response = opener.open(request, timeout=timeout_s)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise Unreachable(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
-    with response:
+    """Send a request and yield its response, whatever its status.
+
+    Header names are sent as they are written here.
+    """
+    with ExitStack() as stack:
+        try:
+            parts = urlsplit(url)
+            if parts.scheme not in _CONNECTIONS or not parts.hostname:
+                raise Unreachable(f"{url} is not an http URL")
+            connect = _CONNECTIONS[parts.scheme]
+            connection = connect(parts.hostname, parts.port, timeout=timeout_s)
+            stack.enter_context(closing(connection))
+            target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+            connection.request(method, target, body, {**_OWN_HEADERS, **headers})
+            response = stack.enter_context(connection.getresponse())
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise Unreachable(f"{url} cannot be reached: {error}") from error
         yield response
 
 

@@ -20,32 +20,12 @@ import pytest
 from tests.support import sites
 from tests.support.backends import require
 from tests.support.doc_blocks import blocks_of
+from tests.support.nginx import nginx
 from tests.support.wire import R5, headers_for, message
 
 SITE = "tests.conformance"
 GUIDE = sites.ROOT / "docs" / "howto" / "deploy.md"
 CALLS = 6
-
-CONFIGURATION = """
-daemon off;
-pid {folder}/pid;
-error_log {folder}/error.log;
-{user}
-events {{ worker_connections 128; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    {upstream}
-    server {{
-        listen 127.0.0.1:{port};
-        {location}
-    }}
-}}
-"""
 
 
 class Workers:
@@ -92,32 +72,11 @@ def documented_blocks(ports: tuple[int, int]) -> tuple[str, str]:
 
 
 @contextmanager
-def nginx(program: str, folder: Path, ports: tuple[int, int]) -> Iterator[str]:
+def documented_nginx(program: str, folder: Path, ports: tuple[int, int]) -> Iterator[str]:
     """Run nginx with the guide's blocks; yield the address of the endpoint behind it."""
     upstream, location = documented_blocks(ports)
-    port = sites.free_port()
-    user = "user root;" if os.geteuid() == 0 else ""
-    configuration = folder / "nginx.conf"
-    configuration.write_text(
-        CONFIGURATION.format(
-            folder=folder, user=user, upstream=upstream, port=port, location=location
-        )
-    )
-    log = folder / "nginx.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [program, "-p", str(folder), "-c", str(configuration)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    running = sites.Running(host="127.0.0.1", port=port, process=process, log=log)
-    try:
-        sites.wait_until_it_listens(running)
+    with nginx(program, folder, location, upstream=upstream) as running:
         yield running.url
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +96,7 @@ def behind(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         stack.callback(workers.stop_all)
         for port in workers.ports:
             workers.start(port)
-        yield stack.enter_context(nginx(program, folder, workers.ports)), workers
+        yield stack.enter_context(documented_nginx(program, folder, workers.ports)), workers
 
 
 def test_clients_cannot_spoof_the_address_used_for_limits(program: str, tmp_path: Path):
@@ -155,7 +114,9 @@ def test_clients_cannot_spoof_the_address_used_for_limits(program: str, tmp_path
     with HTTPServer(("127.0.0.1", 0), Echo) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            with nginx(program, tmp_path, (server.server_port, server.server_port)) as url:
+            with documented_nginx(
+                program, tmp_path, (server.server_port, server.server_port)
+            ) as url:
                 told = httpx.get(url, headers={"X-Forwarded-For": "203.0.113.9"}, timeout=60.0)
         finally:
             server.shutdown()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from django_mcp.contrib.oauth import examination
+from django_mcp.contrib.oauth.published_clients import find_published_clients
 from tests.support.sites import free_port
 
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -133,7 +134,25 @@ def test_nonsense_responses_do_not_crash_the_doctor():
     with fake_site(SOUND | {SERVER: (200, {}, ["no", "object"])}) as url:
         findings = examination.run(url)
 
-    assert "no authorization server metadata" in findings[-1].text
+    assert "no authorization server metadata" in findings[-2].text
+
+
+def test_the_clients_that_cannot_even_begin_are_named():
+    with fake_site(SOUND | {"/mcp": (403, {}, {})}) as url:
+        findings = examination.run(url, clients=find_published_clients(["VS Code", "Cursor"]))
+
+    assert findings[-1].text == "No client gets further: VS Code, Cursor."
+
+
+def test_a_client_whose_registration_is_answered_otherwise_is_named():
+    """Cursor registers three redirects, and would use one that is not there."""
+    kept = {"client_id": "a client", "redirect_uris": [], "token_endpoint_auth_method": "none"}
+    with fake_site(SOUND | {"/register": (201, {}, kept)}) as url:
+        findings = examination.run(url, clients=find_published_clients(["Cursor"]))
+
+    (told,) = [finding for finding in findings if finding.text.startswith("Cursor")]
+    assert not told.ok
+    assert "fails at introduction: the registration answers another redirect_uris" in told.text
 
 
 def test_an_unreachable_site_is_reported():

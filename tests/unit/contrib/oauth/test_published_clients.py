@@ -6,7 +6,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from django_mcp.contrib.oauth.published_clients import PublishedClient, read_published_clients
+from django_mcp.contrib.oauth.published_clients import (
+    PublishedClient,
+    find_published_clients,
+    read_published_clients,
+)
 
 CLIENTS = read_published_clients()
 
@@ -45,3 +49,18 @@ def test_the_redirect_is_one_that_the_client_declares_but_for_its_loopback_port(
     assert (used.scheme, used.hostname, used.path) in {
         (uri.scheme, uri.hostname, uri.path) for uri in declared
     }
+
+
+def test_clients_are_found_by_their_names_in_any_case():
+    found = find_published_clients(["vs code", "Cursor"])
+
+    assert [str(client) for client in found] == [
+        "VS Code (document)",
+        "VS Code (registration)",
+        "Cursor (registration)",
+    ]
+
+
+def test_an_unknown_name_is_told_with_those_that_there_are():
+    with pytest.raises(LookupError, match=r"No client is named 'Netscape'\. There are: Claude,"):
+        find_published_clients(["Netscape"])

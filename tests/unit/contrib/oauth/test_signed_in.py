@@ -32,13 +32,17 @@ class _Page(BaseHTTPRequestHandler):
     """A consent page that sets two cookies and requires the first."""
 
     status = 302
+    answer = (200, "", FORM)
 
     def do_GET(self) -> None:
-        self.send_response(200)
+        status, location, body = self.answer
+        self.send_response(status)
         self.send_header("Set-Cookie", "csrftoken=c; Path=/")
         self.send_header("Set-Cookie", "language=de; Path=/")
+        if location:
+            self.send_header("Location", location)
         self.end_headers()
-        self.wfile.write(FORM)
+        self.wfile.write(body)
 
     def do_POST(self) -> None:
         cookies = self.headers.get("Cookie", "").split("; ")
@@ -79,6 +83,39 @@ def test_a_form_that_is_refused_is_reported(url: str, user: Any, monkeypatch: py
 
     with signed_in(user) as person, pytest.raises(Unreachable, match="403 when its form is sent"):
         person(url)
+
+
+def test_a_refusal_on_the_page_is_told_in_its_words(
+    url: str, user: Any, monkeypatch: pytest.MonkeyPatch
+):
+    page = b"<h1>No</h1><small>invalid_request:\n Mismatching redirect URI.</small> <p>Bye"
+    monkeypatch.setattr(_Page, "answer", (400, "", page))
+
+    with signed_in(user) as person, pytest.raises(Unreachable) as refused:
+        person(url)
+
+    told = "400 to a user who is signed in: invalid_request: Mismatching redirect URI."
+    assert str(refused.value).endswith(told)
+
+
+def test_a_redirect_to_the_client_needs_no_form(
+    url: str, user: Any, monkeypatch: pytest.MonkeyPatch
+):
+    place = "http://client/callback?error=invalid_scope"
+    monkeypatch.setattr(_Page, "answer", (302, place, b""))
+
+    with signed_in(user) as person:
+        assert person(f"{url}?redirect_uri=http%3A%2F%2Fclient%2Fcallback") == place
+
+
+@pytest.mark.parametrize("place", ["/login/?next=/", "http://client/callbacks?code=1"])
+def test_any_other_redirect_is_none_to_the_client(
+    url: str, user: Any, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    monkeypatch.setattr(_Page, "answer", (302, place, b""))
+
+    with signed_in(user) as person, pytest.raises(Unreachable, match="answers 302"):
+        person(f"{url}?redirect_uri=http%3A%2F%2Fclient%2Fcallback")
 
 
 @override_settings(

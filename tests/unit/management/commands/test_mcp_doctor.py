@@ -177,3 +177,10 @@ def test_a_page_at_the_path_of_an_endpoint_comes_from_something_in_front_of_it()
             call_command("mcp_doctor", "--url", front.url, stdout=out, stderr=out)
 
     assert "Something stands in front of it" in out.getvalue()
+
+
+def test_a_client_that_nobody_knows_is_wrong_use():
+    with pytest.raises(CommandError, match="No client is named 'Netscape'") as refused:
+        call_command("mcp_doctor", "--oauth", "--url=http://127.0.0.1:1/mcp", client=["Netscape"])
+
+    assert refused.value.returncode == 2
