@@ -12,7 +12,8 @@ from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 
 _CREDENTIAL: Final = re.compile(
-    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|passw|credential"
+    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|credential"
+    r"|pass.?(w|phrase|code|key)|pwd|bearer"
     r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
     r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
     re.IGNORECASE,
