@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from django.test import override_settings
 
-from django_mcp.known_servers import remember
+from django_mcp.known_servers import _servers, remember
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.connection import Closing, Session
@@ -121,6 +121,13 @@ class Time:
 
     def __call__(self) -> float:
         return self.now_s
+
+
+def forget_sites() -> None:
+    """Take the sites of a test from the servers of the process: they have not all that a server has."""
+    for each in list(_servers):
+        if isinstance(each, Site):
+            del _servers[each]
 
 
 def site(kind: str, clock: Time, **options: Any) -> Site:

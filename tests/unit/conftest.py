@@ -1,5 +1,8 @@
 """Databases to write to, apart from the test database, and a new limit of the log for each test."""
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.databases import (
@@ -25,3 +28,12 @@ def empty_refusal_log() -> None:
     from django_mcp.transports.http.replies import refusals
 
     refusals.reset()
+
+
+@pytest.fixture(autouse=True)
+def forgotten_sites() -> Iterator[None]:
+    """Let no later test find what stands in for a server in tests of session stores."""
+    yield
+    support = sys.modules.get("tests.support.session_sites")
+    if support is not None:
+        support.forget_sites()
