@@ -161,7 +161,6 @@ class Hub(Messenger, Generic[ServerT]):
         self._by_session.clear()
         self._ticker = None
         self.loop = None
-        self._outbox.close()
         self._outbox = Outbox(self.send)
 
     async def stop(self) -> None:
@@ -170,6 +169,7 @@ class Hub(Messenger, Generic[ServerT]):
         if self._ticker is not None:
             self._ticker.cancel()
         await self.flush()
+        await self._outbox.stop()
         await self.bus.stop()
         is_closing = self.is_closing
         self.reset()

@@ -18,7 +18,7 @@ from msgspec import convert
 
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.exchange.timers import wait_up_to
+from django_mcp.server.exchange.timers import end_tasks, wait_up_to
 from django_mcp.server.streams.process_messages import Missed, ProcessMessage
 from django_mcp.server.streams.stream import Change
 
@@ -160,10 +160,10 @@ class Outbox:
         if self._dropped & (self._dropped - 1) == 0:
             logger.warning("Dropped %d messages to other processes: too many", self._dropped)
 
-    def close(self) -> None:
-        """Send nothing more that waits; its event loop ends."""
+    async def stop(self) -> None:
+        """Send nothing more: the running event loop, which is its own, ends."""
         for lane in (self._notices, self._others):
-            lane.close()
+            await lane.stop()
 
     async def flush(self) -> None:
         """Wait until no messages but change notices wait."""
@@ -181,7 +181,8 @@ class _Lane:
         self._send = send
         self._max_tasks = max_tasks
         self._is_retried = is_retried
-        self._next: asyncio.Handle | None = None
+        # A task, not a timer: what ends an event loop cancels its tasks, and then nothing may begin anew.
+        self._next: asyncio.Task[None] | None = None
         self._pumped_s = 0.0
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: dict[Any, ProcessMessage] = {}
@@ -191,20 +192,20 @@ class _Lane:
         # What is put in the same step of the event loop goes together.
         self._pump_in(0.0)
 
-    def close(self) -> None:
+    async def stop(self) -> None:
         self.waiting.clear()
-        if self._next is not None:
-            self._next.cancel()
+        await end_tasks([*self.tasks, *filter(None, [self._next])])
 
     def _pump_in(self, delay_s: float) -> None:
         if self._next is None:
             loop = asyncio.get_running_loop()
             due_s = max(loop.time() + delay_s, self._pumped_s + PACE_S)
-            self._next = loop.call_at(due_s, self._pump)
+            self._next = loop.create_task(self._pump_at(due_s))
 
-    def _pump(self) -> None:
-        self._next = None
+    async def _pump_at(self, due_s: float) -> None:
         loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(due_s - loop.time(), 0))
+        self._next = None
         while self.waiting and len(self.tasks) < self._max_tasks:
             batch = {key: self.waiting.pop(key) for key in list(islice(self.waiting, BATCH))}
             task = loop.create_task(self._send_batch(batch))
@@ -219,7 +220,7 @@ class _Lane:
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
-        if self.waiting:
+        if self.waiting and not task.cancelled():
             self._pump_in(0.0)
 
 

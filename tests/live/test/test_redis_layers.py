@@ -40,4 +40,4 @@ def test_the_kit_works_with_a_layer_over_redis(layer: str):
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout[-30_000:] + done.stderr[-2000:]

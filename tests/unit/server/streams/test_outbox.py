@@ -25,11 +25,12 @@ class Wire:
     def __init__(self) -> None:
         self.batches: list[list[ProcessMessage]] = []
         self.at_once = self.most_at_once = self.failures = 0
-        self.is_open, self.has_more = asyncio.Event(), asyncio.Event()
+        self.is_open, self.has_more, self.has_begun = (asyncio.Event() for _ in range(3))
         self.is_open.set()
 
     async def send(self, *messages: ProcessMessage) -> bool:
         self.at_once += 1
+        self.has_begun.set()
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self.is_open.wait()
         await asyncio.sleep(0)
@@ -140,3 +141,36 @@ async def test_other_messages_are_bounded_and_drops_are_logged(
 
     assert len(wire.sent) == MAX_OTHERS
     assert 0 < len(caplog.records) <= 10
+
+
+async def send_more_than_a_batch(wire: Wire, outbox: Outbox) -> None:
+    """Have a batch under way, and messages that wait for its end."""
+    wire.is_open.clear()
+    for number in range(2 * BATCH):
+        outbox.put(TaskEnded(id=str(number)))
+    await wire.has_begun.wait()
+
+
+async def test_nothing_more_is_sent_after_the_tasks_of_the_event_loop_are_cancelled():
+    """As `asyncio.run` cancels them, which then gives what is left only a few steps."""
+    wire = Wire()
+    await send_more_than_a_batch(wire, Outbox(wire.send))
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.wait(others)
+
+    wire.is_open.set()
+    await asyncio.sleep(module.PACE_S * 10)
+    assert wire.sent == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_no_task_is_left_when_an_outbox_stops():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    await send_more_than_a_batch(wire, outbox)
+    outbox.put_notice(changed(1))
+
+    await outbox.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
