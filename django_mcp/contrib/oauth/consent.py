@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from django.contrib.auth.mixins import AccessMixin
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauth2_provider.http import OAuth2ResponseRedirect
+from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import AuthorizationView
 from oauthlib.oauth2.rfc6749.errors import (
     AccessDeniedError,
@@ -46,9 +48,11 @@ from django_mcp.contrib.oauth.refusals import (
     LATER,
     MAKERS,
     START_AGAIN,
+    WRONG_PROMPT,
     DocumentRefused,
     RefusedRequest,
     explain,
+    is_nonce_too_long,
 )
 from django_mcp.contrib.oauth.sign_ins import Step, client_id_of, is_signed_in, report_refused
 from django_mcp.pages.policy import protect_public_page
@@ -102,13 +106,32 @@ class ConsentView(AuthorizationView):
             request.GET = query  # type: ignore[assignment]
         if is_switch(request):
             return _protect(switch_account(request))
+        registers = oauth2_settings.OIDC_RP_INITIATED_REGISTRATION_ENABLED
+        if "create" in _prompts(request) and not registers:
+            # The toolkit would answer with JSON.
+            _report(request, WRONG_PROMPT)
+            return show_refused(request, WRONG_PROMPT, "invalid_request", 400)
         return _protect(super().dispatch(request, *args, **kwargs))
+
+    def handle_no_permission(self) -> HttpResponseBase:
+        """Let the person sign in before a document is read, or a stranger's redirect is followed.
+
+        With `prompt=none` of OpenID Connect, the toolkit would do both for anybody.
+        """
+        client = find_client(self.request.GET.get("client_id", ""))
+        response: HttpResponseBase
+        if "none" in _prompts(self.request) and (client is None or _is_self_registered(client)):
+            response = AccessMixin.handle_no_permission(self)
+        else:
+            response = super().handle_no_permission()
+        return response
 
     def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
         """Reject also repeated parameters, PKCE methods other than S256, and unknown resources."""
         scopes, credentials = super().validate_authorization_request(request)
         error = _find_error(request, credentials, request.GET.getlist("resource"))
-        if find_repeated(request.GET) is not None:
+        nonce = request.GET.get("nonce", "")
+        if find_repeated(request.GET) is not None or is_nonce_too_long(nonce):
             error = InvalidRequestError(state=credentials.get("state"))
         if error is not None:
             raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
@@ -313,9 +336,17 @@ def _protect(response: HttpResponseBase) -> HttpResponseBase:
     return response
 
 
+def _prompts(request: HttpRequest) -> list[str]:
+    return request.GET.get("prompt", "").split()
+
+
+def _is_self_registered(client: Any) -> bool:
+    return client.registration_source in ("dcr", "cimd")
+
+
 def _is_trusted(client: Any, redirect_uri: str) -> bool:
     """Return whether a person may be led to a redirect without having been asked."""
-    if getattr(client, "registration_source", "") not in ("dcr", "cimd"):
+    if client is None or not _is_self_registered(client):
         return True
     return is_own_scheme(redirect_uri) or is_loopback(urlsplit(redirect_uri).hostname)
 
@@ -353,8 +384,7 @@ def _default_resource(request: HttpRequest, application: Any) -> str | None:
 
     Clients that registered themselves are MCP clients; others may be clients of the site's own API.
     """
-    is_mcp_client = application.registration_source in ("dcr", "cimd")
-    return find_default_resource(request) if is_mcp_client else None
+    return find_default_resource(request) if _is_self_registered(application) else None
 
 
 def _find_error(

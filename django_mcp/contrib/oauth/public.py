@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.exceptions import SuspiciousOperation
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 
@@ -21,6 +22,8 @@ FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
 MAX_QUERY = 16 * 1024
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 REPEATABLE = frozenset({"resource"})
 """Parameters that may occur several times (RFC 8707 section 2)."""
@@ -98,12 +101,18 @@ def takes(content_type: str) -> Callable[[View], View]:
 
 
 def _find_problem(request: HttpRequest) -> str | None:
-    if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY:
+    query = request.META.get("QUERY_STRING", "")
+    if _BROKEN_ESCAPE.search(query):
+        # oauthlib raises another error for it, and for no other characters that Django lets through.
+        return "The parameters have a percent sign without two hexadecimal digits"
+    if len(query) > MAX_QUERY:
         return f"The parameters have more than {MAX_QUERY} characters"
     try:
         given = (request.GET, request.POST)
     except SuspiciousOperation:
         return "The request has too many parameters, or is too long"
+    except BadRequest:
+        return "The body is not a form in UTF-8"
     if any("\0" in text for each in given for _, texts in each.lists() for text in texts):
         # PostgreSQL would reject it with an internal error.
         return "A parameter holds a NUL character"

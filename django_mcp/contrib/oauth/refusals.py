@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
+from oauth2_provider.models import get_grant_model
 from oauth2_provider.scopes import get_scopes_backend
 from oauthlib.oauth2.rfc6749 import errors
 
@@ -66,6 +67,89 @@ class DocumentRefused(errors.FatalClientError):
         super().__init__(description=refused.line, status_code=status)
 
 
+_NO_CLIENT = RefusedRequest(
+    "client_id",
+    "It is missing, or no client has it.",
+    "Register the client again, or send the https address of its document.",
+    UNKNOWN,
+    RECONNECT,
+)
+_NO_REDIRECT = RefusedRequest(
+    "redirect_uri",
+    "It is missing, is not one of the client's redirect_uris, or is not allowed.",
+    f"Send one of them unchanged, or register the client again. {WANTED}",
+    WRONG_PLACE,
+    RECONNECT,
+)
+_NO_RESPONSE_TYPE = RefusedRequest(
+    "response_type",
+    "It is missing, or the client may not use it.",
+    "Send response_type=code, and register the client for the grant authorization_code.",
+    FAULTY,
+    MAKERS,
+)
+_NO_CHALLENGE = RefusedRequest(
+    "code_challenge",
+    "It is missing, and PKCE is required.",
+    "Send a code_challenge, and code_challenge_method=S256.",
+    UNPROTECTED,
+    MAKERS,
+)
+_WRONG_CHALLENGE = RefusedRequest(
+    "code_challenge_method",
+    "It is not S256, or the code_challenge is no SHA-256 in base64url.",
+    "Send code_challenge_method=S256, and a code_challenge of 43 characters.",
+    UNPROTECTED,
+    MAKERS,
+)
+_WRONG_RESOURCE = RefusedRequest(
+    "resource",
+    "It is not an endpoint that takes tokens of this authorization server.",
+    "Send the resource of the metadata that the endpoint's challenge names.",
+    NO_SUCH_ENDPOINT,
+    CHECK_ADDRESS,
+)
+_LONG_NONCE = RefusedRequest(
+    "nonce",
+    "It has more than 255 characters.",
+    "Send a shorter one, or none.",
+    FAULTY,
+    MAKERS,
+)
+WRONG_PROMPT = RefusedRequest(
+    "prompt",
+    "This site asks the person each time, and lets clients register nobody.",
+    "Leave prompt=none and prompt=create out.",
+    FAULTY,
+    MAKERS,
+)
+
+_BY_CLASS: dict[type[errors.OAuth2Error], RefusedRequest] = {
+    errors.MissingClientIdError: _NO_CLIENT,
+    errors.InvalidClientIdError: _NO_CLIENT,
+    errors.MissingRedirectURIError: _NO_REDIRECT,
+    errors.MismatchingRedirectURIError: _NO_REDIRECT,
+    errors.InvalidRedirectURIError: _NO_REDIRECT,
+    errors.MissingResponseTypeError: _NO_RESPONSE_TYPE,
+    errors.UnsupportedResponseTypeError: _NO_RESPONSE_TYPE,
+    errors.UnauthorizedClientError: _NO_RESPONSE_TYPE,
+    errors.MissingCodeChallengeError: _NO_CHALLENGE,
+    errors.UnsupportedCodeChallengeMethodError: _WRONG_CHALLENGE,
+}
+
+_BY_CODE = {
+    "invalid_target": _WRONG_RESOURCE,
+    "login_required": WRONG_PROMPT,
+    "consent_required": WRONG_PROMPT,
+}
+
+
+def is_nonce_too_long(nonce: str) -> bool:
+    """Return whether a database would refuse to store a nonce."""
+    found: int = get_grant_model()._meta.get_field("nonce").max_length
+    return len(nonce) > found
+
+
 def explain(error: errors.OAuth2Error, request: HttpRequest) -> RefusedRequest:
     """Return what is said of an error of the authorization endpoint."""
     if isinstance(error, DocumentRefused):
@@ -75,66 +159,12 @@ def explain(error: errors.OAuth2Error, request: HttpRequest) -> RefusedRequest:
         return RefusedRequest(
             repeated, "It occurs more than once.", "Send each parameter once.", FAULTY, MAKERS
         )
-    match error:
-        case errors.MissingClientIdError() | errors.InvalidClientIdError():
-            return RefusedRequest(
-                "client_id",
-                "It is missing, or no client has it.",
-                "Register the client again, or send the https address of its document.",
-                UNKNOWN,
-                RECONNECT,
-            )
-        case (
-            errors.MissingRedirectURIError()
-            | errors.MismatchingRedirectURIError()
-            | errors.InvalidRedirectURIError()
-        ):
-            return RefusedRequest(
-                "redirect_uri",
-                "It is missing, is not one of the client's redirect_uris, or is not allowed.",
-                f"Send one of them unchanged, or register the client again. {WANTED}",
-                WRONG_PLACE,
-                RECONNECT,
-            )
-        case errors.MissingCodeChallengeError():
-            return RefusedRequest(
-                "code_challenge",
-                "It is missing, and PKCE is required.",
-                "Send a code_challenge, and code_challenge_method=S256.",
-                UNPROTECTED,
-                MAKERS,
-            )
-        case errors.UnsupportedCodeChallengeMethodError():
-            return RefusedRequest(
-                "code_challenge_method",
-                "It is not S256, or the code_challenge is no SHA-256 in base64url.",
-                "Send code_challenge_method=S256, and a code_challenge of 43 characters.",
-                UNPROTECTED,
-                MAKERS,
-            )
-        case errors.InvalidScopeError():
-            return _no_such_scope(request)
-        case (
-            errors.MissingResponseTypeError()
-            | errors.UnsupportedResponseTypeError()
-            | errors.UnauthorizedClientError()
-        ):
-            return RefusedRequest(
-                "response_type",
-                "It is missing, or the client may not use it.",
-                "Send response_type=code, and register the client for the grant authorization_code.",
-                FAULTY,
-                MAKERS,
-            )
-        case _ if error.error == "invalid_target":
-            return RefusedRequest(
-                "resource",
-                "It is not an endpoint that takes tokens of this authorization server.",
-                "Send the resource of the metadata that the endpoint's challenge names.",
-                NO_SUCH_ENDPOINT,
-                CHECK_ADDRESS,
-            )
-    return RefusedRequest(
+    if is_nonce_too_long(request.GET.get("nonce", "")):
+        return _LONG_NONCE
+    if isinstance(error, errors.InvalidScopeError):
+        return _no_such_scope(request)
+    known = _BY_CLASS.get(type(error)) or _BY_CODE.get(error.error)
+    return known or RefusedRequest(
         "request",
         f"{error.error}: {error.description or 'it is not valid'}".rstrip(".") + ".",
         "Send a request as RFC 6749 section 4.1.1 describes it.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.db import router, transaction
 from django.http import HttpRequest, HttpResponse
 from oauth2_provider.models import get_application_model
@@ -51,7 +52,11 @@ class Registration(DynamicClientRegistrationView):
         tries, registrations = registration_tries_of(address), new_clients_of(address)
         if not tries.take():
             return _refuse_for_now("Too many registrations were tried from here", tries.wait_s)
-        if len(request.body) > MAX_BODY_BYTES:
+        try:
+            is_too_long = len(request.body) > MAX_BODY_BYTES
+        except RequestDataTooBig:
+            is_too_long = True
+        if is_too_long:
             return refusal("invalid_client_metadata", "The metadata is too long", 413)
         try:
             metadata = narrow_registration(_read(request.body))

@@ -143,6 +143,14 @@ class MCPOAuth2Validator(ClientAuthentication):
         request.scopes = find_requested(request_scopes, original) or original
         return set(request.scopes) <= set(original)
 
+    def validate_silent_login(self, request: Any) -> bool:
+        """Return whether somebody is signed in, for `prompt=none` of OpenID Connect: nobody else gets here."""
+        return True
+
+    def validate_silent_authorization(self, request: Any) -> bool:
+        """Return whether the consent page may be left out, for the same: it is shown each time."""
+        return False
+
     def finalize_id_token(self, id_token: Any, token: Any, token_handler: Any, request: Any) -> Any:
         """Sign an ID token with the key of the site, unless somebody chose otherwise for the client."""
         _let_sign(request.client)

@@ -186,6 +186,20 @@ CASES = [
     Case(
         name="a NUL character", field="request", happened=refusals.FAULTY, changes={"state": "\0"}
     ),
+    Case(name="a broken escape", field="request", happened=refusals.FAULTY, more="&x=%zz"),
+    Case(
+        name="a long nonce",
+        field="nonce",
+        happened=refusals.FAULTY,
+        changes={"nonce": "x" * 256},
+        goes_on=True,
+    ),
+    Case(
+        name="an account to be made",
+        field="prompt",
+        happened=refusals.FAULTY,
+        changes={"prompt": "create"},
+    ),
     Case(
         name="a request that is too long",
         field="request",
