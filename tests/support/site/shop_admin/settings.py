@@ -5,7 +5,7 @@ from tests.support.site.oauth.settings import DATABASES, DJANGO_MCP, INSTALLED_A
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.support.site.shop_admin"]
 ASGI_APPLICATION = "tests.support.site.asgi.application"
-DJANGO_MCP = {**DJANGO_MCP, "PUBLIC": True}
+DJANGO_MCP = {**DJANGO_MCP, "PUBLIC": True, "SCOPES": ()}
 # As many sites have it: what is done by another thread must not wait for the request's transaction.
 DATABASES = {
     "default": {
