@@ -44,11 +44,39 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
     try:
         adapter = pydantic.TypeAdapter(annotation)
         check_unions(adapter)
+        if _compiles_patterns(adapter.core_schema):
+            raise UnsupportedType(_PATTERN)
         return adapter
     except (pydantic.errors.PydanticUserError, NameError, RecursionError, ValueError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
         raise _explain(error) from None
 
+
+_PATTERN = (
+    "it holds an `re.Pattern`, and to compile or match a regular expression of a client may take for ever. "
+    "Take its text, and match it with an engine that needs linear time."
+)
+
+
+def _compiles_patterns(schema: Any) -> bool:
+    """Return whether a core schema compiles regular expressions from values."""
+    waiting, seen = [schema], set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict | list | tuple):
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.extend(each.values() if isinstance(each, dict) else each)
+        elif _PATTERN_VALIDATOR.fullmatch(f"{_of(each, '__module__')}.{_of(each, '__name__')}"):
+            return True
+    return False
+
+
+def _of(value: Any, name: str) -> str:
+    return str(getattr(value, name, ""))
+
+
+_PATTERN_VALIDATOR = re.compile(r"pydantic\..*\.pattern_\w+_validator")
 
 _UNKNOWN = re.compile(r"Unable to generate pydantic-core schema for <class '([^']+)'>")
 

@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import re
 import sys
 import typing
 from collections.abc import Mapping, Sequence
@@ -463,6 +464,21 @@ def test_a_custom_class_is_rejected_with_a_hint(annotation: Any):
         "key of a model (`value: int`), or declare its fields with a dataclass, a TypedDict or a "
         "pydantic model."
     )
+    assert_is_in_our_terms(refused.value)
+
+
+@dataclass
+class Search:
+    words: list[re.Pattern[str]]
+
+
+@pytest.mark.parametrize(
+    "annotation", [re.Pattern, re.Pattern[str] | None, dict[str, typing.Pattern[bytes]], Search]
+)
+def test_a_type_that_compiles_regular_expressions_of_clients_is_rejected(annotation: Any):
+    with pytest.raises(RegistrationError, match=r"it holds an `re\.Pattern`") as refused:
+        schema_for(annotation)
+
     assert_is_in_our_terms(refused.value)
 
 
