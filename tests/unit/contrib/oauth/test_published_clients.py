@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,6 +29,18 @@ def test_each_client_that_the_documentation_names_is_known():
         "opencode",
         "mcp-remote",
     }
+
+
+def test_the_table_of_the_documentation_has_each_client_with_its_dates():
+    page = Path(__file__).parents[4] / "docs" / "howto" / "clients.md"
+    rows = [line.split(" | ") for line in page.read_text().splitlines()]
+    told = {row[0].removeprefix("| "): row[1:3] for row in rows if len(row) == 5}
+
+    ways = {"document": "a document", "registration": "registration"}
+    for name in {client.name for client in CLIENTS}:
+        own = [client for client in CLIENTS if client.name == name]
+        kinds = ", ".join(ways[client.kind] for client in own)
+        assert told[name] == [kinds, ", ".join(str(client.date) for client in own)]
 
 
 def test_no_client_occurs_twice_in_one_way():
