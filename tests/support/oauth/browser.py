@@ -56,6 +56,8 @@ def shop(
         "SHOP_DATABASE": str(folder / "db.sqlite3"),
         CERTIFICATE: str(certificate),
         PUBLISHED: str(published),
+        # All tests come from one address, and the doctor registers a dozen clients.
+        "TESTS_DJANGO_MCP": '{"OAUTH_REGISTRATIONS_PER_HOUR": 1000}',
     }
     subprocess.run(
         [sys.executable, "manage.py", "demo", "--prepare"],

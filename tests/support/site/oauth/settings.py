@@ -26,12 +26,7 @@ INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]
 ROOT_URLCONF = "example_project.urls"
 LOGGING = {}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-DJANGO_MCP = {
-    **DJANGO_MCP,
-    # All tests come from one address, and the doctor registers a dozen clients.
-    "OAUTH_REGISTRATIONS_PER_HOUR": 1000,
-    **json.loads(os.environ.get("TESTS_DJANGO_MCP", "{}")),
-}
+DJANGO_MCP = {**DJANGO_MCP, **json.loads(os.environ.get("TESTS_DJANGO_MCP", "{}"))}
 OAUTH2_PROVIDER = {
     **OAUTH2_PROVIDER,
     "CIMD_METADATA_FETCHER": "tests.support.oauth.local_documents.LocalFetcher",
