@@ -93,7 +93,8 @@ def watched(
     """Serve the site with further settings of the package and of the toolkit."""
     extra = {
         "SHOP_DATABASE": str(folder / "db.sqlite3"),
-        "TESTS_DJANGO_MCP": json.dumps(settings or {}),
+        # The limit of the package, which other tests of the site raise.
+        "TESTS_DJANGO_MCP": json.dumps({"OAUTH_REGISTRATIONS_PER_HOUR": 60, **(settings or {})}),
         "TESTS_OAUTH2_PROVIDER": json.dumps(toolkit or {}),
         CERTIFICATE: str(certificate),
     }
