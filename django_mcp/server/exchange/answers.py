@@ -22,20 +22,24 @@ def count_answer(
         is_whole: it is all of the answer, so what was counted for parts of it is in it.
     """
     request = exchange.batch or exchange
+    if not request.counts_answers:
+        return None
     with lock:
-        if not request.counts_answers:
-            return None
         pending = request.pending
         if pending is None:
             pending = request.pending = PendingBytes(request.quota_key, options)
         before = pending.size if is_whole else 0
         pending.give_back(before - size)
-        return pending.add(size - before)
+        scope = pending.add(size - before)
+        has_ended: bool = not request.counts_answers
+        if has_ended:
+            # Meanwhile, in another thread.
+            pending.close()
+    return scope
 
 
 def release_answers(exchange: Exchange) -> None:
     """Count the answers to a request no longer, and none that a thread still encodes for it."""
-    with lock:
-        exchange.counts_answers = False
-        if exchange.pending is not None:
-            exchange.pending.close()
+    exchange.counts_answers = False
+    if exchange.pending is not None:
+        exchange.pending.close()

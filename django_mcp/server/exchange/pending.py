@@ -77,19 +77,19 @@ class PendingBytes(Record):
         with lock:
             share = options.anonymous_share
             scope = _meter.take(limits, self.quota_key, size, count=0, share=share)
-        if scope is None:
-            self.size += size
-        elif scope is QuotaScope.ALL:
+            if scope is None:
+                self.size += size
+        if scope is QuotaScope.ALL:
             _log_full()
         return scope
 
     def give_back(self, size: int) -> None:
         """Count so many bytes no longer."""
-        # A stream that has ended has released all of it.
-        size = min(size, self.size)
-        if size > 0:
-            self.size -= size
-            with lock:
+        with lock:
+            # A stream that has ended has released all of it.
+            size = min(size, self.size)
+            if size > 0:
+                self.size -= size
                 _meter.give_back(self.quota_key, size, count=0)
 
     def close(self) -> None:
