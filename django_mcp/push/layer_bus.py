@@ -78,7 +78,7 @@ class LayerBus:
         }
         layer: Any = get_channel_layer()
         async with asyncio.timeout(TIMEOUT_S):
-            await layer.group_send(self._group, envelope)
+            await _cancellable(layer.group_send(self._group, envelope))
 
     def send_now(self, *messages: JSONObject) -> None:
         async_to_sync(self.send)(*messages)
@@ -144,7 +144,7 @@ class LayerBus:
                 if self._has_sent:
                     # An empty message, by which others notice that the last message was lost.
                     self._has_sent = False
-                    await _cancellable(self._send("[]"))
+                    await self._send("[]")
             except Exception as error:  # noqa: BLE001 - any error of the layer
                 self._is_deaf = True
                 self._outage.failed(error)

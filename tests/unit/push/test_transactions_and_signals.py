@@ -240,10 +240,17 @@ class Unending(InMemoryChannelLayer):
         self.was_entered = asyncio.Event()
 
     async def group_add(self, group: str, channel: str) -> None:
+        await self._swallow()
+        await super().group_add(group, channel)
+
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        await self._swallow()
+        raise ConnectionError("the connection was cut")
+
+    async def _swallow(self) -> None:
         self.was_entered.set()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        await super().group_add(group, channel)
 
 
 async def test_a_layer_that_ignores_cancellation_does_not_block_shutdown():
@@ -253,6 +260,17 @@ async def test_a_layer_that_ignores_cancellation_does_not_block_shutdown():
         async with asyncio.timeout(10):
             await layer.was_entered.wait()
             await bus.stop()
+
+
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}})
+async def test_a_message_is_not_sent_again_after_a_cancellation_that_the_layer_swallows():
+    bus = LayerBus(OutageLog("test"))
+    sending = asyncio.create_task(bus.send({"kind": "test"}))
+    await cast("Any", get_channel_layer()).was_entered.wait()
+    sending.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await sending
 
 
 @override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}})
