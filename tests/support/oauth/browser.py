@@ -17,6 +17,7 @@ import httpx
 import pytest
 from django.test import Client as DjangoClient
 
+from django_mcp.management.doctor.http import Unreachable
 from tests.support.oauth.local_documents import (
     CERTIFICATE,
     PUBLISHED,
@@ -147,3 +148,11 @@ def callback_of(url: str) -> dict[str, str]:
 
 
 os.environ.setdefault("NO_PROXY", "127.0.0.1,localhost")
+
+
+def arrive_or_tell(url: str) -> str:
+    """Allow what a page asks, and tell the doctor if none asks."""
+    try:
+        return Browser().arrive(url)
+    except AssertionError as error:
+        raise Unreachable("The page refuses the request") from error

@@ -14,11 +14,10 @@ import pytest
 
 from django_mcp.contrib.oauth import examination
 from django_mcp.contrib.oauth.published_clients import find_published_clients
-from django_mcp.management.doctor.http import Unreachable
 from tests.support.backends import require
 from tests.support.doc_blocks import blocks_of
 from tests.support.nginx import nginx
-from tests.support.oauth.browser import SITE, Browser
+from tests.support.oauth.browser import SITE, arrive_or_tell
 from tests.support.oauth.doctor import Examined, examine, read_rows
 from tests.support.oauth.local_documents import CERTIFICATE, PUBLISHED
 from tests.support.oauth.played import Played, call
@@ -102,16 +101,8 @@ def test_only_the_named_clients_are_played(shop: Running, extra: Extra):
     }
 
 
-def arrive(url: str) -> str:
-    """Allow what a page asks, and tell the doctor if none asks."""
-    try:
-        return Browser().arrive(url)
-    except AssertionError as error:
-        raise Unreachable("The page refuses the request") from error
-
-
 def test_from_python_without_the_database_nothing_expires(shop: Running):
-    findings = examination.run(shop.url, arrive, clients=find_published_clients(["Cursor"]))
+    findings = examination.run(shop.url, arrive_or_tell, clients=find_published_clients(["Cursor"]))
 
     assert [finding for finding in findings if not finding.ok] == []
     passed, told = findings[-2:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -18,7 +19,8 @@ def folder() -> Path:
 def mark(name: str, where: Path | None = None) -> None:
     """Leave a mark that says which process did."""
     path = (where or folder()) / name.replace("/", "_")
-    unfinished = path.with_name(f".{path.name}")
+    # Several processes and threads may leave the same mark.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     unfinished.write_text(str(os.getpid()))
     unfinished.rename(path)
 
