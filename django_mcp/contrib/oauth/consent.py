@@ -346,7 +346,10 @@ def _is_self_registered(client: Any) -> bool:
 
 def _is_trusted(client: Any, redirect_uri: str) -> bool:
     """Return whether a person may be led to a redirect without having been asked."""
-    if client is None or not _is_self_registered(client):
+    if client is None:
+        # It was deleted meanwhile, as one that registered itself may be.
+        return False
+    if not _is_self_registered(client):
         return True
     return is_own_scheme(redirect_uri) or is_loopback(urlsplit(redirect_uri).hostname)
 
@@ -380,7 +383,7 @@ def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:
 
 
 def _default_resource(request: HttpRequest, application: Any) -> str | None:
-    """Return the resource of a client that names none; None: its token is for all.
+    """Return the resource of a client that names none; None: its token is for no endpoint.
 
     Clients that registered themselves are MCP clients; others may be clients of the site's own API.
     """

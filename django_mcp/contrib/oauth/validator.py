@@ -258,8 +258,9 @@ class MCPOAuth2Validator(ClientAuthentication):
         if super().validate_code(client_id, code, client, request, *args, **kwargs):
             return True
         family, tokens = _family_of(code), get_refresh_token_model()
-        if tokens.objects.filter(token_family=family, application=client).exists():
-            tokens.revoke_family(family)
+        found = tokens.objects.filter(token_family=family, application=client).first()
+        if found is not None:
+            end_family(found)
         return False
 
     def validate_refresh_token(
