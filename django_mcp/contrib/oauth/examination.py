@@ -7,7 +7,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -75,8 +75,12 @@ def examine_site(
                 f"No client gets further: {names}.", "Mend this first: the rest is tried then."
             )
             return
-        with suppress(_Stop):
+        try:
             yield from client.go(person, examine)
+        except _Stop:
+            pass
+        except Unreachable as error:
+            yield bad(str(error), "Look at the site's log, and at what answers in front of it.")
         site = PlayedSite(
             url=url, resource=client.resource, server=client.server, person=person, rows=rows
         )
@@ -363,10 +367,12 @@ class _Client:
         yield from self._use(newer, "A revoked token is refused.", is_good=False)
 
     def _note(self, answer: Answer) -> str:
-        data = answer.json()
+        data = answer.json() or {}
+        access = data.get("access_token")
+        if not isinstance(access, str):
+            raise Unreachable("The token endpoint answers 200 without a token.")
         if self.rows is not None:
-            self.rows.note_tokens(data["access_token"], data.get("refresh_token", ""))
-        access: str = data["access_token"]
+            self.rows.note_tokens(access, data.get("refresh_token", ""))
         return access
 
     def _use(self, token: str, text: str, *, is_good: bool) -> Iterator[Finding]:
@@ -401,16 +407,21 @@ class _Client:
             **changes,
         }
         given = {name: value for name, value in query.items() if value is not None}
-        return f"{self.server['authorization_endpoint']}?{urlencode(given)}"
+        return f"{self._find('authorization_endpoint')}?{urlencode(given)}"
 
     def post(self, endpoint: str, form: dict[str, str]) -> Answer:
         """Return a server endpoint's response to a form."""
         return ask(
             "POST",
-            str(self.server[endpoint]),
+            self._find(endpoint),
             urlencode(form).encode(),
             {"Content-Type": "application/x-www-form-urlencoded"},
         )
+
+    def _find(self, endpoint: str) -> str:
+        if endpoint not in self.server:
+            raise Unreachable(f"The metadata names no {endpoint}.")
+        return str(self.server[endpoint])
 
     def read(self, url: str) -> dict[str, Any] | None:
         """Return a metadata document, or None."""

@@ -186,10 +186,11 @@ class Play:
 
     def drop(self) -> None:
         """Give back what is left: the tokens, and the registrations."""
-        with suppress(Unreachable, _Stopped):
-            for refresh in self.given:
+        for refresh in self.given:
+            with suppress(Unreachable, _Stopped):
                 self._post("revocation_endpoint", token=refresh)
-            for url, token in self.registrations:
+        for url, token in self.registrations:
+            with suppress(Unreachable):
                 ask("DELETE", url, None, {"authorization": f"Bearer {token}"})
 
     # -- steps
@@ -266,7 +267,10 @@ class Play:
             "resource": str(self.site.resource["resource"]),
             "scope": " ".join(dict.fromkeys(scopes)),
         }
-        place = self.site.person(f"{self.site.server['authorization_endpoint']}?{urlencode(query)}")
+        address = self.site.server.get("authorization_endpoint")
+        if address is None:
+            raise _Stopped("the metadata has no authorization_endpoint", PRESET)
+        place = self.site.person(f"{address}?{urlencode(query)}")
         if place.partition("?")[0] != self.client.redirect_uri:
             raise _Stopped(f"the consent leads to {place[:200]} instead of the client", LOG)
         given = parse_qs(urlsplit(place).query)

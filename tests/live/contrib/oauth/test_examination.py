@@ -14,6 +14,7 @@ import pytest
 
 from django_mcp.contrib.oauth import examination
 from django_mcp.contrib.oauth.published_clients import find_published_clients
+from django_mcp.management.doctor.http import Unreachable
 from tests.support.backends import require
 from tests.support.doc_blocks import blocks_of
 from tests.support.nginx import nginx
@@ -109,6 +110,19 @@ def test_from_python_without_the_database_nothing_expires(shop: Running):
     steps = ", ".join(step for step in EACH if step != "expiry")
     assert passed.text == f"Cursor (registration) passes: {steps}"
     assert told.text == "Not played without the site's database: tokens that expire."
+
+
+def test_clients_are_played_although_the_page_answers_nobody(shop: Running):
+    """As behind a second factor, which the doctor does not have."""
+
+    def stay_outside(url: str) -> str:
+        raise Unreachable("The page answers 403")
+
+    findings = examination.run(shop.url, stay_outside, clients=find_published_clients(["Cursor"]))
+
+    failed = [finding.text for finding in findings if not finding.ok]
+    assert failed[0] == "The page answers 403"
+    assert failed[1].startswith("Cursor (registration) fails at consent: The page answers 403.")
 
 
 def test_a_command_that_may_not_write_plays_what_needs_no_person(shop: Running, extra: Extra):
