@@ -151,7 +151,8 @@ async def test_a_call_that_ends_immediately_records_no_stream(here: Site):
 
     assert await run_in_pool(StreamEvent.objects.count) == 0
     assert await run_in_pool(Stream.objects.count) == 0
-    assert await run_in_pool(Worker.objects.count) == 0
+    # On a busy machine this process may have come to a row of its own.
+    assert await run_in_pool(Worker.objects.exclude(pid=os.getpid()).count) == 0
 
 
 async def test_a_stream_of_a_dead_process_is_not_running(here: Site):
@@ -320,4 +321,5 @@ async def test_recorded_events_outlive_their_process(here: Site):
 
     assert resumption is not None
     assert (numbers(resumption), resumption.is_running) == (list(range(1, 51)), False)
-    assert await run_in_pool(Worker.objects.count) == 0
+    # On a busy machine this process may have come to a row of its own.
+    assert await run_in_pool(Worker.objects.exclude(pid=os.getpid()).count) == 0
