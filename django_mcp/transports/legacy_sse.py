@@ -184,15 +184,15 @@ class _Connection(Record):
         )
         exchange.gate = source.gate
         try:
-            reply = await self._server.answer(exchange)
-            # From here on the stream counts it.
-            release_answers(exchange)
+            try:
+                reply = await self._server.answer(exchange)
+            finally:
+                # From here on the stream counts it.
+                release_answers(exchange)
             if reply.body is not None and not reply.is_dispensable:
                 self._stream.offer(reply.body)
         except Exception:
             logger.exception("Could not serve a message")
-        finally:
-            release_answers(exchange)
 
 
 async def keep_stream(

@@ -31,9 +31,9 @@ def count_answer(
         before = pending.size if is_whole else 0
         pending.give_back(before - size)
         scope = pending.add(size - before)
+        # Another thread may have ended the request meanwhile, which mypy does not know.
         has_ended: bool = not request.counts_answers
         if has_ended:
-            # Meanwhile, in another thread.
             pending.close()
     return scope
 

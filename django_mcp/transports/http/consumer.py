@@ -128,12 +128,8 @@ class MCPConsumer(AsyncHttpConsumer):
         finally:
             if self._pending is not None:
                 self._pending.close()
-            exchange = self._exchange
-            if exchange is not None:
-                # Most requests have nothing to release, and save a call.
-                exchange.counts_answers = False
-                if exchange.pending is not None:
-                    release_answers(exchange)
+            if self._exchange is not None:
+                release_answers(self._exchange)
 
     def _count_answer(self, reply: Reply, body: bytes) -> Reply:
         """Return a reply if its body may wait for the client, else an error in its place."""

@@ -17,10 +17,7 @@ from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.exchange.answers import count_answer, release_answers
 from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.exchange.pending import (
-    ANSWER_DROPPED,
-    PART_BYTES,
-)
+from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
