@@ -16,22 +16,18 @@ import pytest
 from tests.support import sites
 from tests.support.backends import require
 from tests.support.doc_blocks import ROOT
+from tests.support.nginx import PLACES
 from tests.support.oauth.local_documents import make_certificate
 from tests.support.recipes import FILES, UNITS
 
-NGINX = """
-pid {folder}/pid;
-error_log {folder}/error.log;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    {site}
-}}
+NGINX = f"""
+pid {{folder}}/pid;
+error_log {{folder}}/error.log;
+events {{{{}}}}
+http {{{{
+    {PLACES}
+    {{site}}
+}}}}
 """
 
 

@@ -10,25 +10,30 @@ from pathlib import Path
 
 from tests.support import sites
 
-CONFIGURATION = """
-daemon off;
-pid {folder}/pid;
-error_log {folder}/error.log;
-{user}
-events {{ worker_connections 128; }}
-http {{
+PLACES = """
     access_log off;
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    {upstream}
-    server {{
-        listen 127.0.0.1:{port};
-        {location}
-    }}
-}}
+"""
+"""What nginx would write elsewhere, of its block `http`."""
+
+CONFIGURATION = f"""
+daemon off;
+pid {{folder}}/pid;
+error_log {{folder}}/error.log;
+{{user}}
+events {{{{ worker_connections 128; }}}}
+http {{{{
+    {PLACES}
+    {{upstream}}
+    server {{{{
+        listen 127.0.0.1:{{port}};
+        {{location}}
+    }}}}
+}}}}
 """
 
 
