@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from django.db import DatabaseError
 
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
+from django_mcp.contrib.oauth.client_requests import authorization_url, post_form
+from django_mcp.contrib.oauth.person import PageRefuses, Person, signed_in
+from django_mcp.contrib.oauth.played_client import PlayedSite
 from django_mcp.contrib.oauth.played_rows import PlayedRows
-from django_mcp.contrib.oauth.playing import PlayedSite, play_clients
+from django_mcp.contrib.oauth.playing import play_clients
 from django_mcp.contrib.oauth.published_clients import PublishedClient, read_published_clients
-from django_mcp.contrib.oauth.signed_in import Person, signed_in
 from django_mcp.management.doctor.examination import Examination, Finding, bad, good, judge
 from django_mcp.management.doctor.http import Answer, Unreachable, ask
 from django_mcp.protocol.json import encode
@@ -218,6 +218,13 @@ class _Client:
                 "Leave OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] out, or make it the PUBLIC_URL.",
             )
             raise _Stop
+        missing = [key for key in _ENDPOINTS if not isinstance(document.get(key), str)]
+        if missing:
+            yield bad(
+                f"The metadata names no {' and no '.join(missing)}.",
+                "Include django_mcp.contrib.oauth.urls in the URLconf.",
+            )
+            raise _Stop
         yield good(f"The authorization server is {issuer}.")
         for key, wanted, setting in _WANTED:
             if wanted not in (document.get(key) or ()):
@@ -312,8 +319,7 @@ class _Client:
         if person is not None:
             try:
                 place = person(url)
-            except Unreachable:
-                # A page says what is wrong.
+            except PageRefuses:
                 return True
         else:
             # The page may ask to sign in first, and look at the request only then.
@@ -344,7 +350,7 @@ class _Client:
             "code_verifier": self.verifier,
             "resource": self.url,
         }
-        tokens = self.post("token_endpoint", form)
+        tokens = post_form(self.server, "token_endpoint", form)
         if tokens.status != 200:
             yield bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
             raise _Stop
@@ -357,14 +363,16 @@ class _Client:
             "refresh_token": tokens.json().get("refresh_token", ""),
             "client_id": self.client_id,
         }
-        refreshed = self.post("token_endpoint", refresh)
+        refreshed = post_form(self.server, "token_endpoint", refresh)
         if refreshed.status != 200:
             yield bad("The token cannot be refreshed.", "See check django_mcp.O004.")
             raise _Stop
         yield good("The token can be refreshed.")
         newer = self._note(refreshed)
-        self.post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
-        yield from self._use(newer, "A revoked token is refused.", is_good=False)
+        if "revocation_endpoint" in self.server:
+            form = {"token": newer, "client_id": self.client_id}
+            post_form(self.server, "revocation_endpoint", form)
+            yield from self._use(newer, "A revoked token is refused.", is_good=False)
 
     def _note(self, answer: Answer) -> str:
         data = answer.json() or {}
@@ -392,36 +400,15 @@ class _Client:
 
     def authorization_url(self, **changes: str | None) -> str:
         """Return the URL for a person; `changes` replace parameters, None removes one."""
-        digest = hashlib.sha256(self.verifier.encode()).digest()
-        query: dict[str, str | None] = {
-            "response_type": "code",
+        scopes = self.resource.get("scopes_supported") or self.server.get("scopes_supported") or ()
+        query = {
             "client_id": self.client_id,
             "redirect_uri": REDIRECT,
-            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
-            "code_challenge_method": "S256",
             "state": self.state,
             "resource": str(self.resource["resource"]),
-            "scope": " ".join(
-                self.resource.get("scopes_supported") or self.server.get("scopes_supported") or ()
-            ),
-            **changes,
+            "scope": " ".join(scopes),
         }
-        given = {name: value for name, value in query.items() if value is not None}
-        return f"{self._find('authorization_endpoint')}?{urlencode(given)}"
-
-    def post(self, endpoint: str, form: dict[str, str]) -> Answer:
-        """Return a server endpoint's response to a form."""
-        return ask(
-            "POST",
-            self._find(endpoint),
-            urlencode(form).encode(),
-            {"Content-Type": "application/x-www-form-urlencoded"},
-        )
-
-    def _find(self, endpoint: str) -> str:
-        if endpoint not in self.server:
-            raise Unreachable(f"The metadata names no {endpoint}.")
-        return str(self.server[endpoint])
+        return authorization_url(self.server, self.verifier, query, **changes)
 
     def read(self, url: str) -> dict[str, Any] | None:
         """Return a metadata document, or None."""
@@ -434,6 +421,8 @@ class _Client:
         if url and token:
             ask("DELETE", url, None, {"Authorization": f"Bearer {token}"})
 
+
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint")
 
 _WANTED = (
     ("response_types_supported", "code", "OAUTH2_RESPONSE_TYPES_SUPPORTED"),

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from django.test import Client as DjangoClient
 
-from django_mcp.management.doctor.http import Unreachable
+from django_mcp.contrib.oauth.person import PageRefuses
 from tests.support.oauth.local_documents import (
     CERTIFICATE,
     PUBLISHED,
@@ -155,4 +155,4 @@ def arrive_or_tell(url: str) -> str:
     try:
         return Browser().arrive(url)
     except AssertionError as error:
-        raise Unreachable("The page refuses the request") from error
+        raise PageRefuses("The page refuses the request") from error

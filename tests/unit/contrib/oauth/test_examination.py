@@ -13,6 +13,7 @@ import pytest
 
 from django_mcp.contrib.oauth import examination
 from django_mcp.contrib.oauth.published_clients import find_published_clients
+from django_mcp.management.doctor.http import Unreachable
 from tests.support.sites import free_port
 
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -100,6 +101,10 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
             "issuer is http://evil",
         ),
         (
+            {SERVER: (200, {}, without(SERVER_METADATA, "token_endpoint"))},
+            "names no token_endpoint",
+        ),
+        (
             {SERVER: (200, {}, without(SERVER_METADATA, "code_challenge_methods_supported"))},
             "PKCE by other methods",
         ),
@@ -128,6 +133,16 @@ def test_the_failing_step_is_reported_with_a_hint(broken: dict[str, Any], told: 
     bad = [finding for finding in findings if not finding.ok]
     assert any(told in finding.text for finding in bad), findings
     assert all(finding.fix for finding in bad)
+
+
+def test_a_page_that_fails_has_not_refused_an_attack():
+    def fail(url: str) -> str:
+        raise Unreachable("The page answers 500")
+
+    with fake_site(SOUND) as url:
+        findings = examination.run(url, fail, clients=())
+
+    assert [finding.text for finding in findings if not finding.ok] == ["The page answers 500"]
 
 
 def test_nonsense_responses_do_not_crash_the_doctor():

@@ -15,7 +15,14 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django_mcp.management.doctor.http import MAX_BYTES, TIMEOUT_S, Unreachable, ask, open_response
 
 Person: TypeAlias = Callable[[str], str]
-"""Takes an authorization URL, allows the access there, and returns the URL of the redirect."""
+"""Takes an authorization URL, allows the access there, and returns the URL of the redirect.
+
+Raises `PageRefuses` if a page says that the request is not valid, and `Unreachable` if it answers otherwise.
+"""
+
+
+class PageRefuses(Unreachable):
+    """The authorization page says that the request is not valid."""
 
 
 @contextmanager
@@ -60,7 +67,8 @@ def _allow(url: str, cookie: str) -> str:
     form.feed(body.decode(errors="replace"))
     if page.status != 200:
         told = location or " ".join(" ".join(form.texts).split())
-        raise Unreachable(
+        kind = PageRefuses if page.status == 400 else Unreachable
+        raise kind(
             f"The consent page answers {page.status} to a user who is signed in: {told[:400]}"
         )
     headers = {

@@ -13,7 +13,7 @@ from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.models import Session
 from django.test import override_settings
 
-from django_mcp.contrib.oauth.signed_in import signed_in
+from django_mcp.contrib.oauth.person import signed_in
 from django_mcp.management.doctor.http import Unreachable
 
 FORM = b'<form><input type="hidden" name="csrfmiddlewaretoken" value="t"></form>'
