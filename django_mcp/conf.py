@@ -235,8 +235,8 @@ class Settings:
     OAUTH_TOKENS_PER_HOUR: int = site_setting(
         1000,
         whole("tokens an hour"),
-        "The maximum number of access tokens that one OAuth client gets in an hour for one user, or for "
-        "itself. More get 429.",
+        "The maximum number of tokens that one OAuth client gets in an hour for one user, or for itself. Refreshes "
+        "count. More get 429, and so do more than ten times as many for all clients of a user.",
     )
     OAUTH_REFRESH_GRACE_S: int = site_setting(
         120,

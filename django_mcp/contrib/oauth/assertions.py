@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from jwcrypto.common import base64url_decode
 
 from django_mcp.contrib.oauth.client_keys import find_verifying_keys
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, is_signed_by
 from django_mcp.contrib.oauth.models import ClientKeys, UsedAssertion
+from django_mcp.contrib.oauth.room import living_tokens
 from django_mcp.contrib.oauth.sign_ins import Refused
 from django_mcp.protocol.json import decode, has_repeated_keys
 
@@ -33,6 +35,12 @@ KEEP_S = 300
 
 MAX_USED = 10_000
 """Assertions of one client that have not expired."""
+
+MAX_USED_BY_STRANGERS = 100
+"""The same of a client that nobody has authorized, and of every client while there are `MAX_USED_IN_ALL`."""
+
+MAX_USED_IN_ALL = 500_000
+"""From so many on, only clients with few get another. Our own limit."""
 
 FORGOTTEN_AT_ONCE = 100
 
@@ -142,7 +150,7 @@ def use_up(assertion: Assertion, application: Any) -> None:
         AssertionRefused: it was used before, or the client has too many that have not expired.
     """
     _forget_expired()
-    if UsedAssertion.objects.filter(application=application).count() >= MAX_USED:
+    if not _may_use_another(application):
         raise AssertionRefused(
             "exp",
             "The client has too many assertions that have not expired.",
@@ -162,8 +170,22 @@ def use_up(assertion: Assertion, application: Any) -> None:
         ) from error
 
 
+def expired_assertions() -> QuerySet[UsedAssertion]:
+    """Return those that cannot be used again in any case."""
+    return UsedAssertion.objects.filter(expires__lt=timezone.now())
+
+
+def _may_use_another(application: Any) -> bool:
+    used = UsedAssertion.objects.filter(application=application).count()
+    if used < min(MAX_USED, MAX_USED_BY_STRANGERS):
+        return True
+    if used >= MAX_USED or UsedAssertion.objects.count() >= MAX_USED_IN_ALL:
+        return False
+    return bool(living_tokens().filter(application=application).exists())
+
+
 def _forget_expired() -> None:
-    rows = UsedAssertion.objects.filter(expires__lt=timezone.now()).order_by("pk")
+    rows = expired_assertions().order_by("pk")
     # By key, so that two processes which delete the same rows do not wait for each other's others.
     expired = list(rows.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE])
     if expired:

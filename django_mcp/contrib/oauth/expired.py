@@ -1,4 +1,4 @@
-"""What `manage.py mcp_prune` deletes of OAuth: expired tokens and codes, dead clients, old sign-ins."""
+"""What is deleted of OAuth: expired tokens, codes and assertions, dead clients, old sign-ins."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from oauth2_provider.models import (
     refresh_token_expire_timedelta,
 )
 
+from django_mcp.contrib.oauth.assertions import expired_assertions
 from django_mcp.contrib.oauth.families import old_superseded
 from django_mcp.contrib.oauth.room import dead, self_registered
 from django_mcp.contrib.oauth.sign_ins import old_sign_ins
@@ -25,15 +26,24 @@ DEAD_FOR = timedelta(days=30)
 
 
 def find_expired() -> Iterator[tuple[str, list[QuerySet[Any]]]]:
-    """Yield names for people and rows, in the order in which they are to be deleted."""
+    """Yield names for people and rows, in the order in which `manage.py mcp_prune` deletes them."""
+    yield "tokens of OAuth", expired_tokens()
+    yield "exchanged tokens of OAuth", [old_superseded()]
+    yield "used assertions", [expired_assertions()]
+    yield (
+        "clients of OAuth",
+        [dead(self_registered()).filter(updated__lt=timezone.now() - DEAD_FOR)],
+    )
+    yield "sign-ins", [old_sign_ins()]
+
+
+def expired_tokens() -> list[QuerySet[Any]]:
+    """Return the tokens and codes that nobody can use, in the order in which to delete them."""
     now = timezone.now()
     access = get_access_token_model().objects.filter(refresh_token=None, expires__lt=now)
     grants = get_grant_model().objects.filter(expires__lt=now)
     id_tokens = get_id_token_model().objects.filter(access_token=None, expires__lt=now)
-    yield "tokens of OAuth", [_expired_refresh_tokens(), access, grants, id_tokens]
-    yield "exchanged tokens of OAuth", [old_superseded()]
-    yield "clients of OAuth", [dead(self_registered()).filter(updated__lt=now - DEAD_FOR)]
-    yield "sign-ins", [old_sign_ins()]
+    return [_expired_refresh_tokens(), access, grants, id_tokens]
 
 
 def _expired_refresh_tokens() -> QuerySet[Any]:

@@ -50,7 +50,7 @@ def self_registered() -> QuerySet[Any]:
 def dead(clients: QuerySet[Any]) -> QuerySet[Any]:
     """Return the clients that have neither a token that works or can be renewed, nor a code."""
     grants = get_grant_model().objects.filter(expires__gt=timezone.now())
-    for used in (grants, _living_tokens()):
+    for used in (grants, living_tokens()):
         clients = clients.exclude(pk__in=used.values("application"))
     return clients
 
@@ -117,7 +117,7 @@ def warn_if_nearly_full(total: int) -> None:
         )
 
 
-def _living_tokens() -> QuerySet[Any]:
+def living_tokens() -> QuerySet[Any]:
     """Return the access tokens that work, or whose refresh token does."""
     now, lifetime = timezone.now(), refresh_token_expire_timedelta()
     is_renewable = Q(refresh_token__isnull=False, refresh_token__revoked=None)
@@ -133,7 +133,7 @@ def _living_tokens() -> QuerySet[Any]:
 def _find_surplus(clients: QuerySet[Any], count: int) -> list[Any]:
     """Return up to so many clients, which one user alone has authorized beyond the share."""
     share = max(1, settings.OAUTH_MAX_REGISTERED // SHARE)
-    living = _living_tokens().filter(application__in=clients)
+    living = living_tokens().filter(application__in=clients)
     counted = (
         living.exclude(user=None).values("user").annotate(has=Count("application", distinct=True))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -9,11 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import TokenView
 
+from django_mcp.contrib.oauth.assertions import expired_assertions
+from django_mcp.contrib.oauth.expired import expired_tokens
 from django_mcp.contrib.oauth.families import old_superseded
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.execution.tables import Pruner, delete_some
 
-_pruner = Pruner(3600, is_due=False)
+_pruner = Pruner(3600)
 
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 """The grant whose pages are not part of the URLs, so it is neither served nor advertised."""
@@ -38,5 +41,6 @@ class Token(TokenView):
         response["Content-Type"] = "application/json"
         response["X-Content-Type-Options"] = "nosniff"
         response["Cache-Control"] = "no-store"
-        _pruner.prune_if_due(lambda: delete_some(old_superseded()))
+        over = (*expired_tokens(), old_superseded(), expired_assertions())
+        _pruner.prune_if_due(*(partial(delete_some, rows) for rows in over))
         return response

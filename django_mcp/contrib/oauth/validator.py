@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,6 @@ from django.db import router, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from oauth2_provider.models import (
-    get_access_token_model,
     get_grant_model,
     get_refresh_token_model,
     refresh_token_expire_timedelta,
@@ -24,7 +24,6 @@ from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidGrantError
 from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
-from django_mcp.conf import settings
 from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
 from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_client, is_document_id, read_document
@@ -38,6 +37,7 @@ from django_mcp.contrib.oauth.families import (
     note_superseded,
     take_reuse,
 )
+from django_mcp.contrib.oauth.issued import check_rate, drop_old_codes, drop_old_tokens
 from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
 from django_mcp.contrib.oauth.room import note_use
 from django_mcp.contrib.oauth.scopes import find_requested
@@ -45,24 +45,6 @@ from django_mcp.contrib.oauth.sign_ins import Step, report
 
 _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 """An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
-
-
-_ISSUED_WITHIN = timedelta(hours=1)
-
-
-def _check_rate(request: Any) -> None:
-    """Refuse a further token to a client that got very many for one user, or for itself, in the last hour."""
-    user = None if request.grant_type == "client_credentials" else request.user
-    tokens = get_access_token_model().objects.filter(application=request.client, user=user)
-    if tokens.filter(created__gt=timezone.now() - _ISSUED_WITHIN).count() >= (
-        settings.OAUTH_TOKENS_PER_HOUR
-    ):
-        raise CustomOAuth2Error(
-            "temporarily_unavailable",
-            description="The client got too many tokens in the last hour",
-            status_code=429,
-            request=request,
-        )
 
 
 class MCPOAuth2Validator(ClientAuthentication):
@@ -172,9 +154,19 @@ class MCPOAuth2Validator(ClientAuthentication):
         named = getattr(request, "resource", None)
         if named and not isinstance(named, ApprovedResources):
             raise _not_granted(request)
-        return super()._create_authorization_code(request, code, expires)
+        grant = super()._create_authorization_code(request, code, expires)
+        drop_old_codes(request.user)
+        return grant
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        self._save_pair(token, request, *args, **kwargs)
+        if request.user is not None:
+            # Later, so that it holds no lock of another sign-in while it waits for one.
+            drop = partial(drop_old_tokens, request.user, request.client)
+            using = router.db_for_write(get_refresh_token_model())
+            transaction.on_commit(drop, using=using, robust=True)
+
+    def _save_pair(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         if _AT_TOKEN_ENDPOINT not in vars(request):
             # An authorization request may have any parameter, and this one changes what follows.
             request.grant_type = None
@@ -188,7 +180,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         # that has read wait.
         if grants is not None and not grants.update(updated=F("updated")):
             raise InvalidGrantError(request=request)
-        _check_rate(request)
+        check_rate(request)
         super()._save_bearer_token(token, request, *args, **kwargs)
         if request.grant_type == "authorization_code":
             super().invalidate_authorization_code(request.client_id, request.code, request)
@@ -197,7 +189,10 @@ class MCPOAuth2Validator(ClientAuthentication):
     def _save_refreshed(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         """Exchange a refresh token, or give a further pair for one that a concurrent request exchanged."""
         if not lock_family(request.refresh_token_instance):
-            raise InvalidGrantError(request=request)
+            # The oldest of the family may have been pruned meanwhile.
+            request.refresh_token_instance.family_root = find_root(request.refresh_token_instance)
+            if not lock_family(request.refresh_token_instance):
+                raise InvalidGrantError(request=request)
         # It may have changed since it was found valid.
         tokens = get_refresh_token_model().objects.select_related("access_token")
         known = tokens.filter(pk=request.refresh_token_instance.pk).first()
@@ -207,7 +202,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         if problem is not None:
             _refuse_refresh(request, known, problem)
             raise InvalidGrantError(request=request)
-        _check_rate(request)
+        check_rate(request)
         if known.revoked is None:
             note_superseded(known)
             super()._save_bearer_token(token, request, *args, **kwargs)

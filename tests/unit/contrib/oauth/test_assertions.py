@@ -341,6 +341,22 @@ def test_used_assertions_are_capped_and_forgotten(
     assert UsedAssertion.objects.count() == 1
 
 
+def test_a_client_that_nobody_authorized_stores_few_assertions(browser: Client, maker: Maker):
+    def use() -> int:
+        answer = exchange("no code", proof(maker.client_id, ISSUER))
+        return int(answer.status_code)
+
+    get_code(browser, maker.client_id)
+    strangers = [use() for _ in range(101)]
+    UsedAssertion.objects.filter(pk=UsedAssertion.objects.latest("pk").pk).delete()
+    granted = exchange(get_code(browser, maker.client_id), proof(maker.client_id, ISSUER))
+
+    assert strangers == [*[400] * 100, 401]
+    assert granted.status_code == 200
+    assert use() == 400
+    assert UsedAssertion.objects.count() == 101
+
+
 @pytest.mark.parametrize(
     ("kty", "algorithm"), [("EC", "ES256"), ("OKP", "EdDSA"), ("RSA", "PS256")]
 )

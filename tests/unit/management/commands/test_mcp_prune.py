@@ -46,7 +46,13 @@ NAMES = (
 )
 
 
-OF_OAUTH = ["tokens of OAuth", "exchanged tokens of OAuth", "clients of OAuth", "sign-ins"]
+OF_OAUTH = [
+    "tokens of OAuth",
+    "exchanged tokens of OAuth",
+    "used assertions",
+    "clients of OAuth",
+    "sign-ins",
+]
 """What the OAuth part adds; its own tests make such rows."""
 
 NONE_SETTLED = "tasks of processes that are gone: 0 settled"

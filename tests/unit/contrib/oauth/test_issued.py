@@ -1,0 +1,137 @@
+"""Codes and tokens of one user: how many clients get, how many are kept, and what deletes them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.test import Client, override_settings
+from django.utils import timezone
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+
+from django_mcp.contrib.oauth import tokens
+from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, MAX_CODES
+from django_mcp.contrib.oauth.models import SupersededToken, UsedAssertion
+from django_mcp.execution.tables import Pruner
+from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, refresh
+from tests.unit.contrib.oauth.test_refreshing import make_client, sign_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LIMITS = {"OAUTH_TOKENS_PER_HOUR": 3}
+SERVED = {"AUTHENTICATORS": ["django_mcp.contrib.oauth.OAuthAuthenticator"]}
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def user() -> Any:
+    return get_user_model().objects.create(username="ada")
+
+
+@pytest.fixture
+def application() -> Any:
+    return make_client()
+
+
+def refresh_repeatedly(application: Any, token: str, times: int) -> list[int]:
+    """Refresh, each time with the token of the last time; return the statuses."""
+    statuses = []
+    for _ in range(times):
+        answer = refresh(application, token)
+        statuses.append(answer.status_code)
+        token = answer.json().get("refresh_token", token)
+    return statuses
+
+
+def add_tokens(application: Any, user: Any, count: int) -> None:
+    """Add refresh tokens that were exchanged some days ago."""
+    moment = timezone.now() - timedelta(days=2)
+    rows = get_refresh_token_model().objects
+    rows.bulk_create(
+        rows.model(
+            application=application,
+            user=user,
+            token=f"token {number}",
+            token_checksum=f"{number}",
+            revoked=moment,
+        )
+        for number in range(count)
+    )
+    rows.filter(revoked=moment).update(created=moment)
+
+
+@override_settings(DJANGO_MCP=LIMITS)
+def test_refreshing_counts_against_the_tokens_of_an_hour(application: Any, user: Any):
+    first = sign_in(application, user)
+
+    assert refresh_repeatedly(application, first["refresh_token"], 4) == [200, 200, 429, 429]
+    assert get_refresh_token_model().objects.count() == 3
+    assert SupersededToken.objects.count() == 2
+    other = get_user_model().objects.create(username="ben")
+    assert "access_token" in sign_in(application, other, "another code")
+
+
+@override_settings(DJANGO_MCP=LIMITS)
+def test_many_clients_of_one_user_share_a_limit(user: Any):
+    tokens = [sign_in(make_client(), user, f"code {number}") for number in range(31)]
+
+    assert ["access_token" in each for each in tokens] == [*[True] * 30, False]
+    assert tokens[-1]["error"] == "temporarily_unavailable"
+
+
+def test_old_refresh_tokens_of_a_client_make_room(application: Any, user: Any):
+    first = sign_in(application, user)
+    add_tokens(application, user, KEPT_OF_CLIENT)
+
+    assert refresh(application, first["refresh_token"]).status_code == 200
+
+    kept = get_refresh_token_model().objects
+    assert kept.count() == KEPT_OF_CLIENT
+    # Those that work stay.
+    assert kept.filter(revoked=None).count() == 1
+    assert get_access_token_model().objects.count() == 1
+
+
+@override_settings(DJANGO_MCP=SERVED)
+def test_a_user_has_only_the_newest_codes(application: Any, user: Any):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(user)
+    given = [allow(browser, address(application))["code"] for _ in range(MAX_CODES + 2)]
+
+    kept = get_grant_model().objects.filter(user=user)
+    assert set(kept.values_list("code", flat=True)) == set(given[2:])
+
+
+@override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
+def test_a_token_request_deletes_what_is_over(
+    application: Any, user: Any, monkeypatch: pytest.MonkeyPatch
+):
+    past = timezone.now() - timedelta(days=40)
+    add_tokens(application, user, 3)
+    get_refresh_token_model().objects.update(revoked=past)
+    rows = {"application": application, "user": user, "expires": past}
+    get_access_token_model().objects.create(token="old", scope="mcp", **rows)
+    get_grant_model().objects.create(code="old", redirect_uri=REDIRECT, scope="mcp", **rows)
+    UsedAssertion.objects.create(application=application, digest="old", expires=past)
+    SupersededToken.objects.create(token_checksum="old", at=past)
+    # A process of its own does it with its first request.
+    monkeypatch.setattr(tokens, "_pruner", Pruner(3600))
+
+    sign_in(application, user)
+
+    assert get_refresh_token_model().objects.count() == 1
+    assert get_access_token_model().objects.count() == 1
+    assert not get_grant_model().objects.exists()
+    assert not UsedAssertion.objects.exists()
+    assert not SupersededToken.objects.exists()
