@@ -19,6 +19,9 @@ from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKi
 from django_mcp.server.tasks.start import find_own_all
 from django_mcp.server.tasks.transitions import POLL_S, check_tasks_declared, stream_of, to_detailed
 
+MAX_TOLD = 1024
+"""Characters of a session's URIs that one message tells other processes. Our own limit."""
+
 
 async def subscribe(call: ServedCall) -> bytes | Refusal:
     """Answer `resources/subscribe`; what cannot be read is refused as by `resources/read`.
@@ -62,8 +65,8 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
 
 def _tell(call: ServedCall, session: Session) -> None:
     uris, as_of_s = sorted(session.subscriptions or ()), session.subscribed_as_of_s
-    message = SubscriptionsChanged(session=session.key, uris=uris, as_of_s=as_of_s)
-    call.server.hub.broadcast(message)
+    told = uris if sum(map(len, uris)) <= MAX_TOLD else None
+    call.server.hub.broadcast(SubscriptionsChanged(session=session.key, as_of_s=as_of_s, uris=told))
 
 
 async def listen(call: ServedCall) -> bytes | Refusal:

@@ -70,12 +70,23 @@ class CallTable:
         self._calls.clear()
 
 
+class Subscriptions(Protocol):
+    """What a hub needs of the sessions of a server."""
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        """See `SessionStore.read_subscriptions`."""
+
+
 class StreamPolicy(Protocol):
     """What a hub needs of the servers whose streams it has."""
 
     @property
     def options(self) -> Options:
         """The settings of the server."""
+
+    @property
+    def sessions(self) -> Subscriptions:
+        """The sessions of the server."""
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """Return a function that returns whether a stream receives a change; None: each does."""
@@ -117,6 +128,8 @@ class Hub(Messenger, Generic[ServerT]):
         self.on(messages.CallCancelled, self._take_cancelled)
         self.followers = Followers(self)
         self._by_session: dict[str, list[PushStream]] = {}
+        # Sessions whose subscriptions are being read, and whether they have to be read once more.
+        self._reading: dict[str, bool] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
         self.reset()
@@ -159,6 +172,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.calls.clear()
         self.index = StreamIndex()
         self._by_session.clear()
+        self._reading.clear()
         self._ticker = None
         self.loop = None
         self._outbox = Outbox(self.send)
@@ -384,8 +398,28 @@ class Hub(Messenger, Generic[ServerT]):
 
     def _take_subscriptions(self, message: messages.SubscriptionsChanged) -> None:
         session = self.sessions.get(message.session)
-        if session is not None:
+        if session is None:
+            return
+        if message.uris is not None:
             self.set_subscriptions(session, message.uris, as_of_s=message.as_of_s)
+        elif message.session in self._reading:
+            self._reading[message.session] = True
+        elif message.as_of_s >= session.subscribed_as_of_s and self.streams_of(message.session):
+            self._reading[message.session] = False
+            self.spawn(self._read_subscriptions(session))
+
+    async def _read_subscriptions(self, session: Session) -> None:
+        server = self.servers.get(session.server_name)
+        is_changed = server is not None
+        try:
+            while server is not None and is_changed:
+                self._reading[session.key] = False
+                await server.sessions.read_subscriptions(session)
+                is_changed = self._reading.get(session.key, False)
+        except Exception as error:  # noqa: BLE001 - the next recheck reads them
+            logger.debug("Could not read the subscriptions of a session: %r", error)
+        finally:
+            self._reading.pop(session.key, None)
 
     def _take_cancelled(self, message: messages.CallCancelled) -> None:
         session = self.sessions.get(message.session)

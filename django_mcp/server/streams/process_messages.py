@@ -65,8 +65,9 @@ class SubscriptionsChanged(ProcessMessage, tag="subscriptions"):
     """A session is subscribed to these resources, from this time of the wall clock on."""
 
     session: str
-    uris: list[str]
     as_of_s: float
+    uris: list[str] | None = None
+    """None: they are long, and the store has them."""
 
 
 class PingClient(ProcessMessage, tag="ping"):

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.backends import Backends
+from tests.support.backends import Backends, connect
 from tests.support.sessions.client import LIMIT_S, Client, Stream, connected
 from tests.support.sessions.cluster import Cluster, serving
 
@@ -251,3 +251,26 @@ async def test_no_http_sse_message_is_lost_or_duplicated(pair: Cluster) -> None:
 
     assert sorted(answers) == [*range(10, 30)]
     assert last["id"] == 30
+
+
+async def test_long_subscriptions_are_told_in_short_messages(
+    unshared: Backends, tmp_path: Path
+) -> None:
+    """A client cannot fill the table of messages by changing one of many subscriptions."""
+    backends = Backends(postgres=unshared.postgres)
+    changes = 40
+    with serving(backends, tmp_path) as cluster:
+        async with connected(cluster, user="ann") as client, client.listen(at=1) as standalone:
+            await standalone.event()
+            for number in range(20):
+                await client.ask("resources/subscribe", {"uri": f"counter://{number}-{'x' * 2000}"})
+            for _ in range(changes):
+                await client.ask("resources/unsubscribe", {"uri": "counter://0"})
+                await client.ask("resources/subscribe", {"uri": "counter://0"})
+            await receive(client, standalone, "counter://0", at=0)
+        with connect(str(backends.postgres)) as connection:
+            query = "SELECT sum(length(body)), string_agg(body, '') FROM django_mcp_busmessage"
+            size, bodies = connection.execute(query).fetchone() or (0, "")
+
+    assert bodies.count('"subscriptions"') >= changes
+    assert size < 64 * 1024
