@@ -76,9 +76,6 @@ def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]
         and server.keeps_sessions
     ):
         return _dispatch_in_session(server, message, exchange)
-    if isinstance(message, Request):
-        # The usual case, without one more function.
-        return _dispatch_request(server, message, exchange)
     return _dispatch(server, message, exchange)
 
 

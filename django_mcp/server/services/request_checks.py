@@ -41,7 +41,7 @@ async def load_session(
     token = headers.get(SESSION_ID)
     session = None
     if token is not None:
-        # The usual case, without one more coroutine.
+        # `find_session` peeks too, but its coroutine takes 2 % of the instructions of a call on a session.
         session = _peek(server, exchange, token) or await find_session(server, exchange, token)
     if isinstance(message, Request) and message.method == "initialize":
         return None if session is None else _ALREADY_OPEN
