@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -276,6 +278,18 @@ def find_errors(data: Any, path: str = "") -> Iterator[str]:
             yield from find_errors(each, f"{path}.{index}".lstrip(".") if is_nested else path)
     elif data is not None:
         yield f"{path}: {data}" if path else str(data)
+
+
+def settle(value: Any) -> Any:
+    """Return what a function of the site has returned; of an asynchronous one, its result.
+
+    A coroutine counts as true, so who asks whether a caller may enter must not see it.
+    """
+    return async_to_sync(_wait_for)(value) if isawaitable(value) else value
+
+
+async def _wait_for(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 REDIRECTS = "The view redirects to another page, which a tool cannot follow."

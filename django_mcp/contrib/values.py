@@ -23,6 +23,9 @@ from django.db import (
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+MAX_TEXT_CHARS = 200
+"""Of a text that is searched for."""
+
 MAX_EXPONENT = 1000
 """Decimals with more digits in front of the point, or behind it, reach no database."""
 

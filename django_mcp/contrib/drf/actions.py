@@ -15,6 +15,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
+from django_mcp.contrib.http_calls import settle
+
 STANDARD = {
     "list": ("get", False),
     "create": ("post", False),
@@ -39,7 +41,7 @@ class _CallAuthentication(authentication.BaseAuthentication):  # type: ignore[mi
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         user = request._request.user
         if self._auth is not None:
-            user = self._auth(request._request)
+            user = settle(self._auth(request._request))
             if not user:
                 raise exceptions.NotAuthenticated
         return (user, request._request.mcp_auth) if user.is_authenticated else None

@@ -23,6 +23,7 @@ from django_mcp.contrib.http_calls import (
 )
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.pydantic_models import check_models
+from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.unions import AmbiguousUnion
 
@@ -191,7 +192,9 @@ def _filter_parameters(view: Any) -> dict[str, JSONObject]:
         backend = backend_class()
         if isinstance(backend, filters.SearchFilter):
             if backend.get_search_fields(view, view.request):
-                found |= _described(backend.get_schema_operation_parameters(view))
+                for name, schema in _described(backend.get_schema_operation_parameters(view)):
+                    # The query has a condition for each word and each field.
+                    found[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
         elif isinstance(backend, filters.OrderingFilter):
             found |= _ordering(backend, view)
         elif has_filtersets(backend):

@@ -65,9 +65,9 @@ def viewset_tools(
         kwargs: variables of the URL that are the same for each call, such as a version.
         rename: other names for arguments that clash, by `"path.name"`, `"query.name"` or
             `"body.name"`.
-        auth: a function of the request that takes the place of the view's authentication classes: it
-            returns the user that the view gets, or None to refuse the call. `request.user` is the
-            user of the MCP request.
+        auth: a function of the request, asynchronous or not, that takes the place of the view's
+            authentication classes: it returns the user that the view gets, or None to refuse the
+            call. `request.user` is the user of the MCP request.
         permission: needed in addition to what the view asks for.
         scopes: OAuth scopes that a token needs for each tool.
         check: a function of the user and the arguments that a call has to pass in addition.

@@ -26,8 +26,8 @@ from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import Access
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
-from django_mcp.contrib.models.schema import MAX_CHOICES, MAX_TEXT_CHARS, describe_value
-from django_mcp.contrib.values import to_python
+from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
+from django_mcp.contrib.values import MAX_TEXT_CHARS, to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 

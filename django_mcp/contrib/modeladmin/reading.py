@@ -23,7 +23,7 @@ from django_mcp.contrib.modeladmin.shown import Shown
 from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
-from django_mcp.contrib.models.schema import MAX_TEXT_CHARS
+from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import Problem
 

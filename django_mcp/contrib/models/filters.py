@@ -16,8 +16,14 @@ from django.utils.translation import gettext as _
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.models.paths import Path, PathError, read_path, read_whole_path
 from django_mcp.contrib.models.related import Related
-from django_mcp.contrib.models.schema import MAX_TEXT_CHARS, describe_field, describe_value
-from django_mcp.contrib.values import MAX_INTEGER, check_plain, to_python, value_field
+from django_mcp.contrib.models.schema import describe_field, describe_value
+from django_mcp.contrib.values import (
+    MAX_INTEGER,
+    MAX_TEXT_CHARS,
+    check_plain,
+    to_python,
+    value_field,
+)
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 

@@ -18,9 +18,6 @@ from django_mcp.protocol.json import JSONObject
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""
 
-MAX_TEXT_CHARS = 200
-"""Of a text that is searched for."""
-
 _FORMATS: tuple[tuple[type[models.Field[Any, Any]], JSONObject], ...] = (
     (models.BooleanField, {"type": "boolean"}),
     (models.IntegerField, {"type": "integer"}),

@@ -56,8 +56,8 @@ def operation_tools(
         annotations: hints and titles of tools by operation.
         rename: other names for arguments that clash, by `"path.name"`, `"query.name"` or
             `"body.name"`.
-        auth: a function of the request that takes the place of the operations' authentication
-            unless that is of sessions. What it returns becomes `request.auth`; something false
+        auth: a function of the request, asynchronous or not, that takes the place of the
+            operations' authentication unless that is of sessions. What it returns becomes `request.auth`; something false
             refuses the request, and hides the tool. If the operations have different
             authentication, a function for each, by what they were given as `auth=` or by its
             class: `{StaffToken: is_staff, CustomerToken: is_customer}`.

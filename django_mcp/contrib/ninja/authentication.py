@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from asgiref.sync import async_to_sync
 from ninja.operation import Operation
 from ninja.security import SessionAuth
 from ninja.security.base import AuthBase
 from ninja.security.session import SessionAuthSuperUser
-from ninja.utils import is_async_callable
 
-from django_mcp.contrib.http_calls import ViewProblem
+from django_mcp.contrib.http_calls import ViewProblem, settle
 
 Authentication: TypeAlias = Callable[[Any], Any] | Mapping[Any, Callable[[Any], Any]]
 """A function of the request, or one for each authentication."""
@@ -49,7 +47,7 @@ class Replaced:
         if isinstance(self._auth, Mapping):
             found = _find(self._auth, callback)
             if found is not None:
-                return found
+                return partial(_ask_site, found)
         elif self._auth is not None:
             if len(self._kinds) > 1:
                 raise ViewProblem(
@@ -57,7 +55,7 @@ class Replaced:
                     "one function cannot stand",
                     f"Give a function for each: auth={{{_name(callback)}: ...}}.",
                 )
-            return self._auth
+            return partial(_ask_site, self._auth)
         raise ViewProblem(
             f"its authentication {_name(callback)} reads credentials, which the server has read "
             "already",
@@ -74,9 +72,11 @@ def _is_session(callback: Any) -> bool:
 
 
 def _ask_session(callback: Any, request: Any) -> Any:
-    if is_async_callable(callback.authenticate):
-        return async_to_sync(callback.authenticate)(request, None)
-    return callback.authenticate(request, None)
+    return settle(callback.authenticate(request, None))
+
+
+def _ask_site(function: Callable[[Any], Any], request: Any) -> Any:
+    return settle(function(request))
 
 
 def _are_equal(one: Any, other: Any) -> bool:

@@ -145,6 +145,19 @@ def test_a_function_says_whom_such_a_view_lets_in(server: MCPServer):
     assert [each for each in run_checks(tags=["django_mcp"]) if each.obj is server] == []
 
 
+def test_an_asynchronous_function_lets_nobody_else_in(server: MCPServer):
+    async def only_bob(request: Any) -> Any:
+        return request.user if request.user.get_username() == "bob" else None
+
+    viewset_tools(server, Prices, prefix="it", auth=only_bob)
+    bob = User(pk=2, username="bob")
+
+    assert names(server, ADA) == []
+    assert names(server, bob) == ["it_get"]
+    result = server.call_tool("it_get", {}, user=bob)
+    assert result.raw["structuredContent"] == {"user": "bob"}
+
+
 def test_views_that_permissions_guard_and_public_ones_are_tools_as_before(server: MCPServer):
     viewset_tools(server, Guarded, prefix="guarded")
     viewset_tools(server, Public, prefix="public")

@@ -261,7 +261,13 @@ def test_lists_are_filtered_searched_ordered_and_paged(orders: MCPServer, ada: U
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"page": -1}, {"page_size": 10**9}, {"ordering": "customer"}]
+    "arguments",
+    [
+        {"page": -1},
+        {"page_size": 10**9},
+        {"ordering": "customer"},
+        {"search": "x " * 101},
+    ],
 )
 def test_unknown_pages_and_orderings_are_rejected(
     orders: MCPServer, ada: User, arguments: dict[str, Any]

@@ -58,6 +58,10 @@ def make_api(namespace: str) -> NinjaAPI:
     def also_mine(request: Any) -> Any:
         return "also mine"
 
+    @api.get("/later", auth=Bearer())
+    async def later(request: Any) -> Any:
+        return "later"
+
     @api.get("/staff", auth=STAFF)
     def staff(request: Any) -> Any:
         return "staff"
@@ -105,7 +109,7 @@ def test_one_function_does_not_stand_for_different_authentication():
     assert names(server, ADA) == []
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert {each.id for each in found} == {"django_mcp.ninja.E001"}
-    assert len(found) == 6
+    assert len(found) == 7
     assert (
         "the operations have different authentication (Bearer, Bearer, Key, by_header, AtOffice), for "
         "which one function cannot stand" in found[0].msg
@@ -132,3 +136,35 @@ def test_a_session_authentication_that_adds_a_rule_is_not_taken_for_djangos():
     server = make_server(include=["office"])
 
     assert names(server, ADA) == []
+
+
+async def only_staff_later(request: Any) -> Any:
+    return only_staff(request)
+
+
+def returning_a_coroutine(request: Any) -> Any:
+    return only_staff_later(request)
+
+
+@pytest.mark.parametrize("auth", [only_staff_later, returning_a_coroutine])
+def test_an_asynchronous_function_is_awaited_before_it_counts(auth: Any):
+    server = make_server(auth=auth, include=["mine", "also_mine", "later"])
+
+    assert names(server, ADA) == []
+    assert names(server, BOSS) == ["mine", "also_mine", "later"]
+    for name in ("mine", "later"):
+        assert not server.call_tool(name, {}, user=BOSS).is_error
+        with pytest.raises(LookupError, match="Unknown tool"):
+            server.call_tool(name, {}, user=ADA)
+
+
+def test_an_asynchronous_function_is_asked_about_each_call():
+    """Also where the site lists the tools to everybody."""
+    server = make_server(
+        auth=returning_a_coroutine,
+        include=["mine"],
+        listed_if=lambda user: True,
+    )
+
+    assert server.call_tool("mine", {}, user=ADA).is_error
+    assert not server.call_tool("mine", {}, user=BOSS).is_error
