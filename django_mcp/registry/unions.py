@@ -1,4 +1,4 @@
-"""Refuse recursive unions that pydantic would try form by form."""
+"""Refuse unions of which pydantic would try too many forms on one part of a value."""
 
 from __future__ import annotations
 
@@ -31,27 +31,35 @@ _WRAPPERS = {
 }
 """Schemas that accept what their parts accept."""
 
+MAX_FORMS = 100
+"""Forms that one part of a value may be compared with. pydantic keeps an error for each. Our own limit."""
+
 _OBJECTS = {"dataclass", "dataclass-args", "dict", "model", "model-fields", "typed-dict"}
 _ARRAYS = {"frozenset", "generator", "list", "set", "tuple"}
+_SCALARS = {
+    "bool", "bytes", "complex", "date", "datetime", "decimal", "enum", "float", "int", "literal",
+    "multi-host-url", "none", "str", "time", "timedelta", "url", "uuid",
+}  # fmt: skip
+_KINDS = {"array", "object", "scalar"}
 
 
 class AmbiguousUnion(TypeError):
-    """Two forms of a recursive union accept the same kind of JSON value."""
+    """Too many forms of unions without a discriminator accept the same kind of JSON value."""
 
 
 def check_unions(adapter: TypeAdapter[Any]) -> None:
-    """Check that no recursive union of a converter tries two forms on one value.
+    """Check that the unions of a converter do not multiply the work for a value.
 
     Raises:
         AmbiguousUnion: two recursive forms accept the same kind of JSON value, one of them leads back
-            to the union, and the union has no discriminator.
+            to the union, and the union has no discriminator; or unions inside of each other compare
+            one part of a value with more than `MAX_FORMS` forms.
     """
     if not isinstance(adapter.core_schema, dict):
         adapter.rebuild()  # pydantic's build was deferred to its first use
     schema: Any = adapter.core_schema
-    if schema["type"] != "definitions":
-        return  # only a definition can be recursive
     graph = _Graph(schema)
+    graph.check_width()
     for union in [node for node in graph.find_below(schema) if node["type"] == "union"]:
         forms = list(filter(graph.holds_recursion, _parts(union)))
         for one, other in combinations(forms, 2):
@@ -70,11 +78,16 @@ class _Graph:
     """The nodes of a core schema, with resolved references."""
 
     def __init__(self, schema: _Node) -> None:
+        self._root = schema
+        self._widths: dict[int, int] = {}
         self._definitions: dict[str, _Node] = {}
         self._below: dict[int, list[_Node]] = {}
-        waiting = [schema]
+        waiting, seen = [schema], set[int]()
         while waiting:
             node = waiting.pop()
+            if id(node) in seen:
+                continue  # several nodes may hold the same one
+            seen.add(id(node))
             if isinstance(node.get("ref"), str):
                 self._definitions[node["ref"]] = node
             waiting.extend(_parts(node))
@@ -83,6 +96,59 @@ class _Graph:
             for node in self._definitions.values()
             if any(node is each for each in self.find_below(node))
         }
+
+    def check_width(self) -> None:
+        """Check how many forms one part of a value is compared with, through all unions around it."""
+        self._find_width(self._root)
+
+    def _find_width(self, node: _Node) -> int:
+        node = self._follow(node)
+        if id(node) not in self._widths:
+            self._widths[id(node)] = 1  # counts where a recursive form comes back to itself
+            parts = [(part, self._find_width(part)) for part in _parts(node)]
+            widths = [width for _, width in parts]
+            if node["type"] == "union":
+                tried = [(self._find_accepted(part), width) for part, width in parts]
+                widths = [
+                    sum(width for accepted, width in tried if kind in accepted) for kind in _KINDS
+                ]
+            elif node["type"] == "chain":
+                widths = [sum(widths)]
+            self._widths[id(node)] = width = max([1, *widths])
+            if width > MAX_FORMS:
+                raise AmbiguousUnion(self._explain_width(node, width))
+        return self._widths[id(node)]
+
+    def _explain_width(self, node: _Node, width: int) -> str:
+        named = [each for each in self.find_below(node) if hasattr(each.get("cls"), "__name__")]
+        names = " and ".join(f"`{each['cls'].__name__}`" for each in named[:2])
+        return (
+            f"one part of a value would be compared with {width} forms of unions, more than {MAX_FORMS}, "
+            f"since unions inside of each other multiply the work{f': see {names}' if names else ''}. "
+            f"Give the unions a discriminator, such as "
+            f'`Annotated[A | B, Field(discriminator="kind")]`, or leave forms out.'
+        )
+
+    def _find_accepted(self, form: _Node) -> set[str]:
+        """Return which kinds of JSON values a form accepts, an unknown one all."""
+        accepted, seen, waiting = set[str](), set[int](), [form]
+        while waiting:
+            node = self._follow(waiting.pop())
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            kind = node["type"]
+            if kind in _SCALARS:
+                accepted.add("scalar")
+            elif kind in _ARRAYS:
+                accepted.add("array")
+            elif kind in _OBJECTS and not node.get("root_model"):
+                accepted.add("object")
+            elif kind != "json" and (kind in _WRAPPERS or node.get("root_model")):
+                waiting.extend(_parts(node))
+            else:
+                return _KINDS
+        return accepted
 
     def find(self, node: _Node) -> list[_Node]:
         """Return a node and all below it."""

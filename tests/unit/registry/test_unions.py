@@ -13,6 +13,8 @@ from pydantic import (
     Field,
     RootModel,
     Tag,
+    WithJsonSchema,
+    create_model,
     field_validator,
 )
 from typing_extensions import TypeAliasType, TypedDict
@@ -366,6 +368,81 @@ def test_a_union_that_is_not_recursive_needs_no_discriminator(site: Site):
         return type(by).__name__
 
     assert site.call("pay", {"by": {"iban": "DE1"}}).content[0].text == "Bank"
+
+
+# The types of tests are made at run time, which a type checker cannot follow.
+_LIST: Any = list
+_DICT: Any = dict
+_TYPED_DICT: Any = TypedDict
+_NAMED_TUPLE: Any = NamedTuple
+_ROOT_MODEL: Any = RootModel
+_MAKE_MODEL: Any = create_model
+
+
+def nest(depth: int, wrap: Callable[[Any], Any] = lambda inner: inner) -> Any:
+    """Return a union of two models that hold a union of two models, and so on; none is recursive."""
+    inner: Any = int
+    for level in range(depth):
+        models = [create_model(f"{name}{level}", x=(wrap(inner), ...)) for name in ("One", "Two")]
+        inner = Union[tuple(models)]  # noqa: UP007
+    return inner
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: inner,
+        lambda inner: _LIST[inner],
+        lambda inner: _DICT[str, inner],
+        lambda inner: Optional[inner],  # noqa: UP045
+        lambda inner: Annotated[inner, Field(description="text")],
+        lambda inner: _TYPED_DICT("Held", {"inner": inner}),
+        lambda inner: _NAMED_TUPLE("Pair", [("inner", inner)]),
+        lambda inner: _ROOT_MODEL[inner],
+        # The published schema does not tell.
+        lambda inner: Annotated[inner, WithJsonSchema({"type": "object"})],
+    ],
+)
+def test_unions_inside_of_each_other_that_multiply_the_work_are_rejected(
+    site: Site, wrap: Callable[[Any], Any]
+):
+    def search(limit: int, where: Any) -> None: ...
+
+    search.__annotations__["where"] = nest(40, wrap)
+    with pytest.raises(RegistrationError) as found:
+        site.register_tool(search)
+
+    for text in ("search", "`where`", "128 forms", 'Annotated[A | B, Field(discriminator="kind")]'):
+        assert text in str(found.value)
+
+
+def test_prompts_and_templates_follow_the_same_rule(site: Site):
+    def show(where: Any) -> str:
+        return ""
+
+    show.__annotations__["where"] = nest(40)
+    with pytest.raises(RegistrationError, match="128 forms"):
+        site.register_prompt(show)
+    with pytest.raises(RegistrationError, match="128 forms"):
+        site.register_resource("shop://found/{where}", show)
+
+
+def test_unions_whose_forms_are_told_apart_may_be_deep(site: Site):
+    """A discriminator, or the kind of the JSON value, leads to one form at each level."""
+    tagged: Any = int
+    by_kind: Any = int
+    for level in range(8):
+        models = [
+            _MAKE_MODEL(f"{name}{level}", kind=(Literal[name], ...), x=(tagged, ...))
+            for name in ("one", "two")
+        ]
+        tagged = Annotated[Union[tuple(models)], Field(discriminator="kind")]  # noqa: UP007
+        by_kind = list[by_kind] | create_model(f"Held{level}", x=(by_kind, ...)) | str | None
+
+    def search(where: Any, also: Any, few: Any) -> None: ...
+
+    search.__annotations__ |= {"where": tagged, "also": by_kind, "few": nest(6)}
+    site.register_tool(search)
 
 
 def test_return_types_follow_the_same_rule(site: Site):
