@@ -141,6 +141,8 @@ def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
     if not isinstance(subject, str) or not subject:
         return Rejection(reason="The token names no subject")
     client_id = claims.get("client_id", claims.get("azp"))
+    if not (_is_text(subject) and _is_text(client_id)):
+        return Rejection(reason="The token's subject or client is no text")
     expires_at = _to_seconds(claims.get("exp"))
     if expires_at is None and claims.get("exp") is not None:
         # A stream opened with it would never end.
@@ -154,6 +156,16 @@ def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
         expires_at=expires_at,
         authenticator=kind,
     )
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether UTF-8 can encode a value, if that is a text: JSON can hold half of a surrogate pair."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _to_seconds(value: Any) -> float | None:
@@ -263,8 +275,10 @@ def _find_user(field: str, value: Any) -> Any:
         return None
     user = found[0] if len(found) == 1 else None
     stored = getattr(user, "_identified_by", None)
-    # Some databases compare texts without case and accents.
-    return None if isinstance(stored, str) and stored != value else user
+    if isinstance(stored, str | int):
+        # Some databases compare texts without case and accents, and a number can be written in many ways.
+        return user if str(stored) == value else None
+    return user
 
 
 _NO_ACCOUNT = Rejection(reason="The token's subject has no active account here")

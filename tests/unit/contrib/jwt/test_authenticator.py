@@ -503,6 +503,24 @@ def test_a_claim_that_the_field_cannot_hold_selects_no_account(issuer: Issuer, s
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("form", ["0{}", " {}", "+{}", "{}\n", "٠{}", "0_{}"])
+def test_a_number_is_written_in_one_way(issuer: Issuer, form: str):
+    """Else two subjects of the issuer would be one account."""
+    ada = get_user_model().objects.create_user("ada")
+    server = server_for(issuer, user_field="pk")
+
+    assert admit(server, bearer(issuer.sign(sub=str(ada.pk)))).user == ada
+    assert refuse(server, bearer(issuer.sign(sub=form.format(ada.pk)))).status == 401
+
+
+def test_names_that_no_text_can_hold_are_rejected(issuer: Issuer):
+    server = server_for(issuer)
+
+    assert refuse(server, bearer(issuer.sign(sub="\ud800"))).status == 401
+    assert refuse(server, bearer(issuer.sign(azp="\ud800"))).status == 401
+
+
+@pytest.mark.django_db
 def test_a_function_can_find_or_create_the_account(issuer: Issuer):
     def find(claims: Any) -> Any:
         return get_user_model().objects.get_or_create(username=f"sso-{claims['sub']}")[0]
