@@ -40,6 +40,9 @@ MAX_RUNS = 3
 Step: TypeAlias = "Callable[[Task, float], Task | None]"
 """Takes a task and the time; returns the changed task, or None if it is not changed."""
 
+ROW_BYTES = 1024
+"""What a task takes besides its call and its result: its columns and indexes. Our own estimate."""
+
 
 class TaskStateTooLarge(Exception):
     """The state of a call or task is larger than what is kept between two rounds."""
@@ -96,8 +99,9 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Its encoded bytes."""
-        return len(encode(self.call)) + len(encode(self.rounds)) + len(self.result or b"")
+        """Its encoded bytes, with those of a row without them."""
+        encoded = len(encode(self.call)) + len(encode(self.rounds)) + len(self.result or b"")
+        return ROW_BYTES + encoded
 
     @property
     def is_final(self) -> bool:

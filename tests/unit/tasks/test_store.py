@@ -140,6 +140,19 @@ async def test_the_bytes_of_all_finished_tasks_are_limited(
     assert await run_in_pool(Row.objects.count) == 2
 
 
+async def test_small_tasks_of_many_callers_are_limited_too(monkeypatch: pytest.MonkeyPatch):
+    """A row takes more than the bytes of its call and its result."""
+    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES", 20 * 1024)
+    store = DatabaseTasks()
+    for at in range(40):
+        done = make_task(f"principal {at}", status="completed", run=None, lease_s=None)
+        assert await store.insert(done, ANY)
+
+    await run_in_pool(trim_tasks)
+
+    assert await run_in_pool(Row.objects.count) < 20
+
+
 class ToBroken(ToFirst):
     """Routes to a database that does not exist."""
 
