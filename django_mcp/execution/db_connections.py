@@ -111,8 +111,9 @@ def _find_connections() -> Collection[BaseDatabaseWrapper]:
         for each in connections.all():
             if _has_pool(each):
                 connections[each.alias] = _make_unpooled(each)
+    used = connections.all()
     # Two aliases can have one connection: a test's mirror of a replica.
-    return {id(each): each for each in connections.all()}.values()
+    return used if len(used) == 1 else {id(each): each for each in used}.values()
 
 
 _avoids_pools = threading.local()

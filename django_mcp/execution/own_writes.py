@@ -165,16 +165,12 @@ _tables_are_locked = PerProcess(_Tables, settings=("DJANGO_MCP", "DATABASES", "D
 
 
 class _OwnWrite(AwaitedWork):
-    """A write of the package that waits for SQLite's lock. One that `is_left` happens in any case."""
+    """A write of the package that waits for SQLite's lock."""
 
     def __init__(self, function: Callable[[], Any], pool: LoopPool, *, is_left: bool) -> None:
         super().__init__(partial(contextvars.copy_context().run, self._write, function))
         self._pool = pool
-        self._is_left = is_left
-
-    @property
-    def is_wanted(self) -> bool:
-        return self._is_left or not self.done.done()
+        self.is_left = is_left
 
     def _write(self, function: Callable[[], Any]) -> Any:
         # Loads `django.db`, which importing a server must not.
@@ -182,15 +178,16 @@ class _OwnWrite(AwaitedWork):
 
         has_thread.set(True)
         try:
-            return run_with_connections(
-                function, lambda: self.is_wanted and _is_open(self._pool), is_own_write=True
-            )
+            return run_with_connections(function, self._goes_on, is_own_write=True)
         except Exception as error:
-            if self.done.done() and self._is_left:
+            if self.done.done() and self.is_left:
                 _left_trouble.warn(
                     "Could not write what a request had left to be written: %r", error
                 )
             raise
+
+    def _goes_on(self) -> bool:
+        return (self.is_left or not self.done.done()) and _is_open(self._pool)
 
 
 class _Pools:

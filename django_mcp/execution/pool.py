@@ -363,6 +363,9 @@ class LoopPool(Executor):
 class AwaitedWork(Work):
     """A function, and the future of its result on an event loop."""
 
+    is_left = False
+    """Whether to do it also when nobody awaits its result any more."""
+
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(function)
         self._loop = asyncio.get_running_loop()
@@ -372,18 +375,13 @@ class AwaitedWork(Work):
     def is_abandoned(self) -> bool:
         return self.done.cancelled()
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether to do it: somebody awaits its result."""
-        return not self.done.done()
-
     def fail_after(self, delay_s: float, error: type[Exception]) -> None:
         """Raise `error` where the result is awaited, unless there is one by then."""
         timer = self._loop.call_later(delay_s, self._settle, self.done.set_exception, error())
         self.done.add_done_callback(lambda _done: timer.cancel())
 
     def run(self) -> None:
-        if not self.is_wanted:
+        if self.done.done() and not self.is_left:
             return
         try:
             value = self._function()

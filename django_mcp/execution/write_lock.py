@@ -143,27 +143,25 @@ class WriteLock:
 
 
 def begin_waiting(
-    found: Iterable[BaseDatabaseWrapper],
+    used: Iterable[BaseDatabaseWrapper],
     goes_on: Callable[[], bool] | None,
     *,
     is_own: bool = False,
 ) -> list[WriteLock]:
     """Have those of the connections that lead to SQLite files wait for the lock, until the `end` of each."""
-    # Most often there are none, or none of SQLite.
-    locks = [lock for each in found if (lock := _lock_of(each)) is not None]
-    for lock in locks:
-        lock.begin(goes_on, is_own=is_own)
+    locks = []
+    connection: Any
+    for connection in used:
+        name = connection.settings_dict["NAME"]
+        known_name, lock = getattr(connection, "_django_mcp_write_lock", (None, None))
+        if known_name is not name:
+            # The lock of a connection is made once for a database.
+            lock = WriteLock(connection) if has_write_lock(connection) else None
+            connection._django_mcp_write_lock = (name, lock)
+        if lock is not None:
+            lock.begin(goes_on, is_own=is_own)
+            locks.append(lock)
     return locks
-
-
-def _lock_of(connection: Any) -> WriteLock | None:
-    """Return the lock of a connection, which is made once for a database; None: it has none."""
-    name = connection.settings_dict["NAME"]
-    known_name, lock = getattr(connection, "_django_mcp_write_lock", (None, None))
-    if known_name is not name:
-        lock = WriteLock(connection) if has_write_lock(connection) else None
-        connection._django_mcp_write_lock = (name, lock)
-    return lock
 
 
 def find_lock(connection: BaseDatabaseWrapper) -> WriteLock | None:

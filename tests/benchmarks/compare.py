@@ -191,7 +191,10 @@ def _send(clients: Sequence[socket.socket], built: Request, calls: int) -> None:
     while answered < sent:
         for key, _ in selector.select():
             client, got = key.data
-            got += client.recv(65536)
+            part = client.recv(65536)
+            if not part:
+                raise RuntimeError("the server closed a connection")
+            got += part
             if not _is_complete(got):
                 continue
             got.clear()
