@@ -35,6 +35,14 @@ MAX_EXPANDED = 10_000
 Our own limit.
 """
 
+MAX_CHAINED = 300
+"""Depth of nested schemas with every reference expanded. Our own limit."""
+
+_MULTIPLE_WEIGHT = 20
+"""Schemas that `multipleOf` counts as, since it takes longer than other keywords. Measured."""
+
+_ONE_FOR_EACH = frozenset({"items", "prefixItems", "properties"})
+"""Keywords of whose schemas each part of a value gets one at most."""
 
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 DIALECTS = {
@@ -58,6 +66,7 @@ class CheckedSchema(Struct, frozen=True, kw_only=True):
             or has alternatives of which more than one look into the value.
         keywords: every keyword that occurs in it.
         surplus: of its patterns together; see `patterns.surplus_of`.
+        width: how many schemas may be applied to one part of a value and to what it is in.
     """
 
     schema: JSONObject
@@ -66,6 +75,7 @@ class CheckedSchema(Struct, frozen=True, kw_only=True):
     is_branching: bool
     keywords: frozenset[str]
     surplus: int
+    width: int
 
 
 def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
@@ -109,6 +119,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         is_branching=graph.is_recursive or any(map(_is_branching, nodes)),
         keywords=keywords,
         surplus=sum(surplus_of(pattern) for node in reached for pattern in _patterns(node)),
+        width=graph.width,
     )
 
 
@@ -226,7 +237,7 @@ class _Graph:
     ) -> None:
         self.is_recursive = False
         self._what = what
-        self._sizes: dict[int, int] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
         self.seen: dict[int, JSONObject] = {}
         """Every object schema that was reached, including targets of references, by its id."""
         self._open: list[int] = []
@@ -242,22 +253,21 @@ class _Graph:
             registry: Registry[Any] = Registry()  # it cannot retrieve anything
             root = self._specification.create_resource(schema)
             resolver = registry.resolver_with_root(root)
-        try:
-            size = self._size(schema, resolver)
-        except RecursionError:
-            raise RegistrationError(
-                f"{what} chains too many references. Make it flatter."
-            ) from None
+        size, self.width = self._size(schema, resolver)
         if size > MAX_EXPANDED:
             raise RegistrationError(
                 f"{what} holds {size} schemas with its references expanded, more than "
                 f"{MAX_EXPANDED}. Make it smaller."
             )
 
-    def _size(self, schema: Any, resolver: Any) -> int:
-        """Return the number of schemas in this one with each reference expanded."""
+    def _size(self, schema: Any, resolver: Any) -> tuple[int, int]:
+        """Return the size and the width of a schema with each reference expanded.
+
+        The size is the number of schemas in it, and the width is that of the schemas that may be
+        applied to one part of a value and to what the part is in.
+        """
         if not isinstance(schema, dict):
-            return 1
+            return 1, 1
         key = id(schema)
         if key in self._open:
             self.is_recursive = True
@@ -266,9 +276,11 @@ class _Graph:
                     f"{self._what} refers to itself without going into the value. "
                     f"Remove the circle of references."
                 )
-            return 1
+            return 1, 1
         if key in self._sizes:
             return self._sizes[key]
+        if len(self._open) > MAX_CHAINED:
+            raise RegistrationError(f"{self._what} chains too many references. Make it flatter.")
         if key not in self.seen:
             self.seen[key] = schema
             # A target may be where no keyword leads, so it has not been checked yet.
@@ -276,17 +288,29 @@ class _Graph:
         if resolver is not None:
             resolver = resolver.in_subresource(self._specification.create_resource(schema))
         self._open.append(key)
-        size = 1 + sum(self._size(*self._resolve(schema, k, resolver)) for k in _referring(schema))
-        for child in children(schema):
-            if child.is_applied:
-                before = self._same_value_from
-                if not child.is_beside:
-                    self._same_value_from = len(self._open)
-                size += self._size(child.schema, resolver)
-                self._same_value_from = before
+        self._sizes[key] = self._add_up(schema, resolver)
         self._open.pop()
-        self._sizes[key] = size
-        return size
+        return self._sizes[key]
+
+    def _add_up(self, schema: JSONObject, resolver: Any) -> tuple[int, int]:
+        size, width = 1, _MULTIPLE_WEIGHT if "multipleOf" in schema else 1
+        for keyword in _referring(schema):
+            found = self._size(*self._resolve(schema, keyword, resolver))
+            size, width = size + found[0], width + found[1]
+        widest: dict[str | int, int] = dict.fromkeys(_ONE_FOR_EACH, 0)
+        for child in filter(lambda child: child.is_applied, children(schema)):
+            before = self._same_value_from
+            if not child.is_beside:
+                self._same_value_from = len(self._open)
+            found = self._size(child.schema, resolver)
+            self._same_value_from = before
+            place = child.path[0]
+            size += found[0]
+            if place in widest:
+                widest[place] = max(widest[place], found[1])
+            else:
+                width += found[1]
+        return size, width + sum(widest.values())
 
     def _resolve(self, schema: JSONObject, keyword: str, resolver: Any) -> tuple[Any, Any]:
         from referencing.exceptions import Unresolvable

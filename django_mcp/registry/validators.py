@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than, to_pointer
 from django_mcp.registry.keywords import TooMuchWork, Work, spend, validator_class, work
-from django_mcp.registry.patterns import SMALL_SURPLUS, steps_of_match
+from django_mcp.registry.patterns import CHARACTERS_PER_STEP, SMALL_SURPLUS, steps_of_match
 from django_mcp.registry.problems import (
     MAX_PROBLEMS,
     MAX_SHOWN_CHARS,
@@ -31,6 +31,12 @@ MAX_BRANCHING_STEPS = 10_000
 
 MAX_REPORT_STEPS = 20_000
 """Keywords applied to find further problems of an invalid value. Our own limit."""
+
+MAX_FAST_STEPS = 5_000_000
+"""Schemas that the faster engine may apply, since it has no budget: less than a second. Our own limit."""
+
+_FEW_SCHEMAS = 40
+"""So many schemas on one part of a value need no count of its parts: a message does not hold enough."""
 
 BRIEF_STEPS = 1_000
 """Keywords applied on an event loop: about 10 ms. Our own limit."""
@@ -72,11 +78,16 @@ class Validator:
         verdict = None
         if self._nullable and isinstance(value, dict):
             value = {k: v for k, v in value.items() if v is not None or k not in self._nullable}
-        # The faster engine has no budget, so the texts are measured if a pattern may be slow.
-        surplus = self._checked.surplus
-        if self._fast is not None and (
-            surplus <= SMALL_SURPLUS
-            or steps_of_match(surplus, _count_characters(value)) <= max_steps
+        # The faster engine has no budget, so the texts are measured if a pattern may be slow, and the
+        # values are counted if many schemas are applied to one.
+        surplus, width = self._checked.surplus, self._checked.width
+        if (
+            self._fast is not None
+            and (
+                surplus <= SMALL_SURPLUS
+                or steps_of_match(surplus, _count_characters(value)) <= max_steps
+            )
+            and (width <= _FEW_SCHEMAS or width * _measure(value) <= MAX_FAST_STEPS)
         ):
             try:
                 verdict = self._fast(value)
@@ -139,6 +150,17 @@ def _count_characters(value: Any) -> int:
         elif isinstance(each, list):
             level.extend(each)
     return count
+
+
+def _measure(value: Any) -> int:
+    """Return the number of values in a value, itself included; long texts count as several."""
+    count, level = 1, [value]
+    while level:
+        each = level.pop()
+        if isinstance(each, dict | list):
+            count += len(each)
+            level.extend(each.values() if isinstance(each, dict) else each)
+    return count + _count_characters(value) // CHARACTERS_PER_STEP
 
 
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:

@@ -505,3 +505,45 @@ def test_a_long_text_may_be_matched_with_a_simple_pattern():
     schema = {"type": "object", "properties": {"data": {"type": "string", "pattern": pattern}}}
     validator = Validator(schema, "here", is_input=True)
     assert validator.problems({"data": "abcd" * 1_000_000}) == []
+
+
+NUMBERS = [0.1] * 20_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"allOf": [{"multipleOf": 0.1}] * 300}}, NUMBERS),
+        ({"allOf": [{"uniqueItems": True}] * 300}, list(range(20_000))),
+        (
+            {"patternProperties": {f"a|{n}": {"minimum": 1} for n in range(300)}},
+            {f"k{n}": 1 for n in range(20_000)},
+        ),
+        ({"allOf": [{"pattern": f"(a|b)*c{n}|^a"} for n in range(900)]}, "a" * 4_000_000),
+        (
+            {
+                "items": {"allOf": [{"$ref": "#/$defs/many"}] * 20},
+                "$defs": {"many": {"allOf": [{"minimum": -n} for n in range(20)]}},
+            },
+            NUMBERS,
+        ),
+    ],
+)
+def test_many_schemas_for_each_part_of_a_large_value_are_not_applied(schema: Any, value: Any):
+    """The faster engine has no budget, and holds the interpreter's lock while it works."""
+    validator = Validator(schema, "here", is_input=False)
+
+    assert validator.check(value) is None
+    assert validator.problems(value) == [validators.TOO_COMPLEX]
+
+
+def test_schemas_with_a_place_each_may_be_many():
+    """Each part of a value gets only those of its own place."""
+    rows = [{f"field{n}": {"price": 0.5} for n in range(50)}] * 400
+    price = {"type": "object", "properties": {"price": {"type": "number", "multipleOf": 0.25}}}
+    row = {"type": "object", "properties": {f"field{n}": price for n in range(50)}}
+    columns = {"prefixItems": [{"type": "integer"}] * 200, "items": False}
+
+    assert schemas.check_schema({"items": row}, "here", is_input=False).width < 40
+    assert schemas.check_schema(columns, "here", is_input=False).width < 40
+    assert messages({"items": {"properties": row["properties"]}}, rows[:5]) == []
