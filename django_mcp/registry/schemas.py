@@ -35,7 +35,7 @@ MAX_EXPANDED = 10_000
 Our own limit.
 """
 
-MAX_CHAINED = 300
+MAX_CHAINED = 200
 """Depth of nested schemas with every reference expanded. Our own limit."""
 
 _MULTIPLE_WEIGHT = 20

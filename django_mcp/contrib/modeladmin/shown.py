@@ -91,11 +91,11 @@ class Shown:
 
     def complete(self, instance: Any, names: Collection[Any]) -> None:
         """Load what is shown of one object and was not loaded with it."""
-        loaded = getattr(instance, "_prefetched_objects_cache", {})
+        loaded = vars(instance)
         missing = [
             each.to_prefetch(self._form_fields)
             for each in self._columns_of(names)
-            if each.is_many and each.path not in loaded
+            if each.is_many and each.loaded not in loaded
         ]
         if missing:
             prefetch_related_objects([instance], *missing)
@@ -216,6 +216,8 @@ class _Column:
         field: the field of the model; None, if it is computed or of another model.
         relation: the relation that it goes through first; None, if there is none.
         is_relation: whether it is a relation of the model itself.
+        loaded: the attribute of an instance that has the objects of a to-many relation, up to one more
+            than are shown. Computed columns may still read all of them by the name of the relation.
         joined: the path of the relations that lead to it, as far as rows can be joined; "": none.
         read_plain: reads its value from an instance, if that takes no more than the instance.
     """
@@ -239,6 +241,7 @@ class _Column:
         elif not self._below:
             self.field = found
         self.is_many = self.relation is not None and is_to_many(self.relation)
+        self.loaded = f"mcp_objects_of_{self.path}"
         self.is_relation = self.relation is not None and not self._below
         self.joined = "" if self.is_many else _find_joined(model, self._whole)
         other = None if self.relation is None else self.relation.related_model
@@ -255,12 +258,13 @@ class _Column:
         offered = getattr(form_fields.get(self.path), "queryset", None)
         if offered is not None:
             rows.query.select_related = offered.query.select_related
-        return Prefetch(self.path, rows)
+        rows = rows if rows.ordered else rows.order_by("pk")
+        return Prefetch(self.path, rows[: MAX_KEYS + 1], to_attr=self.loaded)
 
     def find_related(self, instance: Any) -> list[Any]:
         """Return the objects that the relation leads to."""
         if self.is_many:
-            return list(getattr(instance, self.path).all()[:MAX_KEYS])
+            return list(getattr(instance, self.loaded)[:MAX_KEYS])
         try:
             found = getattr(instance, self.path, None)
         except ObjectDoesNotExist:
@@ -269,7 +273,7 @@ class _Column:
 
     def has_more(self, instance: Any) -> bool:
         """Return whether the to-many relation leads to more objects than are shown."""
-        return len(getattr(instance, self.path).all()) > MAX_KEYS
+        return len(getattr(instance, self.loaded)) > MAX_KEYS
 
     def find_passed(self, model_admin: Any, instance: Any) -> list[Model]:
         """Return the objects that a path leads through, and ends at: that of the name, or of its order.

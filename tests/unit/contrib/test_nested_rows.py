@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.signals import post_init
 from ninja import NinjaAPI, Schema
 
 from django_mcp import MCPServer
@@ -100,6 +101,26 @@ def test_related_objects_of_the_admin_are_cut_with_a_note(
 
     assert [len(each["tags"]) for each in (full, many)] == [MAX_KEYS, MAX_KEYS]
     assert (many["truncated"], "truncated" in full) == (["tags"], False)
+
+
+def test_related_objects_of_the_admin_are_cut_in_the_query(
+    server: MCPServer, root: User, samples: list[Sample]
+):
+    many = samples[1]
+    many.tags.set(Tag.objects.bulk_create(Tag(id=UUID(int=10**6 + n)) for n in range(2 * MAX_KEYS)))
+    loaded = []
+
+    def count(instance: Tag, **_: Any) -> None:
+        loaded.append(instance)
+
+    post_init.connect(count, sender=Tag)
+    try:
+        found = server.call_tool("admin_get_sample", {"id": many.pk}, user=root).structured
+    finally:
+        post_init.disconnect(count, sender=Tag)
+
+    assert len(found["tags"]) == MAX_KEYS
+    assert len(loaded) == MAX_KEYS + 1
 
 
 @pytest.mark.parametrize("tool", ["rest_list", "rest_retrieve"])
