@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial, wraps
 from http import HTTPStatus
 from typing import Any
@@ -15,7 +15,7 @@ from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
 from ninja.conf import settings as ninja_settings
 from ninja.openapi.schema import OpenAPISchema
-from ninja.operation import Operation, PathView
+from ninja.operation import Operation
 
 from django_mcp.context import Context
 from django_mcp.contrib.generated import (
@@ -41,6 +41,7 @@ from django_mcp.contrib.http_calls import (
     to_texts,
 )
 from django_mcp.contrib.ninja.authentication import Authentication, Replaced
+from django_mcp.contrib.ninja.copies import copy_operation
 from django_mcp.contrib.ninja.responses import read_response
 from django_mcp.contrib.ninja.routes import find_routes_of
 from django_mcp.contrib.ninja.schemas import (
@@ -86,14 +87,15 @@ class Operations:
     ) -> None:
         self._api = api
         self._found = [
-            (operation, path_view)
-            for path_view in _find_path_views(api)
+            (operation, path_view, router)
+            for router in api._get_bound_routers()
+            for path_view in router.path_operations.values()
             for operation in path_view.operations
             if tags is None or set(operation.tags or ()) & set(tags)
         ]
         self._openapi: OpenAPISchema = api.get_openapi_schema(path_prefix="")
         self._auth = auth
-        operations = [operation for operation, _ in self._found]
+        operations = [operation for operation, *_ in self._found]
         self.names = {each.view_func.__name__ for each in operations}
         self.shown = {each.view_func.__name__ for each in operations if each.include_in_schema}
 
@@ -110,8 +112,8 @@ class Operations:
         taken: set[str] = set()
         entries = []
         found = [each for each in self._found if options.has(each[0].view_func.__name__)]
-        replaced = Replaced(self._auth, [operation for operation, _ in found])
-        for operation, path_view in found:
+        replaced = Replaced(self._auth, [operation for operation, *_ in found])
+        for operation, path_view, router in found:
             name = operation.view_func.__name__
             what = f"The operation {operation.view_func.__module__}.{name}"
             try:
@@ -122,9 +124,8 @@ class Operations:
                     )
                 taken.add(name)
                 routes = find_routes_of(self._api, operation, path_view)
-                tool = _Tool(
-                    operation, routes, self._openapi, replaced, rename, options.max_results
-                )
+                copied = copy_operation(router, operation)
+                tool = _Tool(copied, routes, self._openapi, replaced, rename, options.max_results)
             except ViewProblem as problem:
                 note_problem(server, what, problem, "django_mcp.ninja.E001")
                 continue
@@ -136,13 +137,11 @@ class Operations:
         return entries
 
 
-def _find_path_views(api: Any) -> Iterator[PathView]:
-    for router in api._get_bound_routers():
-        yield from router.path_operations.values()
-
-
 class _Tool:
     """One operation as a tool.
+
+    Args:
+        operation: a copy, whose authentication is replaced.
 
     Attributes:
         files: the names of the files that it leaves out.
@@ -167,11 +166,9 @@ class _Tool:
         self._add_parameters(openapi.operation_parameters(operation))
         self._is_form, self._is_whole = self._add_body(openapi.request_body(operation))
         self._method = operation.methods[0].lower()
-        self._operation = operation.clone()
-        self._operation.api = operation.api
-        self._operation.auth_callbacks = self._callbacks = [
-            auth.replace(callback) for callback in operation.auth_callbacks
-        ]
+        self._callbacks = [auth.replace(callback) for callback in operation.auth_callbacks]
+        operation.auth_callbacks = self._callbacks
+        self._operation = operation
 
     def register(
         self,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
-from ninja import NinjaAPI
+from django.core.exceptions import PermissionDenied
+from ninja import NinjaAPI, Router
+from ninja.decorators import decorate_view
 from ninja.security import APIKeyQuery, HttpBearer, SessionAuth
 
 from django_mcp import MCPServer
@@ -168,3 +171,49 @@ def test_an_asynchronous_function_is_asked_about_each_call():
 
     assert server.call_tool("mine", {}, user=ADA).is_error
     assert not server.call_tool("mine", {}, user=BOSS).is_error
+
+
+def staff_only(run: Any) -> Any:
+    """Refuse others, as `decorate_view` and `add_decorator` have decorators of Django do."""
+
+    @wraps(run)
+    def checked(request: Any, *args: Any, **kwargs: Any) -> Any:
+        if not request.user.is_staff:
+            raise PermissionDenied
+        return run(request, *args, **kwargs)
+
+    return checked
+
+
+def guarded_by(place: str) -> MCPServer:
+    api, outer, inner = NinjaAPI(urls_namespace="guarded"), Router(), Router()
+
+    @inner.get("/guarded")
+    @decorate_view(*([staff_only] if place == "operation" else []))
+    def guarded(request: Any) -> Any:
+        return "seen"
+
+    if place != "operation":
+        place_of: Any = {"api": api, "outer": outer, "inner": inner}[place]
+        place_of.add_decorator(staff_only, mode="view")
+    outer.add_router("/inner", inner)
+    api.add_router("/outer", outer)
+    server = MCPServer("guarded", public=True)
+    operation_tools(server, api)
+    return server
+
+
+@pytest.mark.parametrize("place", ["operation", "inner", "outer", "api"])
+def test_a_decorator_guards_the_tools_of_all_operations_below_it(place: str):
+    server = guarded_by(place)
+
+    assert not server.call_tool("guarded", {}, user=BOSS).is_error
+    assert "seen" not in str(outcome(server, ADA))
+    assert "seen" not in str(outcome(server, None))
+
+
+def outcome(server: MCPServer, user: User | None) -> Any:
+    try:
+        return server.call_tool("guarded", {}, user=user).raw
+    except Exception as error:  # noqa: BLE001 - refused in one way or another
+        return error

@@ -1,0 +1,23 @@
+"""Copies of operations, which run in process with all decorators of the originals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninja.operation import Operation
+
+
+def copy_operation(bound_router: Any, operation: Operation) -> Operation:
+    """Return a copy of an operation, whose authentication can be replaced.
+
+    Args:
+        bound_router: the router as the API serves it, to which the operation belongs.
+    """
+    copied = operation.clone()
+    copied.api = operation.api
+    # `clone` keeps the decorators of the operation itself, and drops those of its routers and its API.
+    decorators = [*bound_router.mount.inherited_decorators, *bound_router.template._decorators]
+    for decorator, mode in decorators:
+        if mode == "view":
+            copied.run = decorator(copied.run)  # type: ignore[method-assign]
+    return copied
