@@ -231,6 +231,9 @@ def _run(
         request.META["CONTENT_LENGTH"] = "1"
     view = action.bind(request, kwargs, found.match.func)
     view.mcp_max_results = max_results
+    if action.action_map is None:
+        # As `as_view()` of Django does, and that of view sets does not.
+        view.setup(request, **kwargs)
     response = view.dispatch(request, **kwargs)
     if not isinstance(response, Response):
         return _read_plain(response)

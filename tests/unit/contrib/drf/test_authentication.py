@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
+from django.core.exceptions import PermissionDenied
 from django.urls import path
 from rest_framework import authentication, exceptions, permissions
 from rest_framework.response import Response
@@ -165,3 +166,31 @@ def test_views_that_permissions_guard_and_public_ones_are_tools_as_before(server
     assert names(server, None) == ["public_get"]
     assert sorted(names(server, ADA)) == ["guarded_get", "public_get"]
     assert not server.call_tool("public_get", {}, user=None).is_error
+
+
+class InSetup(APIView):
+    """Guarded, and prepared, before the request is dispatched."""
+
+    permission_classes = ()
+
+    def setup(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().setup(request, *args, **kwargs)
+        if not request.user.is_staff:
+            raise PermissionDenied
+        self.shelf = kwargs["shelf"]
+
+    def get(self, request: Any, shelf: str) -> Response:
+        """Say what is on a shelf."""
+        return Response({"shelf": self.shelf})
+
+
+@pytest.mark.parametrize("user", [None, ADA])
+def test_what_a_view_checks_in_its_setup_holds_for_its_tool(server: MCPServer, user: Any):
+    viewset_tools(server, InSetup, prefix="it", path={"shelf": {"type": "string"}})
+    boss = User(pk=2, username="boss", is_staff=True)
+
+    given = server.call_tool("it_get", {"shelf": "a"}, user=boss)
+    assert given.raw["structuredContent"] == {"shelf": "a"}
+    refused = server.call_tool("it_get", {"shelf": "a"}, user=user)
+    assert refused.is_error
+    assert "structuredContent" not in refused.raw
