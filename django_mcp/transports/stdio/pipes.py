@@ -120,8 +120,18 @@ class LineSplitter:
         return TooLong if is_too_long else line or None
 
 
+def _wait_for(descriptor: int, event: str) -> None:
+    """Wait until a pipe that does not block is ready; Windows has none."""
+    if hasattr(select, "poll"):
+        waiting = select.poll()
+        waiting.register(descriptor, getattr(select, event))
+        waiting.poll()
+
+
 class LineReader:
     """Reads lines in a thread, up to a limit ahead of the event loop that takes them.
+
+    The pipe may be non-blocking, since the program at its other end may share it.
 
     It calls `on_lines` on the loop with each batch of lines, and with None at the end of input. The
     size of each line must be returned by `release` when the line is done.
@@ -152,6 +162,9 @@ class LineReader:
         while data:
             try:
                 data = os.read(self._descriptor, READ_BYTES)
+            except BlockingIOError:
+                _wait_for(self._descriptor, "POLLIN")
+                continue
             except OSError:
                 data = b""
             lines = splitter.feed(data)
@@ -233,7 +246,10 @@ class LineWriter:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._descriptor, view) :]
+                try:
+                    view = view[os.write(self._descriptor, view) :]
+                except BlockingIOError:
+                    _wait_for(self._descriptor, "POLLOUT")
         except OSError:
             # The client has disconnected.
             self.is_broken = True

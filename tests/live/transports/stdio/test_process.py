@@ -395,3 +395,19 @@ def test_wrong_options_are_explained(arguments: tuple[str, ...], told: str) -> N
     )
     assert result.returncode != 0
     assert told in result.stderr
+
+
+def test_pipes_that_do_not_block_are_waited_for() -> None:
+    """A client's program may have made them so, for example one that shares its terminal."""
+    script = """
+        import os, sys
+        for each in (0, 1):
+            os.set_blocking(each, False)
+        os.execv(sys.argv[1], sys.argv[1:])
+    """
+    program = (sys.executable, "-c", textwrap.dedent(script), *PROGRAM)
+    with Process(program=program) as client:
+        client.wait_for_noise("the tools are loaded")
+        client.initialize()
+
+        assert client.call("blob", size=900_000) == "x" * 900_000
