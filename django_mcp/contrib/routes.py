@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import getclosurevars, isfunction
+from functools import partial
+from inspect import getclosurevars, isfunction, ismethod
 from typing import Any
 from urllib.parse import quote
 
@@ -82,18 +84,74 @@ def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) ->
         )
 
 
-def find_decorators(callback: Any) -> list[str]:
-    """Return the names of the decorators around a view that may refuse requests."""
+MAX_LAYERS = 100
+"""Objects that are looked at to find the view in a callback. Our own limit."""
+
+
+def find_layers(callback: Any, is_view: Callable[[Any], bool]) -> list[Any]:
+    """Return a callback of a URLconf and what it wraps, down to a view; empty: it leads to no such view.
+
+    A decorator may say nothing of what it wraps. Then that is found in its closure or its attributes.
+
+    Args:
+        is_view: whether something is the view that is looked for.
+    """
+    seen: set[int] = set()
+
+    def search(layer: Any) -> list[Any]:
+        if id(layer) in seen or len(seen) >= MAX_LAYERS:
+            return []
+        seen.add(id(layer))
+        if is_view(layer):
+            return [layer]
+        if is_made_by_class(layer):
+            return []  # another view
+        inner = next(filter(None, map(search, _find_inside(layer))), [])
+        return [layer, *inner] if inner else []
+
+    return search(callback)
+
+
+def is_made_by_class(layer: Any) -> bool:
+    """Return whether a function is what the `as_view()` of Django or of Django REST framework returns."""
+    if not isfunction(layer) or not layer.__code__.co_qualname.endswith("as_view.<locals>.view"):
+        return False
+    module = str(layer.__globals__.get("__name__", ""))
+    return module.startswith(("django.views.generic.", "rest_framework."))
+
+
+def _find_inside(layer: Any) -> list[Any]:
+    """Return what a decorator, or another callable, may call."""
+    if hasattr(layer, "__wrapped__"):
+        found = [layer.__wrapped__]
+    elif isfunction(layer):
+        found = closure_of(layer)
+    elif ismethod(layer):
+        found = [layer.__func__, layer.__self__]
+    elif isinstance(layer, partial):
+        found = [layer.func]
+    else:
+        found = [*getattr(layer, "__dict__", {}).values()]
+    return [each for each in found if callable(each) and not isinstance(each, type)]
+
+
+def closure_of(function: Any) -> list[Any]:
+    """Return the values that a function has of the functions around it."""
     found = []
-    while hasattr(callback, "__wrapped__"):
-        code = getattr(callback, "__code__", None)
-        if code is None:
-            found.append(type(callback).__qualname__)
-        elif code.co_qualname.endswith("as_view.<locals>.view"):
-            break  # it has the attributes of its class, which may be those of a decorated function
-        elif not _is_harmless(callback):
-            found.append(code.co_qualname.partition(".")[0])
-        callback = callback.__wrapped__
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty yet
+            found.append(cell.cell_contents)
+    return found
+
+
+def find_decorators(layers: Sequence[Any]) -> list[str]:
+    """Return the names of the decorators around a view that may refuse requests; see `find_layers`."""
+    found = []
+    for each in layers[:-1]:
+        if not isfunction(each):
+            found.append(type(each).__qualname__)
+        elif not _is_harmless(each):
+            found.append(each.__code__.co_qualname.partition(".<locals>")[0])
     return found
 
 

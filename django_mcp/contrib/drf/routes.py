@@ -11,7 +11,14 @@ from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.contrib.drf.actions import Action
-from django_mcp.contrib.routes import ViewRoutes, find_decorators, find_routes, make_urlconf
+from django_mcp.contrib.routes import (
+    ViewRoutes,
+    find_decorators,
+    find_layers,
+    find_routes,
+    is_made_by_class,
+    make_urlconf,
+)
 
 
 def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -> ViewRoutes:
@@ -27,25 +34,34 @@ def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -
     return ViewRoutes(leads_here, is_of_view, partial(_make_own, action, nested))
 
 
+def _layers_of(action: Action, callback: Any) -> list[Any]:
+    def is_view(layer: Any) -> bool:
+        return getattr(layer, "cls", None) is action.source and is_made_by_class(layer)
+
+    return find_layers(callback, is_view)
+
+
 def _is_of(action: Action, callback: Any) -> bool:
-    return getattr(callback, "cls", None) is action.source
+    return bool(_layers_of(action, callback))
 
 
 def _leads_to(action: Action, callback: Any) -> bool:
-    return _serves(action, callback) and not find_decorators(callback)
+    return _serves(action, callback) and not find_decorators(_layers_of(action, callback))
 
 
 def _serves(action: Action, callback: Any) -> bool:
-    actions = getattr(callback, "actions", None)
-    return _is_of(action, callback) and (
-        actions is None or actions.get(action.method) == action.name
-    )
+    layers = _layers_of(action, callback)
+    if not layers:
+        return False
+    actions = getattr(layers[-1], "actions", None)
+    return actions is None or actions.get(action.method) == action.name
 
 
 def find_decorators_of(action: Action) -> list[str]:
     """Return the names of the decorators in the URLconf that keep an action from being a tool."""
     found = (each.callback for each in find_routes(get_resolver()))
-    return [name for each in found if _serves(action, each) for name in find_decorators(each)]
+    served = [each for each in found if _serves(action, each)]
+    return [name for each in served for name in find_decorators(_layers_of(action, each))]
 
 
 def _make_own(action: Action, nested: Collection[str]) -> list[URLResolver]:

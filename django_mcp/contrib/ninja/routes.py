@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import partial
+from inspect import isfunction
 from typing import Any
 
 from ninja.operation import Operation, PathView
 
-from django_mcp.contrib.routes import ViewRoutes, find_decorators, make_urlconf
+from django_mcp.contrib.routes import (
+    ViewRoutes,
+    closure_of,
+    find_decorators,
+    find_layers,
+    make_urlconf,
+)
 
 
 def find_routes_of(api: Any, operation: Operation, path_view: PathView) -> ViewRoutes:
@@ -23,21 +30,19 @@ def find_routes_of(api: Any, operation: Operation, path_view: PathView) -> ViewR
 
 
 def _leads_to(operation: Operation, path_view: PathView, callback: Any) -> bool:
-    if _find_path_view(callback) is not path_view or find_decorators(callback):
+    layers = find_layers(callback, lambda layer: _path_view_of(layer) is path_view)
+    if not layers or find_decorators(layers):
         return False
     method = operation.methods[0]
     return next(each for each in path_view.operations if method in each.methods) is operation
 
 
 def _is_of(path_views: Container[PathView], callback: Any) -> bool:
-    return _find_path_view(callback) in path_views
+    return bool(find_layers(callback, lambda layer: _path_view_of(layer) in path_views))
 
 
-def _find_path_view(callback: Any) -> PathView | None:
-    """Return what a view of Django Ninja hands its requests to."""
-    while hasattr(callback, "__wrapped__"):
-        callback = callback.__wrapped__
-    for cell in getattr(callback, "__closure__", None) or ():
-        if isinstance(cell.cell_contents, PathView):
-            return cell.cell_contents
-    return None
+def _path_view_of(layer: Any) -> PathView | None:
+    """Return what a view of Django Ninja hands its requests to; None: it is another function."""
+    if not isfunction(layer) or layer.__globals__.get("__name__") != PathView.__module__:
+        return None
+    return next((each for each in closure_of(layer) if isinstance(each, PathView)), None)

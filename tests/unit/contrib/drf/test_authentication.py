@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -194,3 +195,68 @@ def test_what_a_view_checks_in_its_setup_holds_for_its_tool(server: MCPServer, u
     refused = server.call_tool("it_get", {"shelf": "a"}, user=user)
     assert refused.is_error
     assert "structuredContent" not in refused.raw
+
+
+def gate(view: Any) -> Any:
+    """A decorator of a site that forgets `functools.wraps()`."""
+
+    def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
+        if not request.user.is_staff:
+            raise PermissionDenied
+        return view(request, *args, **kwargs)
+
+    return inner
+
+
+class Gate:
+    """The same as an object."""
+
+    def __init__(self, view: Any) -> None:
+        self.view = view
+
+    def __call__(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(self.view)(request, *args, **kwargs)
+
+
+class AtFunction(Public):
+    pass
+
+
+class AtObject(Public):
+    pass
+
+
+class AtPartial(Public):
+    pass
+
+
+class AtAsView(Public):
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        inner = super().as_view(**initkwargs)
+
+        @wraps(inner)
+        def view(request: Any, *args: Any, **kwargs: Any) -> Any:
+            return gate(inner)(request, *args, **kwargs)
+
+        return view
+
+
+urlpatterns += [
+    path("at-function/", gate(AtFunction.as_view())),
+    path("at-object/", Gate(AtObject.as_view())),
+    path("at-partial/", partial(gate(AtPartial.as_view()), shelf="a")),
+    path("at-as-view/", AtAsView.as_view()),
+]
+
+
+@pytest.mark.parametrize("view", [AtFunction, AtObject, AtPartial, AtAsView])
+def test_a_view_behind_a_gate_of_the_site_is_no_tool(server: MCPServer, view: Any):
+    viewset_tools(server, view, prefix="it")
+
+    assert names(server, None) == []
+    with pytest.raises(LookupError, match="Unknown tool"):
+        server.call_tool("it_get", {}, user=None)
+    (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert problem.id == "django_mcp.drf.E002"
+    assert "the decorator" in problem.msg

@@ -105,15 +105,26 @@ PREFIXED = NinjaAPI(urls_namespace="prefixed")
 add_operations(PREFIXED)
 DECORATED = NinjaAPI(urls_namespace="decorated")
 add_operations(DECORATED)
+GATED = NinjaAPI(urls_namespace="gated")
+add_operations(GATED)
 
 
 def shadow(request: Any) -> HttpResponse:
     return HttpResponse()
 
 
-def decorated_urls() -> Iterator[Any]:
-    for each in DECORATED.urls[0]:
-        each.callback = login_required(each.callback)
+def gate(view: Any) -> Any:
+    """A decorator that forgets `functools.wraps()`."""
+
+    def inner(request: Any, **kwargs: Any) -> Any:
+        return view(request, **kwargs) if request.user.is_staff else HttpResponse(status=403)
+
+    return inner
+
+
+def decorated_urls(api: NinjaAPI, decorator: Any) -> Iterator[Any]:
+    for each in api.urls[0]:
+        each.callback = decorator(each.callback)
         yield each
 
 
@@ -121,7 +132,11 @@ urlpatterns = [
     path("api/names/taken", shadow),
     path("api/", API.urls),
     path("<slug:tenant>/api/", PREFIXED.urls),
-    path("decorated/", include((list(decorated_urls()), "ninja"), namespace="decorated")),
+    path(
+        "decorated/",
+        include((list(decorated_urls(DECORATED, login_required)), "ninja"), namespace="decorated"),
+    ),
+    path("gated/", include((list(decorated_urls(GATED, gate)), "ninja"), namespace="gated")),
 ]
 
 
@@ -213,9 +228,10 @@ def test_an_operation_whose_url_has_an_unknown_variable_does_not_run(settings: A
     assert faults(server) == {"no URL of it has exactly the variables that the tool has."}
 
 
-def test_operations_with_a_login_decorator_in_the_urlconf_are_hidden(settings: Any):
+@pytest.mark.parametrize("api", [DECORATED, GATED], ids=["login_required", "gate"])
+def test_operations_with_a_decorator_in_the_urlconf_are_hidden(settings: Any, api: NinjaAPI):
     settings.ROOT_URLCONF = __name__
-    server = make_server(DECORATED)
+    server = make_server(api)
 
     assert server.list_tools(user=User(pk=1)) == []
     assert faults(server) == {"another operation or a decorator takes the requests to its URL."}
