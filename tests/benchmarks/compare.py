@@ -1,18 +1,20 @@
-"""Compare what a call costs in two checkouts of this repository, in processor time or in instructions.
+"""Compare what a call costs in two versions of this repository, in processor time or in instructions.
 
-    python -m tests.benchmarks.compare TREE TREE [--rounds 5] [--in-process]
-    python -m tests.benchmarks.compare TREE TREE --instructions
+    python -m tests.benchmarks.compare BASE HEAD [--rounds 5] [--in-process]
+    python -m tests.benchmarks.compare BASE HEAD --instructions
 
-The second tree is held to the first: above 1, it costs more. In each round both run in fresh
-processes pinned to core 1, while the load comes from core 0. The two take turns, batch by small
-batch, so that what else the machine does falls on both alike; what it adds is left out by looking at
-the cheapest tenth of the batches. The table tells the median of the rounds, and their range.
+Each is a commit, or a folder with a checkout. A ratio above 1 means that HEAD costs more. Both run with the
+interpreter and the packages that run this command. In each round both run in fresh processes pinned to core 1,
+while the load comes from core 0. The two take turns, batch by small batch, so that what else the machine does
+falls on both alike; what it adds is left out by looking at the cheapest tenth of the batches. The table tells
+the median of the rounds, and their range.
 
 Over a socket, uvicorn serves the benchmark site, and 16 connections send one request each at a time.
 In process, the ASGI application is called directly, one call after the other.
 
-Instructions are counted in process by valgrind's callgrind. They differ little from run to run, also on a
-busy machine, but they are no time: compare those of one run only.
+Instructions are counted in process by valgrind's callgrind, for both versions at once, in the cheapest of a few
+batches. From run to run they differ by up to 1 %, and where threads take part by up to 5 %, also on a busy machine.
+But they are no time, and differ between installations: compare those of one run only.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,7 @@ from tests.benchmarks.messages import LEGACY, MODERN, Request, call, handshake, 
 CONNECTIONS = 16
 START_LIMIT_S = 30.0
 SERVER_CORE, LOAD_CORE = 1, 0
+PINNED = ("taskset", "-c", str(SERVER_CORE))
 TEXT = {"text": "hello world"}
 REQUESTS: dict[str, Callable[[str], Request]] = {
     "call, async tool": lambda _: call(0, "aecho", TEXT, revision=MODERN),
@@ -51,8 +55,15 @@ REQUESTS: dict[str, Callable[[str], Request]] = {
     "handshake": lambda _: handshake(0),
 }
 """The kinds of requests, each built for the key of a session."""
-COUNTED_CALLS = 200
-CALLGRIND = ("valgrind", "--tool=callgrind", "--dump-instr=no", "--callgrind-out-file={folder}/out")
+WARM_CALLS = 50
+COUNTED_CALLS = 20
+COUNTED_BATCHES = 7
+CALLGRIND = (
+    "valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-before=sched_yield",
+    "--callgrind-out-file={folder}/out", "--log-file={folder}/log",
+)  # fmt: skip
+"""Makes a file of the instructions until each call of `os.sched_yield`."""
+
 PREPARE = "from tests.benchmarks.database import prepare; prepare()"
 INSIDE = "from runpy import run_path; run_path({file!r})['call_inside']()"
 
@@ -62,7 +73,8 @@ Run = Callable[[str, int], None]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.compare")
-    parser.add_argument("trees", nargs=2, type=Path, metavar="TREE")
+    parser.add_argument("base", help="a commit or a folder")
+    parser.add_argument("head", help="a commit or a folder")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=150, help="of each kind in each round")
     parser.add_argument("--calls", type=int, default=160, help="of each batch")
@@ -70,23 +82,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="the kinds of calls with this text")
     parser.add_argument("--instructions", action="store_true", help="count them, instead of time")
     options = parser.parse_args(arguments)
-    trees: list[Path] = [tree.resolve() for tree in options.trees]
-    if options.instructions:
-        return _compare_instructions(trees, [name for name in REQUESTS if options.only in name])
-    start = _started_inside if options.in_process else _served
-    os.sched_setaffinity(0, {LOAD_CORE})
-    found: dict[str, list[tuple[float, float]]] = {
-        name: [] for name in REQUESTS if options.only in name
-    }
-    for number in range(options.rounds):
-        with ExitStack() as stack:
-            sides = [stack.enter_context(start(tree)) for tree in trees]
-            for name, rounds in found.items():
-                for pid, run in sides:
-                    _cost(pid, run, name, options.calls)
-                rounds.append(_alternate(sides, name, options.batches, options.calls))
-        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-    print(f"| | {trees[0].name}, µs | {trees[1].name}, µs | ratio | of the rounds |")
+    names = [name for name in REQUESTS if options.only in name]
+    with ExitStack() as stack:
+        trees = [stack.enter_context(_checked_out(each)) for each in (options.base, options.head)]
+        if options.instructions:
+            return _compare_instructions(trees, names, options.base, options.head)
+        start = _started_inside if options.in_process else _served
+        os.sched_setaffinity(0, {LOAD_CORE})
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for number in range(options.rounds):
+            with ExitStack() as both:
+                sides = [both.enter_context(start(tree)) for tree in trees]
+                for name, rounds in found.items():
+                    for pid, run in sides:
+                        _cost(pid, run, name, options.calls)
+                    rounds.append(_alternate(sides, name, options.batches, options.calls))
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+    print(f"| | {options.base}, µs | {options.head}, µs | ratio | of the rounds |")
     print("|---|---:|---:|---:|---|")
     for name, rounds in found.items():
         old, new = (statistics.median(side) for side in zip(*rounds, strict=True))
@@ -94,6 +106,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
         print(f"| {name} | {old:.1f} | {new:.1f} | {statistics.median(ratios):.3f} | {spread} |")
     return 0
+
+
+@contextmanager
+def _checked_out(version: str) -> Iterator[Path]:
+    """Yield a folder with the files of a version: itself, or those of a commit."""
+    if Path(version).is_dir():
+        yield Path(version).resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
+        # A worktree would stay listed in the repository if this process were killed.
+        archive = subprocess.run(["git", "archive", version], stdout=subprocess.PIPE)
+        if archive.returncode:
+            raise SystemExit(f"compare: {version} is neither a folder nor a commit")
+        subprocess.run(["tar", "-x", "-C", folder], check=True, input=archive.stdout)
+        yield Path(folder)
 
 
 def _alternate(
@@ -122,11 +149,12 @@ def _environment(tree: Path, folder: str) -> dict[str, str]:
         "PYTHONPATH": str(tree),
         "DJANGO_SETTINGS_MODULE": "tests.benchmarks.settings",
         "BENCH_DATA": folder,
+        "PYTHONHASHSEED": "0",
     }
 
 
 def _pinned(*arguments: str) -> list[str]:
-    return ["taskset", "-c", str(SERVER_CORE), sys.executable, *arguments]
+    return [*PINNED, sys.executable, *arguments]
 
 
 # -- over a socket
@@ -138,8 +166,9 @@ def _served(tree: Path) -> Iterator[tuple[int, Run]]:
         environment, port = _environment(tree, folder), _free_port()
         subprocess.run(_pinned("-c", PREPARE), cwd=tree, env=environment, check=True)
         target = ["uvicorn", "tests.benchmarks.asgi:application", "--port", str(port)]
-        quiet = ["--no-access-log", "--log-level", "warning"]
-        server = subprocess.Popen(_pinned("-m", *target, *quiet), cwd=tree, env=environment)
+        # A connection is idle while the other tree starts, and while the other kinds are measured.
+        how = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "3600"]
+        server = subprocess.Popen(_pinned("-m", *target, *how), cwd=tree, env=environment)
         try:
             clients = [_connect(port) for _ in range(CONNECTIONS)]
             key = _open_session(clients[0])
@@ -172,7 +201,7 @@ def _open_session(client: socket.socket) -> str:
     client.sendall(handshake(0).numbered(0))
     got = bytearray()
     while not _is_complete(got):
-        got += client.recv(65536)
+        got += _receive(client)
     return _find_session(got)
 
 
@@ -191,16 +220,20 @@ def _send(clients: Sequence[socket.socket], built: Request, calls: int) -> None:
     while answered < sent:
         for key, _ in selector.select():
             client, got = key.data
-            part = client.recv(65536)
-            if not part:
-                raise RuntimeError("the server closed a connection")
-            got += part
+            got += _receive(client)
             if not _is_complete(got):
                 continue
             got.clear()
             answered += 1
             if sent < calls:
                 client.sendall(built.numbered(sent := sent + 1))
+
+
+def _receive(client: socket.socket) -> bytes:
+    received = client.recv(65536)
+    if not received:
+        raise RuntimeError("the server closed the connection")
+    return received
 
 
 def _is_complete(answer: bytearray) -> bool:
@@ -217,13 +250,13 @@ def _is_complete(answer: bytearray) -> bool:
 
 
 @contextmanager
-def _started_inside(tree: Path, wrapper: Sequence[str] = ()) -> Iterator[tuple[int, Run]]:
+def _started_inside(tree: Path, wrapper: Sequence[str] = PINNED) -> Iterator[tuple[int, Run]]:
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         environment = _environment(tree, folder)
         subprocess.run(_pinned("-c", PREPARE), cwd=tree, env=environment, check=True)
         # This file itself, since the other tree may not have it.
         child = subprocess.Popen(
-            [*wrapper, *_pinned("-c", INSIDE.format(file=__file__))],
+            [*wrapper, sys.executable, "-c", INSIDE.format(file=__file__)],
             cwd=tree,
             env=environment,
             stdin=subprocess.PIPE,
@@ -273,6 +306,7 @@ def call_inside() -> None:
             scope, body = to_asgi(REQUESTS[name](key))
             for _ in range(int(calls)):
                 await ask(scope, body)
+            os.sched_yield()  # Here callgrind ends a batch.
             print("done", flush=True)
 
     asyncio.run(go())
@@ -303,9 +337,12 @@ def to_asgi(built: Request) -> tuple[dict[str, object], bytes]:
 # -- instructions
 
 
-def _compare_instructions(trees: Sequence[Path], names: Sequence[str]) -> int:
-    sides = [_count(tree, names) for tree in trees]
-    print(f"| instructions, thousands | {trees[0].name} | {trees[1].name} | ratio |")
+def _compare_instructions(trees: Sequence[Path], names: Sequence[str], base: str, head: str) -> int:
+    if shutil.which("valgrind") is None:
+        raise SystemExit("compare: install valgrind to count instructions")
+    with ThreadPoolExecutor(len(trees)) as threads:
+        sides = threads.map(lambda tree: _count(tree, names), trees)
+    print(f"| thousands of instructions | {base} | {head} | ratio |")
     print("|---|---:|---:|---:|")
     for name, old, new in zip(names, *sides, strict=True):
         print(f"| {name} | {old / 1000:.1f} | {new / 1000:.1f} | {new / old:.3f} |")
@@ -313,32 +350,32 @@ def _compare_instructions(trees: Sequence[Path], names: Sequence[str]) -> int:
 
 
 def _count(tree: Path, names: Sequence[str]) -> list[float]:
-    """Return the instructions of a call of each kind."""
-    if shutil.which("valgrind") is None:
-        raise SystemExit("compare: install valgrind to count instructions")
+    """Return the instructions of a call of each kind, in the cheapest of its batches."""
     found = []
     with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
-        wrapper = ["env", "PYTHONHASHSEED=0", *(each.format(folder=folder) for each in CALLGRIND)]
-        with _started_inside(tree, [*wrapper, "--trace-children=yes"]) as (pid, run):
+        wrapper = [each.format(folder=folder) for each in CALLGRIND]
+        with _started_inside(tree, wrapper) as (pid, run):
+            for name in names:
+                run(name, WARM_CALLS)
+            # The start takes a fifth of the time when it is not counted.
+            control = ["callgrind_control", "--instr=on", str(pid)]
+            subprocess.run(control, check=True, capture_output=True)
             for name in names:
                 run(name, COUNTED_CALLS)
-                _dump(pid, folder)
-                run(name, COUNTED_CALLS)
-                found.append(_dump(pid, folder) / COUNTED_CALLS)
+                for old in Path(folder).glob("out.*"):
+                    old.unlink()
+                for _ in range(COUNTED_BATCHES):
+                    run(name, COUNTED_CALLS)
+                totals = [_read_total(dump) for dump in Path(folder).glob("out.*")]
+                assert len(totals) == COUNTED_BATCHES
+                found.append(min(totals) / COUNTED_CALLS)
     return found
 
 
-def _dump(pid: int, folder: str) -> int:
-    """Return the instructions of a process since the last time."""
-    for old in Path(folder).glob("out.*"):
-        old.unlink()
-    subprocess.run(["callgrind_control", "--dump", str(pid)], check=True, stdout=subprocess.DEVNULL)
-    return sum(
-        int(line.split()[1])
-        for file in Path(folder).glob("out*")
-        for line in file.read_text().splitlines()
-        if line.startswith("totals:")
-    )
+def _read_total(dump: Path) -> int:
+    total = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
+    assert total is not None
+    return int(total[1])
 
 
 if __name__ == "__main__":
