@@ -31,7 +31,7 @@ def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
         user = model._default_manager.using(user._state.db).filter(pk=user.pk).first()
     if user is None or not (user.is_active or user.is_anonymous):
         return frozenset()
-    found = {rule for rule in rules if callable(rule) and _holds(rule, user)}
+    found = {rule for rule in rules if callable(rule) and holds(rule, user)}
     names = {rule for rule in rules if isinstance(rule, str)}
     return frozenset(found | _find_permissions(user, names))
 
@@ -86,7 +86,8 @@ def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
     return bool(verdict)
 
 
-def _holds(rule: Callable[..., Any], user: Any) -> bool:
+def holds(rule: Callable[..., Any], user: Any) -> bool:
+    """Return the result of a permission function; one that fails grants nothing."""
     try:
         return is_granted_by(rule, user)
     except (Exception, SystemExit):  # the site's code must not grant by failing

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, ref
 
 from django.db.models import Manager, Model, QuerySet
 
+from django_mcp.auth.permissions import holds
 from django_mcp.contrib.confirming import RESULT_SCHEMA
 from django_mcp.contrib.generated import (
     MAX_RESULTS,
@@ -322,6 +323,10 @@ class ModelTools:
         is_own = type(self).has_permission is not ModelTools.has_permission
         if action in ("search", "get") and not is_own:
             return None
+        return self._rule_of(action)
+
+    def _rule_of(self, action: str) -> Callable[..., bool]:
+        """Return `has_permission` for one action as a function of the user."""
 
         def may_use(user: Any) -> bool:
             return self.has_permission(user, action)
@@ -342,9 +347,12 @@ class ModelTools:
 
     def find_rows(self, user: Any, action: str) -> QuerySet[Any]:
         """Return the objects that a user may use for an action."""
-        if not self.has_permission(user, action):
+        if not self._grants(user, action):
             return self.model._default_manager.none()
         return self.get_queryset(user)
+
+    def _grants(self, user: Any, action: str) -> bool:
+        return holds(self._rule_of(action), user)
 
     def find_related(self, user: Any) -> Related:
         """Return what a user sees of related rows."""
@@ -387,7 +395,7 @@ class ModelTools:
             server is not None
             and not self.find_faults()
             and self.options.is_open_to(server, user)
-            and self.has_permission(user, "get")
+            and self._grants(user, "get")
         )
 
     def find_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:

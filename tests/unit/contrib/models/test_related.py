@@ -275,7 +275,11 @@ def test_security_who_may_not_use_a_class_sees_none_of_its_rows(ann: User, shelv
         def has_permission(self, user: Any, action: str) -> bool:
             return True
 
-    for each in (Guarded, Permitted, Wrong):
+    class Later(Guarded):
+        async def has_permission(self, user: Any, action: str) -> bool:  # type: ignore[override]
+            return False
+
+    for each in (Guarded, Permitted, Wrong, Later):
         client = make_client(ann, Books, each)
         assert client.call("get_book", isbn="0").structured["shelf"] is None
         assert found(client, shelf__name="of ann") == []
