@@ -31,6 +31,9 @@ MAX_RELATED = 100
 MAX_KEYS = 1000
 """Those of a to-many relation of which no more than the key or the name is shown."""
 
+MAX_ROWS = 200_000
+"""Rows of related models in one result, however many lists of them are inside of each other."""
+
 TRUNCATED = "truncated"
 """Names, in results, the relations and lists of which only the first rows are shown."""
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from django.db.models import Model
 from django.utils.translation import override
 
+from django_mcp.contrib.generated import MAX_ROWS
 from django_mcp.contrib.models.filters import Filter, Filters, read_filter, read_search
 from django_mcp.contrib.models.paging import Key, complete, may_be_long, read_key
 from django_mcp.contrib.models.paths import PathError, find_sensitive, read_path
@@ -124,6 +125,11 @@ class _Reader:
         for name in options.fields:
             with self._faults_of("fields", name):
                 self._shown.add(name, self._functions)
+                if self._shown.count_related() > MAX_ROWS:
+                    raise PathError(
+                        f"{name!r} is in so many lists inside of each other that one object may have more "
+                        f"than {MAX_ROWS} rows"
+                    )
         filters: dict[str, Filter] = {}
         for name in options.filters:
             with self._faults_of("filters", name):

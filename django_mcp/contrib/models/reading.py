@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.generated import MAX_ROWS, object_schema
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.paging import Key, Pages
 from django_mcp.contrib.models.related import Related
@@ -36,7 +36,7 @@ class Reading:
         definition: what is shown, and how it is found.
         find_rows: the rows that a user may use for an action.
         find_related: what a user sees of related rows.
-        max_results: rows on a page at most.
+        max_results: objects on a page at most; fewer, if each has many related rows.
         max_count: rows are counted up to this number.
         select_related, prefetch_related: relations that computed fields need.
     """
@@ -55,8 +55,12 @@ class Reading:
         self._definition = definition
         self._find_rows = find_rows
         self._find_related = find_related
+        # Lists inside of lists multiply, so a page has fewer objects with them.
+        most = MAX_ROWS // max(1, definition.shown.count_related())
         self._pages = Pages(
-            definition.model._meta.label, max_results=max_results, max_count=max_count
+            definition.model._meta.label,
+            max_results=max(1, min(max_results, most)),
+            max_count=max_count,
         )
         self._select = tuple(select_related)
         self._prefetch = tuple(prefetch_related)

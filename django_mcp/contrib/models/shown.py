@@ -107,6 +107,14 @@ class Shown:
         if below:
             self.related[name].add(below)
 
+    def count_related(self) -> int:
+        """Return how many rows of related models may be shown of one object."""
+        found = 0
+        for name, below in self.related.items():
+            most = below.most if is_to_many(self.relations[name]) else 1
+            found += most * (1 + below.count_related())
+        return found
+
     def _put(self, name: str, place: dict[str, Any], value: Any) -> None:
         if name in self.names:
             raise PathError(f"{name!r} is named twice, or itself and with a field below it")

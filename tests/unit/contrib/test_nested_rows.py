@@ -73,6 +73,22 @@ def test_related_rows_are_cut_in_the_query(server: MCPServer, root: User, sample
     assert len([each for each in queries if "library_" in each]) == 3
 
 
+def test_a_page_has_fewer_objects_if_each_has_lists_inside_of_lists(root: User):
+    class Owners(ModelTools):
+        model = User
+        fields = ("username", "sample__code", "sample__parts__name", "sample__tags")
+        everyone = True
+
+    server = MCPServer("multiplied", public=True)
+    Owners.register(server)
+    limit = server.core.registry.tools["search_users"].input_schema["properties"]["limit"]
+    refused = server.call_tool("search_users", {"limit": 2}, user=root)
+
+    # A user may have 100 samples, each of them with 100 parts and 1,000 tags.
+    assert (limit["maximum"], limit["default"], refused.is_error) == (1, 1, True)
+    assert not server.call_tool("search_users", {"limit": 1}, user=root).is_error
+
+
 def test_properties_see_all_related_rows(root: User, samples: list[Sample]):
     class Counted(ModelTools):
         model = Sample

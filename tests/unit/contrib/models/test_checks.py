@@ -68,6 +68,10 @@ def test_filters_by_a_secret_are_faults(server: MCPServer):
     ("options", "text"),
     [
         ({"fields": []}, "fields is empty, so there is nothing to show"),
+        (
+            {"fields": ["customer__orders__lines__order__lines__quantity"]},
+            "fields: 'customer__orders__lines__order__lines__quantity' is in so many lists inside of each other",
+        ),
         ({"fields": ["nummer"]}, "fields: shop.Order has no field 'nummer'"),
         ({"fields": ["number", "number"]}, "fields: 'number' is named twice, or itself and with"),
         ({"fields": ["customer", "customer__id"]}, "fields: 'customer' is named itself and with"),
