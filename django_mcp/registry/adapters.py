@@ -44,8 +44,9 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
     try:
         adapter = pydantic.TypeAdapter(annotation)
         check_unions(adapter)
-        if _compiles_patterns(adapter.core_schema):
-            raise UnsupportedType(_PATTERN)
+        fault = _find_pattern_fault(adapter.core_schema)
+        if fault is not None:
+            raise UnsupportedType(fault)
         return adapter
     except (pydantic.errors.PydanticUserError, NameError, RecursionError, ValueError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
@@ -57,19 +58,34 @@ _PATTERN = (
     "Take its text, and match it with an engine that needs linear time."
 )
 
+_SLOW_PATTERN = (
+    "it matches texts with Python's `re`, which may take for ever with a text of a client. Write the pattern "
+    'as a string, without `re.compile` and without `regex_engine="python-re"`.'
+)
 
-def _compiles_patterns(schema: Any) -> bool:
-    """Return whether a core schema compiles regular expressions from values."""
-    waiting, seen = [schema], set()
+
+def _find_pattern_fault(schema: Any) -> str | None:
+    """Return why regular expressions of a core schema may take longer than linear time."""
+    # With each part, whether the model that it is in chooses Python's engine.
+    waiting, seen = [(schema, False)], set[tuple[int, bool]]()
     while waiting:
-        each = waiting.pop()
+        each, is_slow = waiting.pop()
+        if isinstance(each, re.Pattern):
+            return _SLOW_PATTERN
+        # Another dict has the fields of a model by their names.
+        if isinstance(each, dict) and isinstance(each.get("type"), str):
+            engine = (each.get("config") or each).get("regex_engine")
+            is_slow = engine == "python-re" if engine or "config" in each else is_slow
+            if is_slow and each["type"] == "str" and "pattern" in each:
+                return _SLOW_PATTERN
         if isinstance(each, dict | list | tuple):
-            if id(each) not in seen:
-                seen.add(id(each))
-                waiting.extend(each.values() if isinstance(each, dict) else each)
+            if (id(each), is_slow) not in seen:
+                seen.add((id(each), is_slow))
+                inner = each.values() if isinstance(each, dict) else each
+                waiting.extend((part, is_slow) for part in inner)
         elif _PATTERN_VALIDATOR.fullmatch(f"{_of(each, '__module__')}.{_of(each, '__name__')}"):
-            return True
-    return False
+            return _PATTERN
+    return None
 
 
 def _of(value: Any, name: str) -> str:

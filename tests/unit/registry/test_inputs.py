@@ -17,7 +17,7 @@ import annotated_types
 import pytest
 import typing_extensions
 from django.contrib.auth.models import Group
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from django_mcp.protocol.header_params import HeaderParam, McpHeader
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
@@ -480,6 +480,51 @@ def test_a_type_that_compiles_regular_expressions_of_clients_is_rejected(annotat
         schema_for(annotation)
 
     assert_is_in_our_terms(refused.value)
+
+
+class Slow(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+    word: Annotated[str, Field(pattern="^(a+)+$")]
+    config: str = ""
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Annotated[str, Field(pattern=re.compile("^(a+)+$"))],
+        list[Annotated[str, StringConstraints(pattern=re.compile("^(a+)+$"))]],
+        Slow,
+        Slow | None,
+    ],
+)
+def test_a_pattern_that_python_would_match_is_rejected(site: Site, annotation: Any):
+    """Nothing else looks at the arguments of prompts and templates, and a match may take for ever."""
+
+    def show(word: Any) -> str:
+        return ""
+
+    show.__annotations__["word"] = annotation
+    for register in (
+        site.register_tool,
+        site.register_prompt,
+        functools.partial(site.register_resource, "shop://words/{word}"),
+    ):
+        with pytest.raises(RegistrationError, match=r"Python's `re`") as refused:
+            register(show)
+        assert_is_in_our_terms(refused.value)
+
+
+def test_a_pattern_that_is_a_string_is_accepted(site: Site):
+    class Unused(BaseModel):
+        model_config = ConfigDict(regex_engine="python-re")
+        word: str
+
+    def show(word: Annotated[str, Field(pattern="^(a+)+$")], other: Any) -> str:
+        return word
+
+    show.__annotations__["other"] = Unused
+    site.register_tool(show)
+    site.register_prompt(show)
 
 
 def test_a_django_model_argument_is_rejected_with_a_hint():
