@@ -18,6 +18,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.signals import post_delete
 from django.utils import timezone
 
+from django_mcp.conf import settings
 from django_mcp.execution.tables import AT_ONCE, delete_some, moment
 from django_mcp.known_servers import find_server
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
@@ -25,6 +26,7 @@ from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.memory.state import MAX_EVENT_AGE_S
+from django_mcp.sessions.data import EngineData
 
 SLACK_S = 60.0
 """How much the stored time of a session's last use may lag, since it is written periodically."""
@@ -81,6 +83,9 @@ def _lock(rows: Any, using: str, *, is_waiting: bool) -> list[UUID]:
 def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
     session = to_session(instance)
     session.is_ended = True
+    if settings.SESSION_DATA == "session_engine":
+        drop = EngineData(session.key, 0).drop
+        transaction.on_commit(drop, using=using, robust=True)
     gathered = _deleted.get()
     if gathered is not None:
         gathered.append(session)

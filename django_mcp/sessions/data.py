@@ -131,6 +131,10 @@ class EngineData(SessionData):
         ).hexdigest()[:32]
         self._max_age_s = int(max_age_s)
 
+    def drop(self) -> None:
+        """Delete the data of a session that has ended."""
+        import_module(site_settings.SESSION_ENGINE).SessionStore().delete(self._key)
+
     @reading_primary()
     def _load(self) -> tuple[Any, dict[str, Any], bool]:
         check_blocking()

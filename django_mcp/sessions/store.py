@@ -121,9 +121,6 @@ class DatabaseSessions:
 
     async def end(self, keys: Collection[str], reason: Closing) -> list[str]:
         def write() -> list[str]:
-            if settings.SESSION_DATA == "session_engine":
-                for key in keys:
-                    self._engine_data(key).clear()
             try:
                 return [each.hex for each in close_sessions(keys, reason)]
             finally:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from django_mcp.models import Session as SessionRow
 from django_mcp.server.exchange.connection import Closing, NoSession, Session
 from django_mcp.server.services.ports import SessionStore
 from django_mcp.servers import MCPServer
+from django_mcp.sessions.closing import expired_sessions, prune_sessions
 from django_mcp.sessions.data import EngineData
 from tests.support.session_sites import Time, in_first, site
 from tests.support.wire import R4, WireClient
@@ -239,6 +241,31 @@ async def test_data_can_be_stored_in_django_sessions(clock: Time, engine: str, t
             assert session.key not in keys[0]
         await here.store.end([session.key], Closing.SITE)
         assert dict(await data.aitems()) == {}
+
+
+@pytest.mark.parametrize("way", ["client", "evicted", "expired", "deleted"])
+async def test_no_django_session_outlives_its_session(clock: Time, way: str):
+    """Else a caller who opens sessions again and again could fill the table."""
+    from django.contrib.sessions.models import Session as Own
+
+    with override_settings(DJANGO_MCP={"SESSION_DATA": "session_engine"}):
+        here = site("database", clock, max_sessions_per_principal=1, session_idle_s=100)
+        _, session = await here.open()
+        await here.store.data(session, None).aset("a", 1)  # type: ignore[arg-type]
+        assert await run_in_pool(Own.objects.count) == 1
+
+        match way:
+            case "client":
+                await here.store.end([session.key], Closing.CLIENT)
+            case "evicted":
+                await here.open()
+            case "expired":
+                rows = expired_sessions(clock.now_s + 1000, 100)
+                assert await run_in_pool(partial(prune_sessions, rows)) == 1
+            case "deleted":
+                await run_in_pool(SessionRow.objects.filter(pk=session.key).delete)
+
+        assert await run_in_pool(Own.objects.count) == 0
 
 
 async def test_a_tool_that_writes_after_the_end_of_its_session_fails_in_band(
