@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings as site_settings
-from django.db import IntegrityError, connections, router
+from django.db import IntegrityError, connections, router, transaction
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
@@ -165,6 +165,14 @@ class EngineData(SessionData):
             raise NoSession(SESSION_ENDED)
         given = {key: decode(value) for key, value in items.items()}
         self._save(store, {**given, **found} if is_new else {**found, **given}, is_there=is_there)
+        # What ends the session meanwhile does not see data that is not committed yet.
+        using = router.db_for_write(SessionRow)
+        transaction.on_commit(self._drop_if_ended, using=using, robust=True)
+
+    @reading_primary()
+    def _drop_if_ended(self) -> None:
+        if not SessionRow.objects.filter(pk=self._session).exists():
+            self.drop()
 
     def _remove(self, key: str | None) -> bool:
         store, found, is_there = self._load()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from django.test import override_settings
 
 from django_mcp import Context
@@ -19,7 +19,7 @@ from django_mcp.models import Session as SessionRow
 from django_mcp.server.exchange.connection import Closing, NoSession, Session
 from django_mcp.server.services.ports import SessionStore
 from django_mcp.servers import MCPServer
-from django_mcp.sessions.closing import expired_sessions, prune_sessions
+from django_mcp.sessions.closing import close_sessions, expired_sessions, prune_sessions
 from django_mcp.sessions.data import EngineData
 from tests.support.session_sites import Time, in_first, site
 from tests.support.wire import R4, WireClient
@@ -264,6 +264,32 @@ async def test_no_django_session_outlives_its_session(clock: Time, way: str):
                 assert await run_in_pool(partial(prune_sessions, rows)) == 1
             case "deleted":
                 await run_in_pool(SessionRow.objects.filter(pk=session.key).delete)
+
+        assert await run_in_pool(Own.objects.count) == 0
+
+
+async def test_a_write_that_commits_after_the_end_of_its_session_keeps_nothing(
+    clock: Time, databases: str
+):
+    from django.contrib.sessions.models import Session as Own
+
+    if databases != "postgresql":
+        pytest.skip("the end of the session would wait for this write")
+    with override_settings(DJANGO_MCP={"SESSION_DATA": "session_engine"}):
+        here = site("database", clock)
+        _, session = await here.open()
+        data = here.store.data(session, None)  # type: ignore[arg-type]
+
+        def write() -> None:
+            with ThreadPoolExecutor(1) as other, transaction.atomic(using="first"):
+                data["a"] = 1
+                other.submit(end).result()
+
+        def end() -> None:
+            close_sessions([session.key], Closing.SITE)
+            connections.close_all()
+
+        await run_in_pool(write)
 
         assert await run_in_pool(Own.objects.count) == 0
 
