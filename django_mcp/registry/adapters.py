@@ -271,7 +271,7 @@ def schema_of(adapter: TypeAdapter[Any], *, is_output: bool = False) -> JSONObje
             mode="serialization" if is_output else "validation",
             schema_generator=_generator(),
         )
-    except PydanticUserError as error:
+    except (PydanticUserError, RecursionError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
         raise _explain(error) from None
 

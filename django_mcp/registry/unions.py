@@ -79,7 +79,6 @@ class _Graph:
 
     def __init__(self, schema: _Node) -> None:
         self._root = schema
-        self._widths: dict[int, int] = {}
         self._definitions: dict[str, _Node] = {}
         self._below: dict[int, list[_Node]] = {}
         waiting, seen = [schema], set[int]()
@@ -99,25 +98,31 @@ class _Graph:
 
     def check_width(self) -> None:
         """Check how many forms one part of a value is compared with, through all unions around it."""
-        self._find_width(self._root)
+        # Parts first, without recursion: the models of a site may lead from one to the next without end.
+        widths = dict[int, int]()
+        waiting, seen = [(self._follow(self._root), False)], set[int]()
+        while waiting:
+            node, is_read = waiting.pop()
+            if is_read:
+                widths[id(node)] = self._find_width(node, widths)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                waiting.append((node, True))
+                waiting.extend((self._follow(part), False) for part in _parts(node))
 
-    def _find_width(self, node: _Node) -> int:
-        node = self._follow(node)
-        if id(node) not in self._widths:
-            self._widths[id(node)] = 1  # counts where a recursive form comes back to itself
-            parts = [(part, self._find_width(part)) for part in _parts(node)]
-            widths = [width for _, width in parts]
-            if node["type"] == "union":
-                tried = [(self._find_accepted(part), width) for part, width in parts]
-                widths = [
-                    sum(width for accepted, width in tried if kind in accepted) for kind in _KINDS
-                ]
-            elif node["type"] == "chain":
-                widths = [sum(widths)]
-            self._widths[id(node)] = width = max([1, *widths])
-            if width > MAX_FORMS:
-                raise AmbiguousUnion(self._explain_width(node, width))
-        return self._widths[id(node)]
+    def _find_width(self, node: _Node, widths: dict[int, int]) -> int:
+        # Where a recursive form comes back to itself, it counts once.
+        parts = [(part, widths.get(id(self._follow(part)), 1)) for part in _parts(node)]
+        found = [width for _, width in parts]
+        if node["type"] == "union":
+            tried = [(self._find_accepted(part), width) for part, width in parts]
+            found = [sum(width for accepted, width in tried if kind in accepted) for kind in _KINDS]
+        elif node["type"] == "chain":
+            found = [sum(found)]
+        width = max([1, *found])
+        if width > MAX_FORMS:
+            raise AmbiguousUnion(self._explain_width(node, width))
+        return width
 
     def _explain_width(self, node: _Node, width: int) -> str:
         named = [each for each in self.find_below(node) if hasattr(each.get("cls"), "__name__")]

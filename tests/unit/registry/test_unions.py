@@ -19,7 +19,9 @@ from pydantic import (
 )
 from typing_extensions import TypeAliasType, TypedDict
 
+from django_mcp.registry.adapters import adapt
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from django_mcp.registry.unions import AmbiguousUnion
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Site
 
@@ -414,6 +416,28 @@ def test_unions_inside_of_each_other_that_multiply_the_work_are_rejected(
 
     for text in ("search", "`where`", "128 forms", 'Annotated[A | B, Field(discriminator="kind")]'):
         assert text in str(found.value)
+
+
+def test_a_long_chain_of_models_is_no_union():
+    inner: Any = nest(6)
+    for level in range(200):
+        inner = _MAKE_MODEL(f"Link{level}", x=(inner, ...), more=(_LIST[inner], []))
+
+    adapt(inner)
+    with pytest.raises(AmbiguousUnion):
+        adapt(inner | _MAKE_MODEL("Other", x=(inner, ...)))
+
+
+def test_a_chain_of_models_that_is_too_long_to_describe_is_rejected(site: Site):
+    inner: Any = int
+    for level in range(100):
+        inner = _MAKE_MODEL(f"Link{level}", x=(inner, ...))
+
+    def search(where: Any) -> None: ...
+
+    search.__annotations__["where"] = inner
+    with pytest.raises(RegistrationError, match="`where` cannot be described in JSON Schema"):
+        site.register_tool(search)
 
 
 def test_prompts_and_templates_follow_the_same_rule(site: Site):
