@@ -243,8 +243,12 @@ class UserFinder:
             user = await run_in_pool(partial(self._find, auth.claims))
             if user is None:
                 return _NO_ACCOUNT
-        who = f"{issuer} {auth.subject}" if user is None else user.pk
-        key = make_key(auth.authenticator, who, auth.client_id)
+        if user is None:
+            key = make_key(auth.authenticator, f"{issuer} {auth.subject}", auth.client_id)
+        else:
+            # Clients of several issuers may have one name.
+            client = issuer if auth.client_id is None else f"{issuer} {auth.client_id}"
+            key = make_key(auth.authenticator, user.pk, client)
         return Principal(key=key, user=user, auth=auth, source=source)
 
     def _find(self, claims: Claims) -> Any:

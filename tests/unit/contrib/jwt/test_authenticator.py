@@ -250,6 +250,25 @@ def test_tokens_of_several_issuers_are_distinguished():
         assert admit(server, bearer(one.sign())).key != admit(server, bearer(two.sign())).key
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("claims", [{}, {"azp": None}], ids=["a client", "no client"])
+def test_clients_of_one_user_at_several_issuers_are_distinguished(claims: dict[str, Any]):
+    """They may have the same name, and see neither the sessions nor the tasks of each other."""
+    ada = get_user_model().objects.create_user("ada")
+    with running_issuer() as one, running_issuer() as two:
+        server = MCPServer(
+            "two",
+            authenticators=[
+                JWTAuthenticator(issuer=each.url, audience=AUDIENCE, user_field="username")
+                for each in (one, two)
+            ],
+        )
+        found = [admit(server, bearer(each.sign(**claims))) for each in (one, two)]
+
+    assert [each.user for each in found] == [ada, ada]
+    assert found[0].key != found[1].key
+
+
 # -- the type of a token
 
 ABSENT: Any = {"typ": None}
