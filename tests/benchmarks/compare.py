@@ -116,7 +116,7 @@ def _checked_out(version: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         # A worktree would stay listed in the repository if this process were killed.
-        archive = subprocess.run(["git", "archive", version], stdout=subprocess.PIPE)
+        archive = subprocess.run(["git", "archive", version], check=False, stdout=subprocess.PIPE)
         if archive.returncode:
             raise SystemExit(f"compare: {version} is neither a folder nor a commit")
         subprocess.run(["tar", "-x", "-C", folder], check=True, input=archive.stdout)
