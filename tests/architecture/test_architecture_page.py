@@ -9,8 +9,8 @@ import pytest
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-NAMED = sorted(set(re.findall(r"`(django_mcp/[\w/]*(?:\.py)?)`", PAGE)))
-BARE = sorted(set(re.findall(r"`((?!django_mcp/)[\w/]+\.py)`", PAGE)))
+NAMED = sorted(set(re.findall(r"`((?:django_mcp|tests)/[\w/]*(?:\.py)?)`", PAGE)))
+BARE = sorted(set(re.findall(r"`((?!django_mcp/|tests/)[\w/]+\.py)`", PAGE)))
 MODULES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "django_mcp").rglob("*.py")]
 
 
