@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from django_mcp import log
 from django_mcp.execution import outages
+from django_mcp.protocol.revisions import Revision
 from django_mcp.test import listening
 from tests.support.backends import (
     is_answering,
@@ -88,6 +89,11 @@ def pytest_configure(config: pytest.Config) -> None:
     paths = named_paths(config)
     if not has_marks and paths and all(p.is_file() or p.is_relative_to(LIVE) for p in paths):
         config.option.markexpr = ""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name tests of a protocol revision after its date."""
+    return val.name if isinstance(val, Revision) else None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

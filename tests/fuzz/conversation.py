@@ -11,7 +11,7 @@ from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.revisions import REVISIONS
 from tests.fuzz import corpus
 from tests.fuzz.mutate import Line, mutate, mutate_bytes, mutate_headers, write
-from tests.support.wire import MIRRORED, R5
+from tests.support.wire import MIRRORED, V2026_07_28
 
 MAX_REMEMBERED = 8
 MAX_SHOTS = 40
@@ -50,7 +50,7 @@ class Conversation:
     def shots(self) -> Iterator[Shot]:
         """Yield the requests; what was learned since the last one goes into the next."""
         random = self.random
-        if self.revision is not R5:
+        if self.revision is not V2026_07_28:
             opening = self._request("initialize", corpus.initialize(random, self.revision))
             yield self._post(opening, is_mutated=random.random() < 0.1)
             if random.random() < 0.99:
@@ -169,7 +169,7 @@ class Conversation:
         method = message.get("method")
         if method != "initialize":
             found.append((b"mcp-protocol-version", self.revision.name.encode()))
-        if self.revision is R5 and isinstance(method, str):
+        if self.revision is V2026_07_28 and isinstance(method, str):
             found.append((b"mcp-method", method.encode()))
             params = message.get("params", {})
             mirrored = params.get(MIRRORED.get(method, ""))

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from django_mcp.protocol.revisions import Revision
-from tests.support.wire import META, R5
+from tests.support.wire import META, V2026_07_28
 
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES: list[dict[str, Any]] = [
@@ -223,7 +223,7 @@ def notifications(random: Random, memory: dict[str, list[Any]]) -> tuple[str, di
 def meta(random: Random, revision: Revision) -> dict[str, Any]:
     """Return the `_meta` of a request."""
     found: dict[str, Any] = {}
-    if revision is R5:
+    if revision is V2026_07_28:
         found = {
             META + "protocolVersion": revision.name,
             META + "clientInfo": random.choice(CLIENT_INFO),

@@ -10,7 +10,7 @@ from typing import Any
 
 from django_mcp.auth.principal import Principal
 from django_mcp.servers import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 LIMIT_S = 10.0
 
@@ -30,7 +30,7 @@ class Holder:
         return "held"
 
     def client(self, name: str = "ann") -> WireClient:
-        return WireClient(self.server, R5, principal=Principal(key=name))
+        return WireClient(self.server, V2026_07_28, principal=Principal(key=name))
 
     def let_go(self, count: int = 100) -> None:
         """Release so many threads, those that are held later included."""

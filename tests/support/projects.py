@@ -107,12 +107,12 @@ ASK = """
 import django, time
 django.setup()
 from django.test import Client
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 EXTENSION = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 def ask(method, params):
     meta = {"io.modelcontextprotocol/clientCapabilities": EXTENSION}
-    request = message(method, {**params, "_meta": meta}, revision=R5)
-    headers = {**headers_for(request, R5), "host": "localhost"}
+    request = message(method, {**params, "_meta": meta}, revision=V2026_07_28)
+    headers = {**headers_for(request, V2026_07_28), "host": "localhost"}
     kind = headers.pop("content-type")
     found = Client().post("/mcp", request, content_type=kind, headers=headers).json()
     return found.get("result", found)

@@ -22,7 +22,7 @@ from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.store import DatabaseSessions
 from tests.support.background import wait_for_pools, wait_for_stopped_writers
 
-R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
+V2025_11_25 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
 
 
 class ToFirst:
@@ -107,7 +107,7 @@ class Site:
             key=uuid4().hex,
             server_name="shop",
             principal_key=principal.key,
-            revision=R4,
+            revision=V2025_11_25,
             **settled,
         )
         exchange = Exchange(principal=principal, address=address)

@@ -14,8 +14,8 @@ from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.server import BaseServer
 
-R1, R2, R3, R4, R5 = REVISIONS
-HANDSHAKE = (R1, R2, R3, R4)
+V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28 = REVISIONS
+HANDSHAKE = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25)
 
 META = "io.modelcontextprotocol/"
 MIRRORED = {
@@ -33,7 +33,7 @@ def message(
 ) -> dict[str, Any]:
     """Return a request as a client of `revision` writes it."""
     found: dict[str, Any] = dict(params or {})
-    if revision is R5:
+    if revision is V2026_07_28:
         found["_meta"] = {
             META + "protocolVersion": revision.name,
             META + "clientInfo": {"name": "tests", "version": "1"},
@@ -49,7 +49,7 @@ def headers_for(request: Mapping[str, Any], revision: Revision) -> dict[str, str
     if request["method"] != "initialize":
         # 2024-11-05 has no such header; without a session nothing else identifies it.
         found["mcp-protocol-version"] = revision.name
-    if revision is R5:
+    if revision is V2026_07_28:
         found["mcp-method"] = request["method"]
         mirrored = request.get("params", {}).get(MIRRORED.get(request["method"], ""))
         if isinstance(mirrored, str):

@@ -25,7 +25,7 @@ from django_mcp.routing import mcp_routes
 from django_mcp.servers import MCPServer
 from django_mcp.transports.http.view import MCPView
 from tests.support.http.harness import Conversation, http_scope, part
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 server = MCPServer("doors", public=True)
 
@@ -85,8 +85,8 @@ def site() -> Site:
 async def ask(
     application: Any, path: str, *, method: str = "POST", tool: str = "place", **scope: Any
 ) -> Conversation:
-    request = message("tools/call", {"name": tool}, revision=R5)
-    headers = {"host": "localhost", **headers_for(request, R5)} if method == "POST" else {}
+    request = message("tools/call", {"name": tool}, revision=V2026_07_28)
+    headers = {"host": "localhost", **headers_for(request, V2026_07_28)} if method == "POST" else {}
     found = http_scope(method, headers, path=path, raw_path=path.encode(), **scope)
     body = encode(request) if method == "POST" else b""
     return await Conversation(application, found, part(body)).end()

@@ -19,7 +19,7 @@ from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.handlers.context import Context as CoreContext
 from django_mcp.servers import MCPServer
 from django_mcp.test import MCPClient
-from tests.support.wire import R5, message
+from tests.support.wire import V2026_07_28, message
 
 ANNA = User(pk=1, username="anna")
 
@@ -38,7 +38,7 @@ def server() -> MCPServer:
 
 async def call(server: MCPServer, **surroundings: Any) -> str:
     """Return the text that the only tool gives, or the error it ends in."""
-    request = message("tools/call", {"name": "probe", "arguments": {}}, revision=R5)
+    request = message("tools/call", {"name": "probe", "arguments": {}}, revision=V2026_07_28)
     exchange = Exchange(body=encode(request), **surroundings)
     answer = await server.handle(request, exchange)
     assert answer is not None

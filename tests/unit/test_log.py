@@ -12,7 +12,7 @@ from django.test import override_settings
 from django_mcp.log import MAX_KINDS, MOST_ALIKE, PERIOD_S, RepetitionLimit, logger
 from django_mcp.servers import MCPServer
 from django_mcp.sessions import writer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 class Clock:
@@ -108,7 +108,7 @@ async def test_a_client_cannot_fill_the_log_with_tracebacks(caplog: pytest.LogCa
     async def fail() -> str:
         raise ZeroDivisionError
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     with caplog.at_level("WARNING", "django_mcp"):
         for _ in range(MOST_ALIKE + 10):
             await client.send("tools/call", {"name": "fail"})

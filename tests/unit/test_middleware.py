@@ -29,7 +29,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 HERE = "tests.unit.test_middleware"
 OURS = "django_mcp.middleware"
@@ -55,8 +55,8 @@ def server() -> MCPServer:
 
 
 def exchange_of(method: str, params: Any = None, **headers: str) -> Exchange:
-    request = message(method, params, revision=R5)
-    found = headers_for(request, R5) | {k.replace("_", "-"): v for k, v in headers.items()}
+    request = message(method, params, revision=V2026_07_28)
+    found = headers_for(request, V2026_07_28) | {k.replace("_", "-"): v for k, v in headers.items()}
     raw = [(key.encode(), value.encode()) for key, value in found.items()]
     return Exchange(body=encode(request), headers=Headers(raw))
 

@@ -21,7 +21,7 @@ from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
 from django_mcp.servers import MCPServer, all_servers, default_server
-from tests.support.wire import R4, R5, headers_for, message
+from tests.support.wire import V2025_11_25, V2026_07_28, headers_for, message
 
 
 def test_the_module_level_decorators_use_the_default_server():
@@ -132,7 +132,7 @@ def test_a_page_size_of_0_disables_paging():
     for number in range(1001):
         server.register_tool(lambda: "", name=f"t{number}", description="A tool.")
 
-    listed: Any = async_to_sync(server.handle)(message("tools/list", revision=R5))
+    listed: Any = async_to_sync(server.handle)(message("tools/list", revision=V2026_07_28))
 
     assert len(listed["result"]["tools"]) == 1001
     assert "nextCursor" not in listed["result"]
@@ -191,15 +191,15 @@ MOUNTED = override_settings(ROOT_URLCONF=urls, MIDDLEWARE=[], ALLOWED_HOSTS=["te
 
 
 def post_to(client: Any, path: str) -> Any:
-    request = message("initialize", INITIALIZE, revision=R4)
-    headers = {"host": "testserver", **headers_for(request, R4)}
+    request = message("initialize", INITIALIZE, revision=V2025_11_25)
+    headers = {"host": "testserver", **headers_for(request, V2025_11_25)}
     return client.post(
         path, encode(request), content_type=headers.pop("content-type"), headers=headers
     )
 
 
 INITIALIZE = {
-    "protocolVersion": R4.name,
+    "protocolVersion": V2025_11_25.name,
     "capabilities": {},
     "clientInfo": {"name": "tests", "version": "1"},
 }
@@ -250,4 +250,4 @@ def test_the_view_logs_its_endpoints_on_first_use(
 
 
 def test_every_revision_is_known():
-    assert MCPServer("all").core.revisions.names()[-1] == R5.name
+    assert MCPServer("all").core.revisions.names()[-1] == V2026_07_28.name

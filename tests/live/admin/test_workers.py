@@ -15,7 +15,7 @@ import pytest
 
 from django_mcp.protocol.json import decode
 from tests.support.sites import ROOT, Running, environment, running
-from tests.support.wire import R4, R5, headers_for, message
+from tests.support.wire import V2025_11_25, V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.shop_admin"
 LIVE = "/admin/django_mcp/session/live/"
@@ -151,19 +151,19 @@ class Listener:
 @asynccontextmanager
 async def listening(site: Site, name: str, **more: str) -> AsyncIterator[Listener]:
     hello = {
-        "protocolVersion": R4.name,
+        "protocolVersion": V2025_11_25.name,
         "capabilities": {},
         "clientInfo": {"name": name, "version": "1"},
     }
     url = f"http://{site.second.host}:{site.second.port}"
     async with httpx.AsyncClient(base_url=url, timeout=LIMIT_S) as client:
-        request = message("initialize", hello, revision=R4)
+        request = message("initialize", hello, revision=V2025_11_25)
         opened = await client.post(
-            "/mcp", json=request, headers={**headers_for(request, R4), **more}
+            "/mcp", json=request, headers={**headers_for(request, V2025_11_25), **more}
         )
         assert opened.status_code == 200, opened.text
         headers = {
-            **headers_for(message("ping", revision=R4), R4),
+            **headers_for(message("ping", revision=V2025_11_25), V2025_11_25),
             "mcp-session-id": opened.headers["mcp-session-id"],
             **more,
         }
@@ -215,7 +215,7 @@ async def test_a_revoked_oauth_token_is_rejected_and_its_streams_end(site: Site)
     async with listening(site, "app", authorization="Bearer a-token") as client:
         session = await site.until(of("app", "sessions"))
         assert session["user"] == "ada"
-        call = message("tools/list", revision=R4)
+        call = message("tools/list", revision=V2025_11_25)
         assert (await client.send(call)).status_code == 200
         done = await asyncio.to_thread(site.act, "revoke", session["id"])
 
@@ -246,13 +246,15 @@ async def test_requests_in_flight_are_shown_per_session_caller_and_worker(
     sign = tmp_path / "sign"
     params = {"name": "wait_for", "arguments": {"path": str(sign)}}
     async with listening(site, "waiting") as client:
-        modern = message("tools/call", params, revision=R5)
+        modern = message("tools/call", params, revision=V2026_07_28)
         calls = [
-            asyncio.create_task(client.send(message("tools/call", params, revision=R4, id=id)))
+            asyncio.create_task(
+                client.send(message("tools/call", params, revision=V2025_11_25, id=id))
+            )
             for id in (1, 2)
         ] + [
             asyncio.create_task(
-                client.client.post("/mcp", json=modern, headers=headers_for(modern, R5))
+                client.client.post("/mcp", json=modern, headers=headers_for(modern, V2026_07_28))
             )
         ]
 

@@ -18,7 +18,7 @@ from tests.support.backends import Backends, own_postgres
 from tests.support.sessions.cluster import Cluster, serving
 from tests.support.sessions.proxy import Proxy, proxied
 from tests.support.site.everywhere.people import CSRF
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.everywhere"
 LIMIT_S = 30.0
@@ -70,8 +70,8 @@ async def test_credentials_that_cannot_be_looked_up_get_503(
     async with httpx.AsyncClient(timeout=LIMIT_S) as http:
 
         async def ask(kind: str) -> httpx.Response:
-            request = message("tools/list", {}, revision=R5)
-            headers = {**headers_for(request, R5), **credentials[kind]}
+            request = message("tools/list", {}, revision=V2026_07_28)
+            headers = {**headers_for(request, V2026_07_28), **credentials[kind]}
             return await http.post(site.url(), json=request, headers=headers)
 
         before = [(await ask(kind)).status_code for kind in credentials]

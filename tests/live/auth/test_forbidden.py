@@ -14,7 +14,7 @@ from django_mcp.protocol.revisions import REVISIONS, Revision
 from tests.support.auth.entry_points import ENTRY_POINTS, LISTEN, EntryPoint, opened, renamed
 from tests.support.http.rawhttp import connect, post
 from tests.support.sites import Running, running
-from tests.support.wire import HANDSHAKE, R4, R5, headers_for, message
+from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, headers_for, message
 
 COMPLETE = "completion/complete"
 
@@ -48,7 +48,7 @@ def calling(revisions: tuple[Revision, ...] = REVISIONS, **params: Any) -> Case:
 
 
 def about_task(method: str, revision: Revision, **params: Any) -> Case:
-    key = "hidden-4" if revision is R4 else "hidden-5"
+    key = "hidden-4" if revision is V2025_11_25 else "hidden-5"
     return Case(method=f"tasks/{method}", params={"taskId": key, **params}, revisions=(revision,))
 
 
@@ -57,7 +57,7 @@ def listening(**notifications: Any) -> Case:
     return Case(
         method=LISTEN,
         params={"notifications": notifications},
-        revisions=(R5,),
+        revisions=(V2026_07_28,),
         is_told="taskIds" in notifications,
     )
 
@@ -73,7 +73,7 @@ CASES = {
     "call": calling(arguments={"region": "eu"}),
     "call with other arguments": calling(arguments={"region": "x"}),
     "call with wrong arguments": calling(arguments={"no": 1}),
-    "call as a task": calling((R4,), arguments={"region": "eu"}, task={"ttl": 1000}),
+    "call as a task": calling((V2025_11_25,), arguments={"region": "eu"}, task={"ttl": 1000}),
     "read": Case(method="resources/read", params={"uri": "x://hidden"}),
     "read by template": Case(method="resources/read", params={"uri": "hidden://1"}),
     "get": Case(method="prompts/get", params={"name": "hidden", "arguments": {"no": "such"}}),
@@ -87,12 +87,12 @@ CASES = {
     "listen": listening(resourceSubscriptions=["x://hidden"]),
     "listen by template": listening(resourceSubscriptions=["x://shown", "hidden://1"]),
     "listen to a task": listening(taskIds=["hidden-5"]),
-    "get a task asked for": about_task("get", R4),
-    "get a task": about_task("get", R5),
-    "wait for a task": about_task("result", R4),
-    "answer a task": about_task("update", R5, inputResponses={}),
-    "cancel a task asked for": about_task("cancel", R4),
-    "cancel a task": about_task("cancel", R5),
+    "get a task asked for": about_task("get", V2025_11_25),
+    "get a task": about_task("get", V2026_07_28),
+    "wait for a task": about_task("result", V2025_11_25),
+    "answer a task": about_task("update", V2026_07_28, inputResponses={}),
+    "cancel a task asked for": about_task("cancel", V2025_11_25),
+    "cancel a task": about_task("cancel", V2026_07_28),
 }
 HERE = {
     f"{name}, {entry_point}": (entry_point, case)
@@ -172,9 +172,9 @@ async def over_the_wire(
 async def test_lists_differ_per_principal_over_a_socket(site: Running, method: str) -> None:
     """One worker repeatedly serves ann, bob and an anonymous client in turn."""
     for _ in range(2):
-        _, _, anns = await over_the_wire(site, "ann", method, {}, R5)
-        _, _, bobs = await over_the_wire(site, "bob", method, {}, R5)
-        _, _, nobodys = await over_the_wire(site, "nobody", method, {}, R5)
+        _, _, anns = await over_the_wire(site, "ann", method, {}, V2026_07_28)
+        _, _, bobs = await over_the_wire(site, "bob", method, {}, V2026_07_28)
+        _, _, nobodys = await over_the_wire(site, "nobody", method, {}, V2026_07_28)
 
         assert b"hidden" in anns
         assert b"hidden" not in bobs + nobodys
@@ -191,8 +191,8 @@ async def test_a_hidden_completer_looks_like_a_missing_one(site: Running) -> Non
         "argument": {"name": "n", "value": ""},
     }
 
-    _, _, anns = await over_the_wire(site, "ann", "completion/complete", params, R5)
-    _, _, bobs = await over_the_wire(site, "bob", "completion/complete", params, R5)
+    _, _, anns = await over_the_wire(site, "ann", "completion/complete", params, V2026_07_28)
+    _, _, bobs = await over_the_wire(site, "bob", "completion/complete", params, V2026_07_28)
 
     assert json.loads(anns)["result"]["completion"]["values"] == ["canary"]
     assert json.loads(bobs)["result"]["completion"]["values"] == []
@@ -201,11 +201,11 @@ async def test_a_hidden_completer_looks_like_a_missing_one(site: Running) -> Non
 async def test_a_missing_scope_is_challenged_and_the_tool_stays_listed(site: Running) -> None:
     params = {"name": "scoped", "arguments": {}}
 
-    status, headers, body = await over_the_wire(site, "bob", "tools/call", params, R5)
-    listed = await over_the_wire(site, "bob", "tools/list", {}, R5)
-    done = await over_the_wire(site, "ann", "tools/call", params, R5)
+    status, headers, body = await over_the_wire(site, "bob", "tools/call", params, V2026_07_28)
+    listed = await over_the_wire(site, "bob", "tools/list", {}, V2026_07_28)
+    done = await over_the_wire(site, "ann", "tools/call", params, V2026_07_28)
     unknown_status, unknown_headers, _ = await over_the_wire(
-        site, "nobody", "tools/call", params, R5
+        site, "nobody", "tools/call", params, V2026_07_28
     )
 
     assert status == 403

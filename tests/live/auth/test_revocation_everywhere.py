@@ -26,7 +26,7 @@ from tests.support.backends import Backends, connect, own_postgres
 from tests.support.sessions.client import LIMIT_S, Body, Client, Stream
 from tests.support.sessions.cluster import Cluster, serving
 from tests.support.site.everywhere.people import CSRF
-from tests.support.wire import META, R5, headers_for, message
+from tests.support.wire import META, V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.everywhere"
 URI = "file://report"
@@ -136,8 +136,8 @@ class Known(Client):
 
     def modern(self, method: str, params: Mapping[str, Any], *, at: int) -> Any:
         """Yield the stream of the answer to a request without a session."""
-        request = message(method, params, revision=R5)
-        headers = {**headers_for(request, R5), **self.proof()}
+        request = message(method, params, revision=V2026_07_28)
+        headers = {**headers_for(request, V2026_07_28), **self.proof()}
         return self._stream(at, request, headers)
 
     @asynccontextmanager
@@ -151,8 +151,8 @@ class Known(Client):
 
     async def answer(self, method: str, params: Mapping[str, Any], *, at: int) -> Any:
         """Return the answer to a request without a session."""
-        request = message(method, params, revision=R5)
-        headers = {**headers_for(request, R5), **self.proof()}
+        request = message(method, params, revision=V2026_07_28)
+        headers = {**headers_for(request, V2026_07_28), **self.proof()}
         async with self._stream(at, request, headers) as stream:
             return (await stream.rest())[-1]
 

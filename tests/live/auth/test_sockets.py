@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.auth.issuer import unsigned
 from tests.support.http.rawhttp import Response, connect, post
 from tests.support.sites import ROOT, Running, environment, running
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.keyed"
 
@@ -42,13 +42,13 @@ def site(
 
 
 def request_of(name: str, **arguments: Any) -> dict[str, Any]:
-    return message("tools/call", {"name": name, "arguments": arguments}, revision=R5)
+    return message("tools/call", {"name": name, "arguments": arguments}, revision=V2026_07_28)
 
 
 def control(site: Running, name: str, **arguments: Any) -> str:
     request = request_of(name, **arguments)
     url = site.url.replace("/mcp", "/control/mcp")
-    answer = httpx.post(url, json=request, headers=headers_for(request, R5), timeout=20)
+    answer = httpx.post(url, json=request, headers=headers_for(request, V2026_07_28), timeout=20)
     return text_of(answer)
 
 
@@ -60,7 +60,7 @@ def call(
     site: Running, name: str, key: str | None = None, *, url: str | None = None, **more: Any
 ) -> httpx.Response:
     request = request_of(name)
-    headers = headers_for(request, R5)
+    headers = headers_for(request, V2026_07_28)
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
     return httpx.post(url or site.url, json=request, headers=headers, timeout=20, **more)
@@ -84,7 +84,7 @@ async def test_two_users_are_never_confused(site: Running):
 
     async def ask(client: httpx.AsyncClient, username: str, tool: str) -> str:
         request = request_of(tool)
-        headers = {**headers_for(request, R5), "authorization": f"Bearer {keys[username]}"}
+        headers = {**headers_for(request, V2026_07_28), "authorization": f"Bearer {keys[username]}"}
         return text_of(await client.post(site.url, json=request, headers=headers))
 
     asked = [
@@ -138,8 +138,8 @@ def test_without_a_key_every_request_gets_401(site: Running):
 
 
 def test_discover_requires_authentication(site: Running):
-    request = message("server/discover", revision=R5)
-    headers = headers_for(request, R5)
+    request = message("server/discover", revision=V2026_07_28)
+    headers = headers_for(request, V2026_07_28)
     key = key_of(site, "ada")
     stranger = httpx.post(site.url, json=request, headers=headers, timeout=60.0)
     known = httpx.post(
@@ -165,7 +165,7 @@ def test_a_server_without_settings_is_closed(site: Running):
     request = request_of("who")
     url = site.url.replace("/mcp", "/closed/mcp")
 
-    answer = httpx.post(url, json=request, headers=headers_for(request, R5), timeout=60.0)
+    answer = httpx.post(url, json=request, headers=headers_for(request, V2026_07_28), timeout=60.0)
 
     assert answer.status_code == 403
     assert answer.json()["error"]["message"] == "This server is not configured to accept requests."
@@ -206,7 +206,10 @@ def test_a_handler_sees_no_key(site: Running):
     for headers in (bearer, {"x-api-key": key}, {**bearer, "proxy-authorization": f"Basic {key}"}):
         request = request_of("request_as_seen")
         answer = httpx.post(
-            site.url, json=request, headers={**headers_for(request, R5), **headers}, timeout=60.0
+            site.url,
+            json=request,
+            headers={**headers_for(request, V2026_07_28), **headers},
+            timeout=60.0,
         )
 
         assert answer.status_code == 200, answer.text
@@ -220,7 +223,7 @@ def test_a_handler_sees_no_cookie(site: Running):
         site.url,
         json=request,
         headers={
-            **headers_for(request, R5),
+            **headers_for(request, V2026_07_28),
             "authorization": f"Bearer {key_of(site, 'ada')}",
             "cookie": "theme=dark; sessionid=cookie-of-ada; language=de",
         },
@@ -239,7 +242,7 @@ def test_a_handler_sees_no_cookie(site: Running):
 
 def raw_request(lines: list[tuple[str, str]]) -> bytes:
     request = request_of("who")
-    whole = post("/mcp", json.dumps(request).encode(), headers_for(request, R5))
+    whole = post("/mcp", json.dumps(request).encode(), headers_for(request, V2026_07_28))
     top, _, rest = whole.partition(b"\r\n")
     added = b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in lines)
     return top + b"\r\n" + added + rest
@@ -320,7 +323,7 @@ async def test_a_key_in_a_trailer_gives_no_access(site: Running):
     key = await asyncio.to_thread(key_of, site, "trailing")
     request = request_of("who")
     body = json.dumps(request).encode()
-    fixed = {"Content-Length": "", **headers_for(request, R5)}
+    fixed = {"Content-Length": "", **headers_for(request, V2026_07_28)}
 
     async def status(headers: dict[str, str], trailer: bytes = b"") -> int:
         raw = post("/mcp", b"", {**fixed, **headers, "Transfer-Encoding": "chunked"})

@@ -13,7 +13,7 @@ import httpx
 from playwright.async_api import ConsoleMessage, Page
 
 from tests.support.sites import ROOT, Running
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 AXE = Path(__file__).parent / "assets" / "axe-core" / "axe.min.js"
 SERIOUS = ("serious", "critical")
@@ -98,9 +98,13 @@ class AdminPages:
 
 async def call(site: Running, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
     """Call a tool as a client does, and return the whole answer."""
-    request = message("tools/call", {"name": name, "arguments": arguments or {}}, revision=R5)
+    request = message(
+        "tools/call", {"name": name, "arguments": arguments or {}}, revision=V2026_07_28
+    )
     async with httpx.AsyncClient(timeout=30) as client:
-        answer = await client.post(site.url, json=request, headers=headers_for(request, R5))
+        answer = await client.post(
+            site.url, json=request, headers=headers_for(request, V2026_07_28)
+        )
     found: dict[str, Any] = answer.json()
     return found
 

@@ -11,20 +11,20 @@ from playwright.async_api import expect
 
 from django_mcp.protocol.json import decode
 from tests.live.browser.pages import AdminPages
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 
 async def test_a_disabled_tool_disappears_for_a_connected_client(admin: AdminPages):
     row = admin.page.locator("#mcp-tools tr[data-key=climb]")
     await admin.open("disabledentry/")
     request = message(
-        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=R5
+        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=V2026_07_28
     )
     async with (
         asyncio.timeout(30),
         httpx.AsyncClient(timeout=30) as client,
         client.stream(
-            "POST", admin.site.url, json=request, headers=headers_for(request, R5)
+            "POST", admin.site.url, json=request, headers=headers_for(request, V2026_07_28)
         ) as answer,
     ):
         heard = messages(answer)

@@ -8,10 +8,10 @@ import httpx
 from playwright.async_api import expect
 
 from tests.live.browser.pages import AdminPages
-from tests.support.wire import R4, headers_for, message
+from tests.support.wire import V2025_11_25, headers_for, message
 
 HELLO = {
-    "protocolVersion": R4.name,
+    "protocolVersion": V2025_11_25.name,
     "capabilities": {},
     "clientInfo": {"name": "kettle", "version": "3"},
 }
@@ -22,12 +22,14 @@ async def test_a_client_appears_and_ending_its_session_disconnects_it(admin: Adm
     await admin.open("session/live/")
     row = page.locator("#mcp-sessions tbody tr", has_text="kettle 3")
     await expect(row).to_have_count(0)
-    request = message("initialize", HELLO, revision=R4)
+    request = message("initialize", HELLO, revision=V2025_11_25)
     # A connection for each request, so that either worker may get it.
     async with httpx.AsyncClient(timeout=30) as client:
-        answer = await client.post(admin.site.url, json=request, headers=headers_for(request, R4))
+        answer = await client.post(
+            admin.site.url, json=request, headers=headers_for(request, V2025_11_25)
+        )
         headers = {
-            **headers_for(message("ping", revision=R4), R4),
+            **headers_for(message("ping", revision=V2025_11_25), V2025_11_25),
             "mcp-session-id": answer.headers["mcp-session-id"],
         }
         async with (
@@ -47,7 +49,7 @@ async def test_a_client_appears_and_ending_its_session_disconnects_it(admin: Adm
             await expect(row).to_have_count(0)
             async for _chunk in stream.aiter_bytes():
                 pass
-        ping = message("ping", revision=R4)
+        ping = message("ping", revision=V2025_11_25)
         gone = await client.post(admin.site.url, json=ping, headers=headers)
         assert gone.status_code == 404
     await expect(page.locator("#mcp-streams tbody tr", has_text="kettle 3")).to_have_count(0)

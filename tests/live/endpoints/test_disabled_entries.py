@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.backends import is_answering, postgres_address, require
 from tests.support.sites import ROOT, Running, environment, running
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 PACKAGE = "tests.support.site.browser"
 WITHIN_S = 15
@@ -40,8 +40,10 @@ def django(folder: Path, *command: str) -> None:
 
 
 def ask(site: Running, method: str, **params: Any) -> dict[str, Any]:
-    request = message(method, params, revision=R5)
-    answer = httpx.post(site.url, json=request, headers=headers_for(request, R5), timeout=30)
+    request = message(method, params, revision=V2026_07_28)
+    answer = httpx.post(
+        site.url, json=request, headers=headers_for(request, V2026_07_28), timeout=30
+    )
     found: dict[str, Any] = answer.json()
     return found
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.backends import Backends, connect, own_postgres
 from tests.support.sessions.cluster import Cluster, serving
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.execution"
 LIMIT_S = 20.0
@@ -35,8 +35,10 @@ class Caller:
         self, tool: str, arguments: dict[str, Any] | None = None, group: str | None = None
     ) -> tuple[int, dict[str, Any]]:
         """Return the status, and the result or the error."""
-        request = message("tools/call", {"name": tool, "arguments": arguments or {}}, revision=R5)
-        headers = headers_for(request, R5)
+        request = message(
+            "tools/call", {"name": tool, "arguments": arguments or {}}, revision=V2026_07_28
+        )
+        headers = headers_for(request, V2026_07_28)
         if group is not None:
             headers["authorization"] = f"Bearer {group}"
         response = await self._http.post(self._url, json=request, headers=headers)

@@ -19,7 +19,7 @@ from django_mcp.server.exchange.task import GRACE_S, LEASE_S, MAX_EXTENSIONS
 from tests.support.backends import Backends
 from tests.support.sessions.client import Client
 from tests.support.sessions.cluster import Cluster, serving
-from tests.support.wire import META, R5, headers_for, message
+from tests.support.wire import META, V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.locked"
 CONN_MAX_AGE = "60"
@@ -60,8 +60,8 @@ class Stateless:
     async def ask(self, method: str, *, at: int, **params: Any) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         meta = {META + "clientCapabilities": capabilities}
-        body = message(method, {**params, "_meta": meta}, revision=R5)
-        headers = {**headers_for(body, R5), "authorization": f"Bearer {self.key}"}
+        body = message(method, {**params, "_meta": meta}, revision=V2026_07_28)
+        headers = {**headers_for(body, V2026_07_28), "authorization": f"Bearer {self.key}"}
         response = await self.http.post(self.cluster.url(at), json=body, headers=headers)
         assert response.status_code == 200, response.text
         # One that waits for long comes as a stream.

@@ -18,7 +18,7 @@ import pytest
 from tests.support.backends import Backends, require
 from tests.support.push.clients import Listener, listening
 from tests.support.sites import Running, running
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.stopping"
 CALLS = 10
@@ -49,9 +49,9 @@ class Site:
     async def call(self, name: str, /, **arguments: Any) -> Any:
         """Call a tool; return its result as structured content."""
         params = {"name": name, "arguments": arguments}
-        request = message("tools/call", params, revision=R5)
+        request = message("tools/call", params, revision=V2026_07_28)
         accept = {"Accept": "application/json", "Connection": "close"}
-        headers = {**headers_for(request, R5), **accept}
+        headers = {**headers_for(request, V2026_07_28), **accept}
         answer = await self.client.post(self.process.url, json=request, headers=headers)
         assert answer.status_code == 200, answer.text
         return answer.json()["result"]["structuredContent"]

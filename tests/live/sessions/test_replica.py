@@ -22,7 +22,7 @@ from tests.support.oauth.local_documents import CERTIFICATE
 from tests.support.replica import copied
 from tests.support.sessions.client import connected
 from tests.support.sessions.cluster import SITE, Cluster, serving
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 __all__ = ["certificate"]
 
@@ -122,8 +122,8 @@ def test_new_credentials_are_accepted_at_once(guarded: tuple[Cluster, Backends])
     browser = {"host": "localhost", "origin": "http://localhost", "x-csrftoken": "a" * 32}
 
     def ask(kind: str) -> int:
-        request = message("tools/list", {}, revision=R5)
-        headers = {**headers_for(request, R5), **found[kind], **browser}
+        request = message("tools/list", {}, revision=V2026_07_28)
+        headers = {**headers_for(request, V2026_07_28), **found[kind], **browser}
         return httpx.post(cluster.url(), json=request, headers=headers, timeout=30).status_code
 
     assert {kind: ask(kind) for kind in ("key", "session", "token")} == {

@@ -15,7 +15,7 @@ import pytest
 from tests.support.backends import Backends
 from tests.support.sessions.client import LIMIT_S, Client, connected
 from tests.support.sessions.cluster import SITE, Cluster, serving
-from tests.support.wire import META, R5, headers_for, message
+from tests.support.wire import META, V2026_07_28, headers_for, message
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
@@ -33,8 +33,8 @@ class Modern:
 
     def request(self, method: str, params: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
         found = {**params, "_meta": {META + "clientCapabilities": CAPABILITIES}}
-        body = message(method, found, revision=R5)
-        headers = headers_for(body, R5)
+        body = message(method, found, revision=V2026_07_28)
+        headers = headers_for(body, V2026_07_28)
         if self.user is not None:
             headers["authorization"] = f"Bearer {self.user}"
         return body, headers

@@ -21,7 +21,7 @@ from tests.support.backends import Backends, own_postgres
 from tests.support.http.rawhttp import connect, post
 from tests.support.push.clients import Listener, ask, open_session, standalone
 from tests.support.sites import ROOT, Running, environment, running, tail
-from tests.support.wire import META, R4, R5, headers_for, message
+from tests.support.wire import META, V2025_11_25, V2026_07_28, headers_for, message
 
 SITE = "tests.support.site.tasks"
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -114,7 +114,7 @@ def web(site: Site) -> Iterator[Running]:
 
 async def request(web: Running, method: str, **params: Any) -> dict[str, Any]:
     meta = {META + "clientCapabilities": CAPABILITIES}
-    answer = await ask(web, message(method, {**params, "_meta": meta}, revision=R5))
+    answer = await ask(web, message(method, {**params, "_meta": meta}, revision=V2026_07_28))
     assert answer.status == 200, answer.body
     result: dict[str, Any] = answer.json["result"]
     return result
@@ -123,7 +123,7 @@ async def request(web: Running, method: str, **params: Any) -> dict[str, Any]:
 async def tell(web: Running, body: dict[str, Any], headers: dict[str, str]) -> None:
     """Post a message without a response."""
     async with connect(web.host, web.port) as client:
-        found = {"mcp-protocol-version": R4.name, **headers}
+        found = {"mcp-protocol-version": V2025_11_25.name, **headers}
         taken = await client.ask(
             post("/mcp", json.dumps({"jsonrpc": "2.0", **body}).encode(), found)
         )
@@ -207,9 +207,9 @@ async def test_a_listener_at_a_web_process_gets_the_task_status(site: Site, web:
     task_id = await create(web, "work", name="heard")
     wanted = {"notifications": {"taskIds": [task_id]}}
     meta = {"_meta": {META + "clientCapabilities": CAPABILITIES}}
-    asked = message("subscriptions/listen", {**wanted, **meta}, revision=R5, id="listen")
+    asked = message("subscriptions/listen", {**wanted, **meta}, revision=V2026_07_28, id="listen")
     async with connect(web.host, web.port) as client:
-        body = post("/mcp", json.dumps(asked).encode(), headers_for(asked, R5))
+        body = post("/mcp", json.dumps(asked).encode(), headers_for(asked, V2026_07_28))
         await client.send(body)
         listener = Listener(client, await client.read_head())
         await listener.until("notifications/subscriptions/acknowledged")
@@ -227,7 +227,7 @@ async def test_a_session_gets_status_notifications_and_the_result(site: Site, we
     headers = {"mcp-session-id": session}
 
     async def result(method: str, **params: Any) -> dict[str, Any]:
-        answer = await ask(web, message(method, params, revision=R4), **headers)
+        answer = await ask(web, message(method, params, revision=V2025_11_25), **headers)
         found: dict[str, Any] = answer.json["result"]
         return found
 
@@ -247,11 +247,11 @@ async def test_a_session_can_be_asked_while_awaiting_a_task_result(site: Site, w
     """The worker asks, and the stream of `tasks/result` at the web process carries it."""
     own = {"mcp-session-id": await open_session(web, {"elicitation": {"form": {}}})}
     await tell(web, {"method": "notifications/initialized"}, own)
-    call = message("tools/call", {"name": "confirm", "task": {"ttl": 60_000}}, revision=R4)
+    call = message("tools/call", {"name": "confirm", "task": {"ttl": 60_000}}, revision=V2025_11_25)
     task_id = (await ask(web, call, **own)).json["result"]["task"]["taskId"]
-    waits = message("tasks/result", {"taskId": task_id}, revision=R4, id="waits")
+    waits = message("tasks/result", {"taskId": task_id}, revision=V2025_11_25, id="waits")
     async with connect(web.host, web.port) as client:
-        headers = {**headers_for(waits, R4), **own}
+        headers = {**headers_for(waits, V2025_11_25), **own}
         await client.send(post("/mcp", json.dumps(waits).encode(), headers))
         stream = Listener(client, await client.read_head())
         asked = await stream.until("elicitation/create", LIMIT_S)

@@ -15,7 +15,15 @@ from django_mcp.protocol.tasks import EXTENSION
 from tests.support.events import Event, Parser
 from tests.support.sites import Running
 from tests.support.stdio.process import Process
-from tests.support.wire import HANDSHAKE, META, R1, R4, R5, headers_for, message
+from tests.support.wire import (
+    HANDSHAKE,
+    META,
+    V2024_11_05,
+    V2025_11_25,
+    V2026_07_28,
+    headers_for,
+    message,
+)
 
 SITE = "tests.support.site.guarded"
 LIMIT_S = 20.0
@@ -23,9 +31,9 @@ LISTEN = "subscriptions/listen"
 TASKS: Mapping[str, Any] = {META + "clientCapabilities": {"extensions": {EXTENSION: {}}}}
 
 ENTRY_POINTS: Mapping[str, tuple[str, Revision]] = {
-    **{f"http {each.name}": ("http", each) for each in (*HANDSHAKE, R5)},
-    **{f"sse {each.name}": ("sse", each) for each in (R1, R4)},
-    **{f"stdio {each.name}": ("stdio", each) for each in (R4, R5)},
+    **{f"http {each.name}": ("http", each) for each in (*HANDSHAKE, V2026_07_28)},
+    **{f"sse {each.name}": ("sse", each) for each in (V2024_11_05, V2025_11_25)},
+    **{f"stdio {each.name}": ("stdio", each) for each in (V2025_11_25, V2026_07_28)},
 }
 """Names of entry points: the transport, and what is spoken there."""
 
@@ -56,7 +64,7 @@ class _Requests:
 
     def make(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._last += 1
-        if self.revision is R5:
+        if self.revision is V2026_07_28:
             params = {**params, "_meta": TASKS}
         return message(method, params, revision=self.revision, id=f"asked-{self._last}")
 

@@ -15,7 +15,7 @@ import httpx
 from django_mcp.contrib.oauth.published_clients import PublishedClient
 from tests.support.oauth.browser import Browser, callback_of
 from tests.support.oauth.published import proof
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 
 @dataclass
@@ -100,8 +100,8 @@ class Played:
 
 
 def call(url: str, token: str | None) -> httpx.Response:
-    request = message("tools/call", {"name": "find_orders", "arguments": {}}, revision=R5)
-    headers = headers_for(request, R5)
+    request = message("tools/call", {"name": "find_orders", "arguments": {}}, revision=V2026_07_28)
+    headers = headers_for(request, V2026_07_28)
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
     return httpx.post(url, json=request, headers=headers, timeout=30)

@@ -12,14 +12,14 @@ from typing import Any
 from tests.support.events import Parser
 from tests.support.http.rawhttp import RawClient, Response, connect, head, post
 from tests.support.sites import Running
-from tests.support.wire import R4, R5, headers_for, message
+from tests.support.wire import V2025_11_25, V2026_07_28, headers_for, message
 
 LIMIT_S = 12.0
 RETRY_EVERY_S = 0.3
 
 
 async def ask(site: Running, request: dict[str, Any], **headers: str) -> Response:
-    revision = R5 if "_meta" in request.get("params", {}) else R4
+    revision = V2026_07_28 if "_meta" in request.get("params", {}) else V2025_11_25
     found = {**headers_for({"method": "", **request}, revision), **headers}
     async with connect(site.host, site.port) as client:
         return await client.ask(post("/mcp", json.dumps(request).encode(), found))
@@ -27,7 +27,7 @@ async def ask(site: Running, request: dict[str, Any], **headers: str) -> Respons
 
 async def call(site: Running, name: str, /, **arguments: Any) -> dict[str, Any]:
     """Call a tool without a session, and return the result."""
-    request = message("tools/call", {"name": name, "arguments": arguments}, revision=R5)
+    request = message("tools/call", {"name": name, "arguments": arguments}, revision=V2026_07_28)
     answer = await ask(site, request)
     body = answer.json if "json" in answer.headers["content-type"] else None
     found = body if body is not None else json.loads(answer.events[-1].data)
@@ -36,11 +36,11 @@ async def call(site: Running, name: str, /, **arguments: Any) -> dict[str, Any]:
 
 async def open_session(site: Running, capabilities: dict[str, Any] | None = None) -> str:
     params = {
-        "protocolVersion": R4.name,
+        "protocolVersion": V2025_11_25.name,
         "capabilities": capabilities or {},
         "clientInfo": {"name": "tests", "version": "1"},
     }
-    answer = await ask(site, message("initialize", params, revision=R4))
+    answer = await ask(site, message("initialize", params, revision=V2025_11_25))
     assert answer.status == 200, answer.body
     return answer.headers["mcp-session-id"]
 
@@ -91,9 +91,11 @@ class Listener:
 async def listening(site: Running, *uris: str, **more: str) -> AsyncIterator[Listener]:
     """Listen as a client of 2026-07-28 does."""
     wanted = {"toolsListChanged": True, "resourceSubscriptions": list(uris)}
-    request = message("subscriptions/listen", {"notifications": wanted}, revision=R5, id="listen")
+    request = message(
+        "subscriptions/listen", {"notifications": wanted}, revision=V2026_07_28, id="listen"
+    )
     async with connect(site.host, site.port) as client:
-        headers = {**headers_for(request, R5), **more}
+        headers = {**headers_for(request, V2026_07_28), **more}
         await client.send(post("/mcp", json.dumps(request).encode(), headers))
         listener = Listener(client, await client.read_head())
         await listener.until("notifications/subscriptions/acknowledged")
@@ -106,7 +108,7 @@ async def standalone(site: Running, session: str) -> AsyncIterator[Listener]:
     headers = {
         "Host": "localhost",
         "Accept": "text/event-stream",
-        "MCP-Protocol-Version": R4.name,
+        "MCP-Protocol-Version": V2025_11_25.name,
         "Mcp-Session-Id": session,
     }
     async with connect(site.host, site.port) as client:

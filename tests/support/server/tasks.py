@@ -15,7 +15,7 @@ from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import BaseServer
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import Open, StreamClient
-from tests.support.wire import META, R4, R5
+from tests.support.wire import META, V2025_11_25, V2026_07_28
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -130,7 +130,7 @@ class Modern(StreamClient):
     """A client of the extension."""
 
     def __init__(self, server: BaseServer, *, declares: bool = True, principal: Any = None) -> None:
-        super().__init__(server, R5, **({"principal": principal} if principal else {}))
+        super().__init__(server, V2026_07_28, **({"principal": principal} if principal else {}))
         extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if declares else {}
         self.meta = {META + "clientCapabilities": {**FORMS, **extensions}}
 
@@ -191,7 +191,7 @@ class Legacy(StreamClient):
         return found
 
     def __init__(self, server: BaseServer, *, principal: Any = None) -> None:
-        super().__init__(server, R4, **({"principal": principal} if principal else {}))
+        super().__init__(server, V2025_11_25, **({"principal": principal} if principal else {}))
 
     async def create(self, name: str, ttl: Any = 60_000, **arguments: Any) -> str:
         await self.open(FORMS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.support.sites import ROOT, environment
-from tests.support.wire import R4, message
+from tests.support.wire import V2025_11_25, message
 
 SITE = "tests.support.site.stdio"
 LIMIT_S = 30.0
@@ -117,7 +117,9 @@ class Process:
 
     # -- messages
 
-    def begin(self, method: str, params: Any = None, *, revision: Any = R4, id: Any = None) -> Any:
+    def begin(
+        self, method: str, params: Any = None, *, revision: Any = V2025_11_25, id: Any = None
+    ) -> Any:
         """Send a request, and return its id."""
         self._last_id += 1
         request = message(method, params, revision=revision, id=id or self._last_id)
@@ -146,7 +148,7 @@ class Process:
     def begin_call(self, name: str, **arguments: Any) -> Any:
         return self.begin("tools/call", {"name": name, "arguments": arguments})
 
-    def initialize(self, revision: Any = R4, **capabilities: Any) -> Any:
+    def initialize(self, revision: Any = V2025_11_25, **capabilities: Any) -> Any:
         params = {
             "protocolVersion": revision.name,
             "capabilities": capabilities,

@@ -19,7 +19,7 @@ from django_mcp.admin.live_rows import NEWEST_CALLS, PER_PAGE, SHOWN, Look, chan
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import decode, encode
-from tests.support.wire import R4
+from tests.support.wire import V2025_11_25
 from tests.unit.admin.test_pages import client_of, url
 
 SCRIPT = "<script>alert(1)</script>\u202e"
@@ -42,7 +42,7 @@ def make_session(**values: Any) -> Session:
     return Session.objects.create(
         digest=uuid.uuid4().hex,
         server="django-mcp",
-        revision=R4.name,
+        revision=V2025_11_25.name,
         expires_at=timezone.now() + timedelta(hours=1),
         **{"client_name": "desktop", **values},
     )
@@ -225,8 +225,8 @@ def test_requests_in_flight_are_summed_over_live_workers(admin: Client):
         "total": 3,
         "sessions": {session.pk.hex: 2},
         "callers": [
-            ["django-mcp", "api-key:1:x", str(user.pk), R4.name, "desktop", "1", 2],
-            ["django-mcp", "", "", R4.name, SCRIPT, "", 1],
+            ["django-mcp", "api-key:1:x", str(user.pk), V2025_11_25.name, "desktop", "1", 2],
+            ["django-mcp", "", "", V2025_11_25.name, SCRIPT, "", 1],
         ],
         "threads": [32, 32, 5],
     }

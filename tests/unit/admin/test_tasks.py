@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_mcp.models import Task
 from django_mcp.server.exchange.task import MAX_EXTENSIONS
 from django_mcp.servers import default_server
-from tests.support.wire import R4
+from tests.support.wire import V2025_11_25
 from tests.unit.admin.test_pages import client_of
 
 LIST = "admin:django_mcp_task_changelist"
@@ -28,7 +28,7 @@ def make_task(**values: Any) -> Task:
     return Task.objects.create(
         id=f"task-{Task.objects.count()}",
         server=default_server.name,
-        revision=R4.name,
+        revision=V2025_11_25.name,
         call={"arguments": {"secret": "s3cret"}},
         created_at=now,
         updated_at=now,

@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django_mcp import MCPServer
 from django_mcp.auth.principal import AuthInfo, Principal
 from tests.support.server.streams import Open, StreamClient
-from tests.support.wire import R4, R5
+from tests.support.wire import V2025_11_25, V2026_07_28
 
 GUARDED = ["checked://1", "waiting://1", "scoped://1"]
-revisions = pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+revisions = pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 
 
 def person(name: str, *scopes: str) -> Principal:
@@ -55,7 +55,7 @@ async def subscribed(
 ) -> AsyncIterator[Open]:
     """Subscribe a client to resources, if it may."""
     client = StreamClient(server, revision, principal=who)
-    if revision is R5:
+    if revision is V2026_07_28:
         stream = client.begin(
             "subscriptions/listen", {"notifications": {"resourceSubscriptions": [*uris]}}
         )
@@ -118,7 +118,7 @@ async def test_many_updates_at_once_are_checked_together(server: MCPServer) -> N
         return may_answer.wait(10)
 
     server.resource("slow://{n}", name="slow", check=check)(lambda n: n)
-    async with subscribed(server, person("ann"), R5, "slow://1", "free://1") as stream:
+    async with subscribed(server, person("ann"), V2026_07_28, "slow://1", "free://1") as stream:
         for _ in range(50):
             server.notify_resource_updated("slow://1")
             server.notify_resource_updated("free://1")
@@ -132,7 +132,7 @@ async def test_many_updates_at_once_are_checked_together(server: MCPServer) -> N
 
 @pytest.mark.parametrize("uri", [*GUARDED, "waiting://x", "free://1", "unknown://1"])
 async def test_an_unreadable_resource_cannot_be_subscribed_to(server: MCPServer, uri: str) -> None:
-    client = StreamClient(server, R4, principal=person("bob", "read"))
+    client = StreamClient(server, V2025_11_25, principal=person("bob", "read"))
     await client.open()
 
     read, subscribed = [

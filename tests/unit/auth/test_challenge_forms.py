@@ -11,7 +11,7 @@ from django.urls import include, path
 from django_mcp import MCPServer
 from django_mcp.auth.authenticators import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal
-from tests.support.wire import META, R4, R5, headers_for, message
+from tests.support.wire import META, V2025_11_25, V2026_07_28, headers_for, message
 
 ISSUER = "https://issuer.example"
 
@@ -83,8 +83,8 @@ async def send(
 ) -> Any:
     info = {} if client is None else {META + "clientInfo": {"name": client, "version": "1"}}
     params = {"name": "order", **(params or {}), "_meta": info}
-    request = message(method, params, revision=R5)
-    headers = {**headers_for(request, R5), "User-Agent": agent}
+    request = message(method, params, revision=V2026_07_28)
+    headers = {**headers_for(request, V2026_07_28), "User-Agent": agent}
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return await post(AsyncClient(), f"/{form}/mcp", request, headers)
@@ -147,12 +147,14 @@ async def test_the_session_tells_the_client_of_revisions_with_a_handshake():
     client = AsyncClient()
 
     async def ask(method: str, params: dict[str, Any], session: str = "") -> Any:
-        request = message(method, params, revision=R4)
-        headers = headers_for(request, R4) | ({"Mcp-Session-Id": session} if session else {})
+        request = message(method, params, revision=V2025_11_25)
+        headers = headers_for(request, V2025_11_25) | (
+            {"Mcp-Session-Id": session} if session else {}
+        )
         return await post(client, "/auto/mcp", request, headers)
 
     hello = {
-        "protocolVersion": R4.name,
+        "protocolVersion": V2025_11_25.name,
         "capabilities": {},
         "clientInfo": {"name": "openai-mcp", "version": "1.0.0"},
     }

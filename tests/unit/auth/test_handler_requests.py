@@ -23,7 +23,7 @@ from django_mcp.test import MCPClient
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
 from tests.support.http.harness import Conversation, http_scope, part, talk
-from tests.support.wire import R4, R5, headers_for, message
+from tests.support.wire import V2025_11_25, V2026_07_28, headers_for, message
 
 pytestmark = pytest.mark.django_db
 
@@ -120,13 +120,13 @@ urlpatterns = [path("admin/", admin_site.urls), path("", served.urls)]
 TOOLS = ("see", "pass_on", "see_async")
 
 
-def body_of(tool: str, revision: Any = R5) -> bytes:
+def body_of(tool: str, revision: Any = V2026_07_28) -> bytes:
     return encode(message("tools/call", {"name": tool, "arguments": {}}, revision=revision))
 
 
 def wire_headers(tool: str) -> dict[str, str]:
-    sent = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
-    return {**headers_for(sent, R5), **HEADERS, **ADDRESSES}
+    sent = message("tools/call", {"name": tool, "arguments": {}}, revision=V2026_07_28)
+    return {**headers_for(sent, V2026_07_28), **HEADERS, **ADDRESSES}
 
 
 def scope_of(headers: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -159,12 +159,16 @@ async def by_legacy_sse(tool: str) -> str:
     stream = Conversation(streams, scope_of(headers, method="GET", path="/sse"), part())
     await stream.until_sent(2)
     endpoint = stream.events[0].data.partition("?")[2] + f"&access_token={SECRET}"
-    declared = {"protocolVersion": R4.name, "capabilities": {}, "clientInfo": {"name": "t"}}
+    declared = {
+        "protocolVersion": V2025_11_25.name,
+        "capabilities": {},
+        "clientInfo": {"name": "t"},
+    }
     declared["clientInfo"] = {"name": "t", "version": "1"}
     for number, each in enumerate(
         (
-            encode(message("initialize", declared, revision=R4, id=1)),
-            body_of(tool, R4),
+            encode(message("initialize", declared, revision=V2025_11_25, id=1)),
+            body_of(tool, V2025_11_25),
         ),
         3,
     ):
@@ -211,7 +215,7 @@ def by_admin_on_asgi(tool: str) -> str:
     async def ask() -> str:
         found = AsyncClient()
         found.cookies = client.cookies
-        given = {"server": "seen", "method": "tools/call", "revision": R4.name}
+        given = {"server": "seen", "method": "tools/call", "revision": V2025_11_25.name}
         response: Any = await found.post(
             "/admin/django_mcp/disabledentry/try/",
             encode({**given, "params": {"name": tool, "arguments": {}}}),
@@ -260,8 +264,8 @@ ENTRIES: dict[str, Callable[[str], str]] = {
     "HTTP consumer": by_consumer,
     "view": by_view,
     "HTTP+SSE": by_legacy_sse,
-    "try-it, stateless": lambda tool: by_admin(tool, R5),
-    "try-it, handshake": lambda tool: by_admin(tool, R4),
+    "try-it, stateless": lambda tool: by_admin(tool, V2026_07_28),
+    "try-it, handshake": lambda tool: by_admin(tool, V2025_11_25),
     "try-it on ASGI": by_admin_on_asgi,
     "in process": in_process,
     "test client": by_test_client,

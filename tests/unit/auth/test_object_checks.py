@@ -21,7 +21,7 @@ from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
 from example_project.shop.models import Product
 from tests.support.databases import make_product
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 ann = Principal(key="ann", user=User(username="ann"))
 
@@ -84,7 +84,7 @@ def asks(how: str) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("revision", REVISIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("index", range(5), ids=["sync", "hop", "async", "template", "prompt"])
 async def test_every_denial_looks_the_same(
     server: MCPServer, revision: Revision, index: int
@@ -107,7 +107,7 @@ async def test_every_denial_looks_the_same(
 
 
 async def test_a_forbidden_resource_looks_like_a_missing_one(server: MCPServer) -> None:
-    client = WireClient(server, R5, principal=ann)
+    client = WireClient(server, V2026_07_28, principal=ann)
 
     forbidden = await client.send("resources/read", {"uri": "x://refusal"})
     unknown = await client.send("resources/read", {"uri": "y://refusal"})
@@ -119,7 +119,7 @@ async def test_a_forbidden_resource_looks_like_a_missing_one(server: MCPServer) 
 async def test_a_broken_check_is_logged(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = WireClient(server, R5, principal=ann)
+    client = WireClient(server, V2026_07_28, principal=ann)
     await client.call("sync", {"how": "denied"})
     assert caplog.text == ""
 
@@ -141,7 +141,7 @@ async def test_arguments_are_validated_before_they_are_checked(server: MCPServer
     def number(n: int, text: str = "none", more: bool = False) -> str:
         return "ok"
 
-    client = WireClient(server, R5, principal=ann)
+    client = WireClient(server, V2026_07_28, principal=ann)
     assert (await client.call("number", {"n": "x"}))["isError"]
     assert seen == []
     await client.call("number", {"n": 5, "more": True})
@@ -161,7 +161,7 @@ async def test_a_check_runs_in_the_same_thread_hop_as_its_handler() -> None:
         threads.append(threading.get_ident())
         return "done"
 
-    await WireClient(server, R5, principal=ann).call("work")
+    await WireClient(server, V2026_07_28, principal=ann).call("work")
 
     assert threads[0] == threads[1] != threading.get_ident()
 
@@ -199,7 +199,7 @@ async def test_a_check_returning_an_unawaited_coroutine_denies(
         return True
 
     server.register_tool(handler, name="x", check=lambda user, n: really(n))
-    result = await WireClient(server, R5, principal=ann).call("x", {"n": 1})
+    result = await WireClient(server, V2026_07_28, principal=ann).call("x", {"n": 1})
 
     assert result["isError"]
     assert "it is asynchronous" in caplog.text

@@ -19,7 +19,7 @@ from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -82,10 +82,12 @@ def principal(user: User, **auth: Any) -> Principal:
 
 
 async def tools_of(server: MCPServer, who: Any) -> set[str]:
-    listed = await WireClient(server, R5, principal=who).result("tools/list")
+    listed = await WireClient(server, V2026_07_28, principal=who).result("tools/list")
     names = {tool["name"] for tool in listed["tools"]}
     for name in ("view", "change", "staff", "free"):
-        _, body = await WireClient(server, R5, principal=who).send("tools/call", {"name": name})
+        _, body = await WireClient(server, V2026_07_28, principal=who).send(
+            "tools/call", {"name": name}
+        )
         assert ("result" in body) == (name in names), name
     return names
 
@@ -169,11 +171,11 @@ async def test_cached_permissions_are_queried_once(server: MCPServer, clock: Clo
     server.register_tool(lambda: "", name="judged", permission=judge)
     who = principal(await make("ann"))
     for _ in range(3):
-        await WireClient(server, R5, principal=who).result("tools/list")
+        await WireClient(server, V2026_07_28, principal=who).result("tools/list")
 
     assert asked == ["ann"]
     clock.now += MAX_AGE_S + 0.01
-    await WireClient(server, R5, principal=who).result("tools/list")
+    await WireClient(server, V2026_07_28, principal=who).result("tools/list")
     assert asked == ["ann", "ann"]
 
 
@@ -193,7 +195,7 @@ async def test_concurrent_permission_lookups_share_one_query(
     server.register_tool(lambda: "", name="judged", permission=judge)
     who = principal(await make("ann"))
     first, *others = [
-        asyncio.ensure_future(WireClient(server, R5, principal=who).result("tools/list"))
+        asyncio.ensure_future(WireClient(server, V2026_07_28, principal=who).result("tools/list"))
         for _ in range(5)
     ]
     await is_asked.wait()
@@ -265,7 +267,7 @@ async def test_a_key_narrows_a_server_without_permissions_too() -> None:
     user.pk = 5
 
     listed = [
-        await WireClient(server, R5, principal=who).result("tools/list")
+        await WireClient(server, V2026_07_28, principal=who).result("tools/list")
         for who in (principal(user, allowed_tools=frozenset({"one"})), ANONYMOUS)
     ]
 
@@ -289,7 +291,7 @@ async def test_the_server_permission_applies_to_entries_without_their_own() -> N
 
     assert await tools_of(server, principal(changer)) == {"change", "free", "staff"}
     token = principal(changer, scopes=frozenset({"other"}))
-    status, error = await WireClient(server, R5, principal=token).error(
+    status, error = await WireClient(server, V2026_07_28, principal=token).error(
         "tools/call", {"name": "staff"}
     )
     assert (status, error["data"]) == (403, {"scopes": ["orders"]})
@@ -345,7 +347,7 @@ async def test_pages_contain_only_visible_entries(page_size: int) -> None:
         names: list[str] = []
         params: dict[str, str] = {}
         while True:
-            page = await WireClient(server, R5, principal=who).result("tools/list", params)
+            page = await WireClient(server, V2026_07_28, principal=who).result("tools/list", params)
             names += [tool["name"] for tool in page["tools"]]
             if "nextCursor" not in page:
                 return names
@@ -354,7 +356,9 @@ async def test_pages_contain_only_visible_entries(page_size: int) -> None:
 
     assert await walk(ann) == [f"t{n}" for n in range(10)]
     for cursor in cursors.copy():
-        _, body = await WireClient(server, R5, principal=bob).send("tools/list", {"cursor": cursor})
+        _, body = await WireClient(server, V2026_07_28, principal=bob).send(
+            "tools/list", {"cursor": cursor}
+        )
         shown = {tool["name"] for tool in body.get("result", {}).get("tools", ())}
         assert shown <= {"t0", "t2", "t4", "t6", "t8"}
     assert await walk(bob) == ["t0", "t2", "t4", "t6", "t8"]

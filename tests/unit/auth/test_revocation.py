@@ -28,7 +28,7 @@ from django_mcp.push.upkeep import check_all
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.test import AsyncMCPClient
 from tests.support.auth.asking import admit, bearer, refuse
-from tests.support.wire import R4, R5, WireClient
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REVISIONS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -161,7 +161,7 @@ async def test_revoking_a_key_notifies_all_processes(end: Any, monkeypatch: Any)
     told = asyncio.Queue[Any]()
     server, hub = make_server(), process_hub()
     user, key, text = await issue("ann")
-    async with client_of(server, text, R5.name).listen():
+    async with client_of(server, text, V2026_07_28.name).listen():
         monkeypatch.setattr(hub, "bus", Heard(told))
         await sync_to_async(end)(key)
         message = await asyncio.wait_for(told.get(), 5)
@@ -169,7 +169,7 @@ async def test_revoking_a_key_notifies_all_processes(end: Any, monkeypatch: Any)
     _, _, other = await issue("bob")
     prefix = other.split("_")[1]
     # As it arrives in another process, without any signal.
-    async with client_of(server, other, R5.name).listen() as goes:
+    async with client_of(server, other, V2026_07_28.name).listen() as goes:
         await revoke_key(user, await APIKey.objects.aget(prefix=prefix))
         hub.receive({**message, "names": [f"mcp_{prefix}"]})
         assert (await sync_to_async(refuse)(server, bearer(other))).status == 401
@@ -468,7 +468,9 @@ async def test_sessions_are_counted_by_principal() -> None:
     server = MCPServer("capped", public=True, max_sessions_per_principal=1)
     server.tool(name="t")(lambda: "")
     ann, bob = (Principal(key=f"named:{name}", user=User(username=name)) for name in "ab")
-    first, second, other = (WireClient(server, R4, principal=each) for each in (ann, ann, bob))
+    first, second, other = (
+        WireClient(server, V2025_11_25, principal=each) for each in (ann, ann, bob)
+    )
     for client in (first, other, second):
         await client.open()
 

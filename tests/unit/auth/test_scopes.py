@@ -13,7 +13,7 @@ from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS
-from tests.support.wire import R4, R5, WireClient
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 
 def token(*scopes: str, has_all: bool = False) -> Principal:
@@ -53,7 +53,7 @@ USES: list[tuple[str, dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("method", "params", "scopes"), USES)
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 async def test_all_scopes_of_an_operation_are_listed(
     server: MCPServer, revision: Any, method: str, params: dict[str, Any], scopes: list[str]
 ) -> None:
@@ -65,7 +65,7 @@ async def test_all_scopes_of_an_operation_are_listed(
     assert "result" in (await client.send(method, params))[1]
 
 
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 async def test_scopes_do_not_replace_permissions(revision: Any) -> None:
     """A token with the scope of a tool gives no access to objects hidden from its user."""
     server = MCPServer("objects")
@@ -88,10 +88,10 @@ async def test_only_tokens_have_scopes(
     server: MCPServer, method: str, params: dict[str, Any], scopes: list[str]
 ) -> None:
     for passes in (User(username="ann"), token(has_all=True), Principal(key="k")):
-        client = WireClient(server, R5, principal=passes)
+        client = WireClient(server, V2026_07_28, principal=passes)
         assert "result" in (await client.send(method, params))[1]
     for nobody in (ANONYMOUS, AnonymousUser()):
-        status, _ = await WireClient(server, R5, principal=nobody).error(method, params)
+        status, _ = await WireClient(server, V2026_07_28, principal=nobody).error(method, params)
         assert status == 401
 
 
@@ -99,7 +99,7 @@ async def test_a_broad_scope_includes_narrow_ones(server: MCPServer) -> None:
     implied = {"all": ["most"], "most": ["a", "b", "all"], "a": ["c"]}
 
     async def status(*held: str) -> int:
-        client = WireClient(server, R5, principal=token(*held))
+        client = WireClient(server, V2026_07_28, principal=token(*held))
         return (await client.send("tools/call", {"name": "tool"}))[0]
 
     with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": implied}):

@@ -22,7 +22,7 @@ from django_mcp.registry.access import Rate, read_rate, read_rates
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from tests.support.server import plain as core
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 LOCMEM = "django.core.cache.backends.locmem.LocMemCache"
 REDIS = "django.core.cache.backends.redis.RedisCache"
@@ -70,8 +70,10 @@ def make_server(**options: Any) -> MCPServer:
 async def call(
     server: Any, name: str, principal: Any = ANONYMOUS, address: str | None = "192.0.2.1"
 ) -> Reply:
-    request = message("tools/call", {"name": name}, revision=R5)
-    headers = Headers([(k.encode(), v.encode()) for k, v in headers_for(request, R5).items()])
+    request = message("tools/call", {"name": name}, revision=V2026_07_28)
+    headers = Headers(
+        [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
+    )
     exchange = Exchange(body=encode(request), headers=headers, principal=principal, address=address)
     return await server.core.answer(exchange)
 

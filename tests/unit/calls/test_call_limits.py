@@ -19,7 +19,7 @@ from django_mcp.calls.rows import KEPT_MINUTES, find_prunes
 from django_mcp.models import CallRecord, CallTally
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.servers import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +47,7 @@ def server() -> MCPServer:
 
 def call(server: MCPServer, count: int, name: str = "greet", key: str | None = None) -> None:
     user: Any = SimpleNamespace(key=key, user=None, is_authenticated=True)
-    client = WireClient(server, R5, principal=ANONYMOUS if key is None else user)
+    client = WireClient(server, V2026_07_28, principal=ANONYMOUS if key is None else user)
 
     async def pour() -> None:
         for number in range(count):
@@ -109,7 +109,7 @@ def record(count: int, principal: str = "", age_s: int = 0) -> None:
             method="tools/call",
             name="greet",
             outcome="done",
-            revision=R5.name,
+            revision=V2026_07_28.name,
             principal=principal,
         )
         for _ in range(count)

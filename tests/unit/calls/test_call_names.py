@@ -10,7 +10,7 @@ from django.test import override_settings
 from django_mcp.calls import flush_calls
 from django_mcp.models import CallRecord
 from django_mcp.servers import MCPServer
-from tests.support.wire import R4, WireClient
+from tests.support.wire import V2025_11_25, WireClient
 from tests.unit.calls.test_calls import RECORDING, recorded, run
 
 
@@ -49,7 +49,7 @@ def server() -> MCPServer:
 def test_only_the_scheme_of_an_unknown_uri_is_recorded(server: MCPServer, uri: str, name: str):
     keys = {("templates", "note://{pk}"), ("resources", "plain://a-secret")}
     server.core.registry.set_disabled(frozenset(keys))
-    run(WireClient(server, R4).error("resources/read", {"uri": uri}))
+    run(WireClient(server, V2025_11_25).error("resources/read", {"uri": uri}))
 
     found = recorded()
     assert (found.name, found.outcome, found.arguments) == (name, "refused", "")
@@ -68,7 +68,7 @@ def test_completions_and_subscriptions_are_not_recorded(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
     more = {"argument": {"name": "pk", "value": "a-secret"}} if "ref" in params else {}
-    run(WireClient(server, R4).send(method, {**params, **more}))
+    run(WireClient(server, V2025_11_25).send(method, {**params, **more}))
 
     flush_calls()
     assert not CallRecord.objects.exists()

@@ -28,7 +28,7 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import clean
 from django_mcp.servers import MCPServer
 from django_mcp.signals import tool_called
-from tests.support.wire import META, R4, R5, WireClient
+from tests.support.wire import META, V2025_11_25, V2026_07_28, WireClient
 
 Text: TypeAlias = str
 RECORDING = {"RECORD_CALLS": True, "SYNC_THREADS": 0}
@@ -85,7 +85,7 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 def call(server: MCPServer, name: str, arguments: dict[str, Any], **options: Any) -> None:
-    client = WireClient(server, R5, **options)
+    client = WireClient(server, V2026_07_28, **options)
     run(client.send("tools/call", {"name": name, "arguments": arguments}))
 
 
@@ -99,7 +99,11 @@ def test_a_call_is_recorded(server: MCPServer, user: AbstractBaseUser):
     assert (found.server, found.method, found.name) == ("calls", "tools/call", "greet")
     assert (found.outcome, found.reference) == ("done", "")
     assert (found.user_id, found.principal) == (user.pk, principal.key)
-    assert (found.revision, found.client_name, found.client_version) == (R5.name, "tests", "1")
+    assert (found.revision, found.client_name, found.client_version) == (
+        V2026_07_28.name,
+        "tests",
+        "1",
+    )
     assert before <= found.started_at <= datetime.now(UTC)
     assert found.minute == found.started_at.timestamp() // 60
     assert 0 < found.duration_ms <= upper_ms(found.step)
@@ -145,7 +149,7 @@ def test_the_outcome_of_a_call_is_recorded(
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP=RECORDING)
 def test_a_call_keeps_the_key_of_its_session(server: MCPServer):
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
 
     async def call_in_session() -> None:
         await client.open()
@@ -158,7 +162,7 @@ def test_a_call_keeps_the_key_of_its_session(server: MCPServer):
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP=RECORDING)
 def test_a_resource_is_recorded_by_name_and_not_by_uri(server: MCPServer):
-    run(WireClient(server, R4).result("resources/read", {"uri": "note://a-secret"}))
+    run(WireClient(server, V2025_11_25).result("resources/read", {"uri": "note://a-secret"}))
 
     found = recorded()
     assert (found.method, found.name, found.outcome) == ("resources/read", "note", "done")
@@ -171,8 +175,8 @@ def test_hostile_texts_are_truncated_and_escaped(server: MCPServer):
     text = HOSTILE.replace("\ud800", "")
     info = {"name": text, "version": text}
     params = {"name": text[:3000], "_meta": {META + "clientInfo": info}}
-    run(WireClient(server, R5).error("tools/call", params))
-    run(WireClient(server, R4).error("tools/call", {"name": text}))
+    run(WireClient(server, V2026_07_28).error("tools/call", params))
+    run(WireClient(server, V2025_11_25).error("tools/call", {"name": text}))
 
     flush_calls()
     found = list(CallRecord.objects.all())
@@ -202,7 +206,7 @@ def test_a_histogram_bucket_contains_its_durations(duration_ms: float):
 def test_calls_are_not_recorded_by_default(server: MCPServer, settings: Any):
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, **settings}):
         assert server.core.find_observer() is None
-        run(WireClient(server, R5).call("greet", {"name": "Bob"}))
+        run(WireClient(server, V2026_07_28).call("greet", {"name": "Bob"}))
         flush_calls()
 
     assert CallRecord.objects.count() == 0
@@ -211,7 +215,7 @@ def test_calls_are_not_recorded_by_default(server: MCPServer, settings: Any):
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP={"RECORD_CALLS": 0.5, "SYNC_THREADS": 0})
 def test_calls_can_be_sampled(server: MCPServer):
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     for _ in range(200):
         run(client.call("search", {"query": "x"}))
     flush_calls()
@@ -236,8 +240,8 @@ def test_the_tool_called_signal_is_sent_with_and_without_recording(
     tool_called.connect(fail)
     tool_called.connect(receive)
     try:
-        run(WireClient(server, R5).call("greet", {"name": "Bob"}))
-        run(WireClient(server, R5).result("resources/read", {"uri": "note://1"}))
+        run(WireClient(server, V2026_07_28).call("greet", {"name": "Bob"}))
+        run(WireClient(server, V2026_07_28).result("resources/read", {"uri": "note://1"}))
         flush_calls()
     finally:
         tool_called.disconnect(fail)
@@ -254,7 +258,7 @@ def test_the_tool_called_signal_is_sent_with_and_without_recording(
 @override_settings(DJANGO_MCP={**RECORDING, "RECORDED_CALLS_PER_MINUTE": 10**6})
 def test_a_full_queue_drops_and_counts_what_it_drops(server: MCPServer):
     before = _writer.get().dropped
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
 
     async def pour() -> None:
         for _ in range(MAX_QUEUED + 5):
@@ -317,7 +321,7 @@ def test_bulk_inserted_rows_round_trip(server: MCPServer, databases: str):
         outcome="fault",
         reference="0a1b",
         user_id=7,
-        revision=R5.name,
+        revision=V2026_07_28.name,
         **texts,
     )
     with override_settings(DATABASE_ROUTERS=[ToFirst()]):
@@ -330,7 +334,7 @@ def test_bulk_inserted_rows_round_trip(server: MCPServer, databases: str):
     assert new.duration_ms == pytest.approx(12.3)
     assert new.step == step_of(12.3)
     assert (new.server, new.method, new.outcome) == ("calls", "tools/call", "fault")
-    assert (new.reference, new.revision) == ("0a1b", R5.name)
+    assert (new.reference, new.revision) == ("0a1b", V2026_07_28.name)
     assert {name: getattr(new, name) for name in texts} == texts
     connections["first"].close()
 
@@ -344,7 +348,7 @@ def make_call(server: MCPServer, name: str, at_s: float, **values: Any) -> Recor
         method="tools/call",
         name=name,
         user_id=None,
-        revision=R5.name,
+        revision=V2026_07_28.name,
         arguments="",
         **given,
     )
@@ -432,7 +436,7 @@ def test_the_writer_thread_flushes_on_its_own(server: MCPServer, databases: str)
 
         tool_called.connect(receive)
         try:
-            run(WireClient(server, R5).call("search", {"query": "x"}))
+            run(WireClient(server, V2026_07_28).call("search", {"query": "x"}))
             assert written.wait(30)
         finally:
             tool_called.disconnect(receive)

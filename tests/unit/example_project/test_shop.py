@@ -19,7 +19,7 @@ from example_project.backoffice.mcp import staff_server
 from example_project.shop import sample
 from example_project.shop.models import Order, Product
 from tests.support.server.tasks import Modern
-from tests.support.wire import R1, R5, WireClient
+from tests.support.wire import V2024_11_05, V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,7 @@ def _filled_shop(settings: Any):
     sample.load()
 
 
-@pytest.fixture(params=[R1, R5], ids=lambda revision: revision.name)
+@pytest.fixture(params=[V2024_11_05, V2026_07_28])
 def visitor(request: pytest.FixtureRequest) -> WireClient:
     return WireClient(default_server, request.param)
 
@@ -215,7 +215,7 @@ def test_the_categories_are_in_the_callers_language(visitor: WireClient):
 
 
 def test_the_back_office_is_a_server_of_its_own():
-    staff = WireClient(staff_server, R5)
+    staff = WireClient(staff_server, V2026_07_28)
 
     sold = call(staff, "best_sellers", limit=1)["structuredContent"]
     left = call(staff, "restock", sku="hose", quantity=5)
@@ -226,7 +226,7 @@ def test_the_back_office_is_a_server_of_its_own():
     assert json.loads(low["text"]) == ["hose", "spade"]
 
 
-@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2024_11_05, V2026_07_28])
 def test_staff_tools_require_permission(revision: Any):
     clerk = get_user_model().objects.create_user("clerk")
     for codename in ("view_order", "change_order"):
@@ -246,7 +246,7 @@ def test_staff_tools_require_permission(revision: Any):
 
 
 def test_a_gift_is_wrapped_as_the_user_answers():
-    client = WireClient(default_server, R5)
+    client = WireClient(default_server, V2026_07_28)
     capabilities: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
     }
@@ -284,7 +284,7 @@ ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicita
 
 @pytest.mark.parametrize(("content", "orders"), [({"order": True}, 1), ({"order": False}, 0)])
 def test_an_order_is_repeated_when_the_customer_agrees(content: Any, orders: int):
-    client = WireClient(default_server, R5)
+    client = WireClient(default_server, V2026_07_28)
     params = {"name": "reorder", "arguments": {"number": "2026-0003"}, "_meta": ASKED}
 
     asked = ask(client, "tools/call", **params)

@@ -13,7 +13,7 @@ from django_mcp import Context, MCPServer
 from django_mcp.execution.threads import run_in_pool
 from tests.support.databases import make_product, products
 from tests.support.held import LIMIT_S
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.usefixtures("databases")
 
@@ -40,7 +40,7 @@ def client() -> WireClient:
         ctx.once("reserve", lambda: make_product("reserved").sku)
         raise RuntimeError
 
-    return WireClient(server, R5)
+    return WireClient(server, V2026_07_28)
 
 
 def call(name: str = "order", **params: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def test_once_is_rolled_back_if_the_call_timed_out_meanwhile():
         """Run after what had the thread before."""
         return sorted(products())
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
         try:
             async with asyncio.timeout(LIMIT_S / 2):

@@ -22,7 +22,7 @@ from tests.support.auth.asking import exchange_with
 from tests.support.databases import make_product
 from tests.support.held import LIMIT_S, Holder
 from tests.support.server.tasks import Modern, until
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def one_thread() -> Iterator[None]:
 
 
 async def call(server: MCPServer, name: str, **arguments: Any) -> str:
-    result = await WireClient(server, R5).call(name, arguments)
+    result = await WireClient(server, V2026_07_28).call(name, arguments)
     return str(result["content"][0]["text"])
 
 
@@ -69,7 +69,7 @@ async def test_queries_of_one_call_run_in_one_thread(
         ]
 
     async def threads_of_call() -> list[str]:
-        result = await WireClient(server, R5).call("ask")
+        result = await WireClient(server, V2026_07_28).call("ask")
         return result["structuredContent"]
 
     for names in await asyncio.gather(*[threads_of_call() for _ in range(5)]):
@@ -246,7 +246,7 @@ async def test_a_connection_is_not_closed_while_rows_are_read_from_it(
 
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
         async with asyncio.timeout(LIMIT_S):
-            result = await WireClient(server, R5).call("read")
+            result = await WireClient(server, V2026_07_28).call("read")
             assert await asyncio.gather(*others) == ["quick"] * 5
 
     assert result["structuredContent"] == ["0", "1", "2", "3", "4"]
@@ -372,7 +372,7 @@ async def test_code_in_the_thread_of_a_call_may_call_synchronous_tools(server: M
         return await sync_to_async(work)()
 
     async with asyncio.timeout(LIMIT_S):
-        result = await WireClient(server, R5).call("outer")
+        result = await WireClient(server, V2026_07_28).call("outer")
 
     own, nested = result["structuredContent"]
     assert own == nested

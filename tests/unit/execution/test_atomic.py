@@ -14,7 +14,7 @@ from django_mcp.conf import site_aliases
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.registry.problems import RegistrationError
 from tests.support.databases import make_product, products
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 ALL = ("first", "second")
 
@@ -25,7 +25,7 @@ def server() -> MCPServer:
 
 
 async def call(server: MCPServer, name: str) -> str:
-    result = await WireClient(server, R5).call(name)
+    result = await WireClient(server, V2026_07_28).call(name)
     return "".join(each["text"] for each in result["content"])
 
 
@@ -113,7 +113,7 @@ async def test_resources_prompts_and_completions_run_without_a_transaction(serve
         seen.append(entered())
         return []
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     read = await client.result("resources/read", {"uri": "state://transaction"})
     prompt = await client.result("prompts/get", {"name": "entered"})
     await client.result(

@@ -16,7 +16,7 @@ from django_mcp.execution.outages import is_conflict
 from django_mcp.execution.threads import run_in_pool
 from example_project.shop.models import Product
 from tests.support.databases import make_product
-from tests.support.wire import R4, R5, WireClient
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 TOLD = "Others used the same data at the same moment. Try again."
 
@@ -69,14 +69,14 @@ async def test_a_lost_transaction_is_run_once_more_where_that_does_no_harm(
         return rows.select_for_update(nowait=True).get(sku="mug").name
 
     with locked("mug"):
-        result = await WireClient(server, R5).call("rename")
+        result = await WireClient(server, V2026_07_28).call("rename")
 
     assert result["isError"] is True
     assert result["content"][0]["text"] == TOLD
     assert len(begun) == runs
 
 
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 async def test_a_second_run_that_succeeds_is_the_result(revision: Any):
     server, begun = MCPServer("conflicts"), []
 

@@ -18,7 +18,7 @@ from django_mcp.protocol.json import decode
 from django_mcp.registry.returns import ReturnError
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Product
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 converter = DjangoConverter()
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -116,7 +116,7 @@ class ProductOut(BaseModel):
 
 
 async def result_of(server: MCPServer) -> dict[str, Any]:
-    result = await WireClient(server, R5).call("probe")
+    result = await WireClient(server, V2026_07_28).call("probe")
     assert not result.get("isError"), result
     return result
 
@@ -135,7 +135,7 @@ async def test_declared_dicts_do_not_name_fields(function: Any):
     server = MCPServer("rows")
     server.tool(name="probe")(function)
 
-    result = await WireClient(server, R5).call("probe")
+    result = await WireClient(server, V2026_07_28).call("probe")
 
     assert result["isError"]
     assert "9.5" not in str(result)
@@ -155,7 +155,7 @@ async def test_a_declared_type_names_the_fields_of_rows():
 
     expected = [{"sku": "lamp", "price": "9.50"}]
     assert (await result_of(server))["structuredContent"] == expected
-    found = await WireClient(server, R5).call("named")
+    found = await WireClient(server, V2026_07_28).call("named")
     assert found["structuredContent"] == [{"sku": "lamp"}]
 
 

@@ -25,7 +25,7 @@ from django_mcp.execution.values import DjangoExceptions
 from django_mcp.server.exchange.call import FailureKind
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order, Product
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 map_error = DjangoExceptions().map
 
@@ -38,7 +38,7 @@ async def test_the_log_names_the_remedy_for_synchronous_queries(caplog: pytest.L
         """Count the products."""
         return Product.objects.count()
 
-    assert (await WireClient(server, R5).call("count"))["isError"] is True
+    assert (await WireClient(server, V2026_07_28).call("count"))["isError"] is True
     assert "use the asynchronous methods of the ORM" in caplog.text
 
 
@@ -56,7 +56,7 @@ async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.Log
         """Call the asynchronous method from a synchronous handler."""
         return len(ctx.alist_roots())  # type: ignore[arg-type]
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     assert (await client.call("ask"))["isError"] is True
     assert (await client.call("count"))["isError"] is True
     assert caplog.text.count("An await was forgotten") == 2
@@ -78,7 +78,7 @@ async def test_a_coroutine_that_daphne_lets_vanish_is_reported(
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        assert (await WireClient(server, R5).call("work"))["content"][0]["text"] == "done"
+        assert (await WireClient(server, V2026_07_28).call("work"))["content"][0]["text"] == "done"
 
     assert f"{__file__}:" in caplog.text
     assert "coroutine 'Context.aprogress' was never awaited" in caplog.text
@@ -92,7 +92,7 @@ async def test_the_log_names_the_remedy_for_a_locked_database(caplog: pytest.Log
         """Fail as SQLite does."""
         raise OperationalError("database is locked")
 
-    assert (await WireClient(server, R5).call("write"))["isError"] is True
+    assert (await WireClient(server, V2026_07_28).call("write"))["isError"] is True
     assert "OPTIONS of this SQLite database" in caplog.text
     assert "IMMEDIATE" in caplog.text
 
@@ -163,7 +163,7 @@ async def test_tool_errors_differ_by_exception():
 
     texts = {}
     for kind in ("denied", "missing", "gone", "invalid"):
-        result = await WireClient(server, R5).call("find", {"kind": kind})
+        result = await WireClient(server, V2026_07_28).call("find", {"kind": kind})
         assert result["isError"]
         texts[kind] = result["content"][0]["text"]
 
@@ -189,7 +189,7 @@ async def test_an_error_handler_may_write_to_the_database():
     def note(error: BaseException, ctx: Context, reference: str | None) -> None:
         Product.objects.create(sku=reference or "", name=repr(error), price=1, stock=1)
 
-    answer = await WireClient(server, R5).result("tools/call", {"name": "fail"})
+    answer = await WireClient(server, V2026_07_28).result("tools/call", {"name": "fail"})
 
     (noted,) = [product async for product in Product.objects.all()]
     assert noted.name == "ZeroDivisionError()"

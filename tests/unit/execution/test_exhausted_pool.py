@@ -25,7 +25,7 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits
 from tests.support.held import LIMIT_S, Holder
 from tests.support.server.tasks import Modern, until
-from tests.support.wire import R5, WireClient, headers_for, message
+from tests.support.wire import V2026_07_28, WireClient, headers_for, message
 
 
 @pytest.fixture(autouse=True)
@@ -90,8 +90,10 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
         order.append(name)
 
     def call(name: str, address: str) -> asyncio.Task[object]:
-        request = message("tools/call", {"name": "note", "arguments": {"name": name}}, revision=R5)
-        lines = [(k.encode(), v.encode()) for k, v in headers_for(request, R5).items()]
+        request = message(
+            "tools/call", {"name": "note", "arguments": {"name": name}}, revision=V2026_07_28
+        )
+        lines = [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
         exchange = Exchange(body=encode(request), headers=Headers(lines), address=address)
         return asyncio.create_task(holder.server.core.answer(exchange))
 
@@ -125,8 +127,8 @@ async def test_the_calls_that_wait_for_a_thread_are_bounded(
         return await sync_to_async(lambda: "done")()
 
     async def status(name: str, tool: str = "quick") -> tuple[int, bool]:
-        request = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
-        reply = await holder.client(name).post(encode(request), headers_for(request, R5))
+        request = message("tools/call", {"name": tool, "arguments": {}}, revision=V2026_07_28)
+        reply = await holder.client(name).post(encode(request), headers_for(request, V2026_07_28))
         return reply.status, (b"retry-after", b"2") in reply.headers
 
     async with holder.holding(2):
@@ -159,8 +161,8 @@ async def test_a_call_that_never_got_a_thread_gets_503_with_retry_after(
         late.append(1)
 
     async with holder.holding(2):
-        request = message("tools/call", {"name": "never", "arguments": {}}, revision=R5)
-        reply = await holder.client().post(encode(request), headers_for(request, R5))
+        request = message("tools/call", {"name": "never", "arguments": {}}, revision=V2026_07_28)
+        reply = await holder.client().post(encode(request), headers_for(request, V2026_07_28))
 
     assert reply.status == 503
     assert dict(reply.headers)[b"retry-after"] == b"2"
@@ -352,7 +354,9 @@ async def test_an_abandoned_thread_is_replaced_up_to_a_limit():
             async with asyncio.timeout(LIMIT_S):
                 assert (await waiting)["content"][0]["text"] == "quick"
             await holder.client().call("hold")
-            status, _ = await WireClient(holder.server, R5).send("tools/call", {"name": "hold"})
+            status, _ = await WireClient(holder.server, V2026_07_28).send(
+                "tools/call", {"name": "hold"}
+            )
         finally:
             holder.let_go()
 

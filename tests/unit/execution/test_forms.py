@@ -17,7 +17,7 @@ from django_mcp.protocol.asks import check_form as check_flat
 from django_mcp.registry.problems import ArgumentErrors
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 class Delivery(forms.Form):
@@ -186,7 +186,7 @@ META: dict[str, Any] = {
 
 
 async def ask(server: MCPServer, name: str, **more: Any) -> dict[str, Any]:
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     return await client.result("tools/call", {"name": name, "_meta": META, **more})
 
 

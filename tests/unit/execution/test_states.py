@@ -19,7 +19,7 @@ from django_mcp.execution.states import expired_states
 from django_mcp.execution.tables import Usage, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import KeptState, UsedState
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 META: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 FORM = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
@@ -90,21 +90,21 @@ def counts() -> tuple[int, int]:
 
 
 async def test_a_large_state_is_stored_in_the_database_for_any_worker():
-    first = await ask(WireClient(make_server(), R5), 100_000)
+    first = await ask(WireClient(make_server(), V2026_07_28), 100_000)
     assert len(first["requestState"]) < 1000
     assert await run_in_pool(counts) == (1, 0)
 
-    other_worker = WireClient(make_server(), R5)
+    other_worker = WireClient(make_server(), V2026_07_28)
     _, answer = await again(other_worker, first, 100_000)
 
     assert answer["result"]["content"][0]["text"] == "100000 {'yes': True}"
 
 
 async def test_zero_inline_bytes_store_every_state():
-    first = await ask(WireClient(make_server(state_inline_bytes=0), R5))
+    first = await ask(WireClient(make_server(state_inline_bytes=0), V2026_07_28))
 
     assert await run_in_pool(counts) == (1, 0)
-    _, answer = await again(WireClient(make_server(state_inline_bytes=0), R5), first)
+    _, answer = await again(WireClient(make_server(state_inline_bytes=0), V2026_07_28), first)
     assert answer["result"]["content"][0]["text"] == "10 {'yes': True}"
 
 
@@ -121,11 +121,11 @@ async def test_a_stored_state_belongs_to_one_principal():
 
 async def test_every_invalid_state_gets_the_same_error():
     server = make_server(state_inline_bytes=0, state_single_use=True)
-    client = WireClient(server, R5, principal=Principal("user:1"))
+    client = WireClient(server, V2026_07_28, principal=Principal("user:1"))
     first, second, third = [await ask(client) for _ in range(3)]
     assert "result" in (await again(client, first))[1]
 
-    stranger = WireClient(server, R5, principal=Principal("user:2"))
+    stranger = WireClient(server, V2026_07_28, principal=Principal("user:2"))
     forged = {"requestState": first["requestState"][:-3] + "abc"}
     refused = [
         await again(client, first),  # replayed
@@ -142,8 +142,8 @@ async def test_every_invalid_state_gets_the_same_error():
 
 
 async def test_a_state_is_consumed_once_across_workers():
-    first = await ask(WireClient(make_server(state_single_use=True), R5))
-    workers = [WireClient(make_server(state_single_use=True), R5) for _ in range(8)]
+    first = await ask(WireClient(make_server(state_single_use=True), V2026_07_28))
+    workers = [WireClient(make_server(state_single_use=True), V2026_07_28) for _ in range(8)]
 
     answers = [body for _, body in await asyncio.gather(*(again(each, first) for each in workers))]
 
@@ -152,7 +152,7 @@ async def test_a_state_is_consumed_once_across_workers():
 
 
 async def test_a_state_may_be_reused_by_default():
-    client = WireClient(make_server(), R5)
+    client = WireClient(make_server(), V2026_07_28)
     first = await ask(client)
 
     assert [await again(client, first) for _ in range(2)][1][1]["result"]
@@ -161,7 +161,7 @@ async def test_a_state_may_be_reused_by_default():
 
 async def test_a_hundred_unanswered_questions_leave_nothing():
     """The database has no row, though the states are single-use, and no thread is left."""
-    client = WireClient(make_server(state_single_use=True), R5)
+    client = WireClient(make_server(state_single_use=True), V2026_07_28)
     await ask(client)
     before = threading.active_count()
 
@@ -197,7 +197,7 @@ async def test_writing_removes_expired_states():
 
 
 async def test_unrelated_answers_are_not_stored_and_the_question_repeats():
-    client = WireClient(make_server(state_inline_bytes=0), R5)
+    client = WireClient(make_server(state_inline_bytes=0), V2026_07_28)
     large = {"action": "accept", "content": {"x": "y" * 100_000}}
     responses = {"question-1": large, "unasked": large}
 
@@ -211,7 +211,7 @@ async def test_unrelated_answers_are_not_stored_and_the_question_repeats():
 async def test_stored_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._kept, own_count=2)
     server = make_server(state_inline_bytes=0)
-    client, other = [WireClient(server, R5, principal=Principal(key)) for key in "ab"]
+    client, other = [WireClient(server, V2026_07_28, principal=Principal(key)) for key in "ab"]
     for _ in range(2):
         assert "requestState" in await ask(client)
 
@@ -225,7 +225,7 @@ async def test_stored_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPa
 
 async def test_the_bytes_of_stored_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._kept, own_bytes=250_000)
-    client = WireClient(make_server(), R5)
+    client = WireClient(make_server(), V2026_07_28)
     for _ in range(2):
         assert "requestState" in await ask(client, 100_000)
 
@@ -238,7 +238,10 @@ async def test_anonymous_states_cannot_use_the_whole_quota(
 ):
     limit(monkeypatch, states._kept, count=4)
     server = make_server(state_inline_bytes=0)
-    anonymous, user = WireClient(server, R5), WireClient(server, R5, principal=Principal("a"))
+    anonymous, user = (
+        WireClient(server, V2026_07_28),
+        WireClient(server, V2026_07_28, principal=Principal("a")),
+    )
     assert [("requestState" in await ask(anonymous)) for _ in range(3)] == [True, True, False]
 
     assert [("requestState" in await ask(user)) for _ in range(3)] == [True, True, False]
@@ -246,7 +249,7 @@ async def test_anonymous_states_cannot_use_the_whole_quota(
 
 async def test_used_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatch):
     limit(monkeypatch, states._used, own_count=1)
-    client = WireClient(make_server(state_single_use=True), R5)
+    client = WireClient(make_server(state_single_use=True), V2026_07_28)
     first, second = [await ask(client) for _ in range(2)]
     assert "result" in (await again(client, first))[1]
 
@@ -273,7 +276,7 @@ async def until_counted(kept: int) -> None:
 
 
 async def test_an_oversized_state_ends_the_call_with_a_clear_error():
-    client = WireClient(make_server(), R5)
+    client = WireClient(make_server(), V2026_07_28)
 
     result = await ask(client, 2 * 1024 * 1024)
 
@@ -283,14 +286,14 @@ async def test_an_oversized_state_ends_the_call_with_a_clear_error():
 
 
 async def test_a_state_that_is_not_json_serializable_raises(caplog: pytest.LogCaptureFixture):
-    result = await WireClient(make_server(), R5).call("odd")
+    result = await WireClient(make_server(), V2026_07_28).call("odd")
 
     assert result["isError"] is True
     assert "asking in tools/call failed" in caplog.text
 
 
 async def test_without_a_database_a_small_state_still_works():
-    client = WireClient(make_server(), R5)
+    client = WireClient(make_server(), V2026_07_28)
     with override_settings(DATABASE_ROUTERS=["tests.unit.execution.test_states.Down"]):
         first = await ask(client)
         assert "result" in (await again(client, first))[1]

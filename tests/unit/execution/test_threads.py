@@ -22,7 +22,7 @@ from django_mcp.protocol.json import decode
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 LIMIT_S = 10.0
 
@@ -33,7 +33,7 @@ def server() -> MCPServer:
 
 
 async def call(server: MCPServer, name: str, arguments: Any = None) -> dict[str, Any]:
-    return await WireClient(server, R5).call(name, arguments)
+    return await WireClient(server, V2026_07_28).call(name, arguments)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ async def test_work_after_cancelled_work_runs_in_the_pool(
         with pytest.raises(asyncio.CancelledError):
             await threads.run_in_pool(hang)
         waiting.uncancel()
-        await WireClient(server, R5).call("where")
+        await WireClient(server, V2026_07_28).call("where")
     finally:
         has_ended.set()
 
@@ -239,7 +239,7 @@ async def test_a_call_that_never_got_a_thread_is_not_run_after_its_deadline(serv
     blocked = [asyncio.create_task(call(server, "block")) for _ in range(2)]
     for _ in range(2):
         assert await asyncio.to_thread(begun.acquire, timeout=LIMIT_S)
-    status, _ = await WireClient(server, R5).error("tools/call", {"name": "never"})
+    status, _ = await WireClient(server, V2026_07_28).error("tools/call", {"name": "never"})
     release.set()
     await asyncio.gather(*blocked)
 
@@ -353,7 +353,7 @@ class InATestCase(TestCase):
                 raise RuntimeError
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        return async_to_sync(WireClient(self.server, R5).call)(name, arguments)
+        return async_to_sync(WireClient(self.server, V2026_07_28).call)(name, arguments)
 
     def test_a_tool_sees_what_the_test_wrote(self) -> None:
         assert text_of(self.call("count")) == "1"
@@ -365,7 +365,7 @@ class InATestCase(TestCase):
         assert set(Product.objects.values_list("sku", flat=True)) == {"a", "b"}
 
     async def test_writes_are_visible_both_ways_in_an_async_test(self) -> None:
-        client = WireClient(self.server, R5)
+        client = WireClient(self.server, V2026_07_28)
 
         await client.call("add", {"sku": "b"})
         await client.call("add", {"sku": "c", "fails": True})

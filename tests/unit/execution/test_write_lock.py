@@ -24,7 +24,7 @@ from example_project.shop.models import Product
 from tests.support.databases import make_product, products
 from tests.support.server.tasks import Modern, until
 from tests.support.session_sites import in_first
-from tests.support.wire import R4, R5, WireClient
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 LIMIT_S = 30.0
 
@@ -77,7 +77,7 @@ async def say(client: WireClient, name: str, **arguments: Any) -> str:
 @pytest.mark.usefixtures("site")
 async def test_a_tool_that_does_not_use_the_database_waits_for_no_lock():
     with locked():
-        assert await say(WireClient(make_server(), R5), "think") == "thought"
+        assert await say(WireClient(make_server(), V2026_07_28), "think") == "thought"
 
 
 @pytest.mark.usefixtures("site")
@@ -91,7 +91,7 @@ async def test_a_tool_that_only_waits_holds_no_lock():
         assert go.wait(LIMIT_S)
         return "waited"
 
-    waiting = asyncio.ensure_future(say(WireClient(server, R5), "wait"))
+    waiting = asyncio.ensure_future(say(WireClient(server, V2026_07_28), "wait"))
     assert await asyncio.to_thread(begun.wait, LIMIT_S)
     with locked():
         go.set()
@@ -102,7 +102,9 @@ async def test_a_tool_that_only_waits_holds_no_lock():
 async def test_a_tool_waits_for_the_lock_as_long_as_its_call_lasts():
     connections["first"].settings_dict["OPTIONS"]["timeout"] = 0.001
     with locked():
-        writing = asyncio.ensure_future(say(WireClient(make_server(), R5), "write", sku="a"))
+        writing = asyncio.ensure_future(
+            say(WireClient(make_server(), V2026_07_28), "write", sku="a")
+        )
         # Longer than SQLite itself waits.
         done, _ = await asyncio.wait((writing,), timeout=TRY_MS * 6 / 1000)
         assert not done
@@ -122,7 +124,7 @@ async def test_calls_that_read_and_then_write_do_not_overlap():
         return str(product.stock)
 
     await run_in_pool(partial(make_product, "a"))
-    counts = await asyncio.gather(*(say(WireClient(server, R5), "add") for _ in range(8)))
+    counts = await asyncio.gather(*(say(WireClient(server, V2026_07_28), "add") for _ in range(8)))
 
     assert sorted(counts) == [str(count) for count in range(1, 9)]
 
@@ -131,7 +133,7 @@ async def test_calls_that_read_and_then_write_do_not_overlap():
 async def test_sessions_open_work_and_end_while_a_tool_holds_the_lock():
     server = make_server()
     with locked():
-        client = WireClient(server, R4)
+        client = WireClient(server, V2025_11_25)
         async with asyncio.timeout(LIMIT_S):
             await client.open()
             assert await say(client, "think") == "thought"
@@ -139,23 +141,23 @@ async def test_sessions_open_work_and_end_while_a_tool_holds_the_lock():
             await server.core.sessions.end([session.key], Closing.CLIENT)
             status, _ = await client.error("tools/list")
             assert status == 404
-            kept = WireClient(server, R4)
+            kept = WireClient(server, V2025_11_25)
             await kept.open()
     # It is written as soon as the lock is free, and another process finds it.
-    other = WireClient(make_server(), R4)
+    other = WireClient(make_server(), V2025_11_25)
     other.session_id = kept.session_id
     assert await say(other, "think") == "thought"
-    client.session_id, gone = client.session_id, WireClient(make_server(), R4)
+    client.session_id, gone = client.session_id, WireClient(make_server(), V2025_11_25)
     gone.session_id = client.session_id
     assert (await gone.error("tools/list"))[0] == 404
 
 
 @pytest.mark.usefixtures("site")
 async def test_a_session_opened_while_locked_is_found_elsewhere_when_the_lock_is_free():
-    client = WireClient(make_server(), R4)
+    client = WireClient(make_server(), V2025_11_25)
     with locked():
         await asyncio.wait_for(client.open(), LIMIT_S)
-        elsewhere = WireClient(make_server(), R4)
+        elsewhere = WireClient(make_server(), V2025_11_25)
         elsewhere.session_id = client.session_id
         asking = asyncio.ensure_future(say(elsewhere, "think"))
         done, _ = await asyncio.wait((asking,), timeout=0.5)
@@ -265,7 +267,7 @@ async def test_collecting_a_cursor_of_a_waiting_thread_does_not_wait_for_the_loc
     gc.disable()
     try:
         with locked():
-            writing = asyncio.ensure_future(say(WireClient(server, R5), "litter"))
+            writing = asyncio.ensure_future(say(WireClient(server, V2026_07_28), "litter"))
             assert await asyncio.to_thread(is_left.wait, LIMIT_S)
             await asyncio.sleep(0.1)
             # On the loop: with the lock still held, it returns.

@@ -32,8 +32,8 @@ from example_project.urls import urlpatterns as shop_urls
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-R4, R5 = "2025-11-25", "2026-07-28"
-both = pytest.mark.parametrize("revision", [R4, R5])
+V2025_11_25, V2026_07_28 = "2025-11-25", "2026-07-28"
+both = pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 SEEN: list[Any] = []
 TOKEN = re.compile(rb'value="[A-Za-z0-9]{64}"')
 """The token against CSRF, which is another one on each page."""
@@ -216,7 +216,7 @@ def test_switching_accounts_is_csrf_protected_on_exempt_pages(
 def test_a_user_logged_in_with_another_account_can_switch(
     server: MCPServer, ann: User, bob: User
 ) -> None:
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
 
     def visit(url: str) -> None:
         theirs = browser(bob)
@@ -249,7 +249,7 @@ def test_a_tampered_url_opens_nothing(
     server: MCPServer, ann: User, change: Callable[[str], str]
 ) -> None:
     """The page is resilient to tampering with the URL."""
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
     statuses: list[int] = []
 
     def visit(url: str) -> None:
@@ -263,7 +263,7 @@ def test_a_tampered_url_opens_nothing(
 
 
 def test_a_page_can_be_used_once(server: MCPServer, ann: User) -> None:
-    client, theirs = mcp(server, ann, R5), browser(ann)
+    client, theirs = mcp(server, ann, V2026_07_28), browser(ann)
     urls = visiting(client, lambda url: theirs.post(url, {"secret": "first"}))
 
     assert client.call("sign").text == 'accept {"secret": "first"}'
@@ -274,7 +274,7 @@ def test_a_page_can_be_used_once(server: MCPServer, ann: User) -> None:
 
 
 def test_accepting_without_completing_the_page_asks_again(server: MCPServer, ann: User) -> None:
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
     visits: list[str] = []
 
     def visit(url: str) -> None:
@@ -294,7 +294,7 @@ def test_accepting_without_completing_the_page_asks_again(server: MCPServer, ann
 def test_accepting_but_never_completing_is_a_tool_error(server: MCPServer, ann: User) -> None:
     settings = {"PUBLIC": True, "PUBLIC_URL": "https://shop.example", "ASK_TIMEOUT_S": 0.3}
     with override_settings(DJANGO_MCP={**settings, "SESSION_STORE": "memory"}):
-        client = mcp(server, ann, R4)
+        client = mcp(server, ann, V2025_11_25)
         visiting(client, lambda url: None)
 
         failed = client.call("sign")
@@ -350,14 +350,14 @@ def test_asynchronous_handlers_and_views(server: MCPServer, ann: User, revision:
 
 
 def test_prompts_can_send_to_pages_too(server: MCPServer, ann: User) -> None:
-    client, theirs = mcp(server, ann, R5), browser(ann)
+    client, theirs = mcp(server, ann, V2026_07_28), browser(ann)
     visiting(client, lambda url: theirs.post(url, {"secret": "x"}))
 
     assert client.prompt("signed").text == "{'secret': 'x'}"
 
 
 def test_a_third_party_can_send_the_user_back(server: MCPServer, ann: User, bob: User) -> None:
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
 
     def visit(url: str) -> None:
         token = url.partition("=")[2]
@@ -388,7 +388,7 @@ def test_clients_without_url_elicitation_get_no_page(
 ) -> None:
     client = mcp(server, ann, revision, capabilities={"elicitation": {"form": {}}})
 
-    if revision == R5:
+    if revision == V2026_07_28:
         with pytest.raises(MCPError, match="did not declare"):
             client.call("sign")
     else:
@@ -397,7 +397,7 @@ def test_clients_without_url_elicitation_get_no_page(
 
 
 def test_users_are_not_sent_to_pages_without_tls(server: MCPServer, ann: User) -> None:
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
     with override_settings(DJANGO_MCP={"PUBLIC": True, "PUBLIC_URL": "http://shop.example"}):
         assert client.call("sign").is_error
     assert not PageVisit.objects.exists()
@@ -417,7 +417,7 @@ def test_an_unknown_site_url_is_reported_to_the_caller(
 
 
 def test_page_visits_expire(server: MCPServer, ann: User) -> None:
-    client = mcp(server, ann, R5)
+    client = mcp(server, ann, V2026_07_28)
 
     def visit(url: str) -> None:
         PageVisit.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -449,8 +449,8 @@ def test_more_than_one_batch_of_expired_visits_is_removed(
 async def test_only_the_asking_session_is_notified(server: MCPServer, listens: str) -> None:
     ann = await sync_to_async(get_user_model().objects.create_user)("ann")
     theirs = await sync_to_async(browser)(ann)
-    client = AsyncMCPClient(server, user=ann, revision=R4)
-    other = AsyncMCPClient(server, user=ann, revision=R4)
+    client = AsyncMCPClient(server, user=ann, revision=V2025_11_25)
+    other = AsyncMCPClient(server, user=ann, revision=V2025_11_25)
     listener = client if listens == "asking" else other
 
     def answer(key: str, question: Any) -> bool:
@@ -503,7 +503,7 @@ def test_one_user_cannot_open_any_number_of_pages(server: MCPServer, ann: User, 
 
     with pytest.raises(visits.TooManyPages):
         open_one(ann)
-    refused = mcp(server, ann, R5).call("sign")
+    refused = mcp(server, ann, V2026_07_28).call("sign")
     assert refused.is_error
     assert "Too many pages are open" in refused.text
     assert open_one(bob)

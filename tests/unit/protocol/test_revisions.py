@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from django_mcp.protocol.errors import RESOURCE_NOT_FOUND
 from django_mcp.protocol.revisions import REVISIONS, Revision, RevisionSet, find_revision, lower
 
-R1, R2, R3, R4, R5 = REVISIONS
+V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28 = REVISIONS
 names = [revision.name for revision in REVISIONS]
 
 TOOL: dict[str, Any] = {
@@ -64,11 +64,11 @@ def test_each_revision_declares_only_its_changes() -> None:
 def test_a_negotiation_never_ends_at_a_stateless_revision() -> None:
     spoken = RevisionSet()
 
-    for revision in (R1, R2, R3, R4):
+    for revision in (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25):
         assert spoken.negotiate(revision.name) is revision
-    assert spoken.negotiate(R5.name) is R4
-    assert spoken.negotiate("1900-01-01") is R4
-    assert RevisionSet([R5.name]).negotiate(R4.name) is None
+    assert spoken.negotiate(V2026_07_28.name) is V2025_11_25
+    assert spoken.negotiate("1900-01-01") is V2025_11_25
+    assert RevisionSet([V2026_07_28.name]).negotiate(V2025_11_25.name) is None
 
 
 def test_an_unknown_revision_cannot_be_switched_on() -> None:
@@ -81,11 +81,11 @@ def test_an_unknown_revision_cannot_be_switched_on() -> None:
 @pytest.mark.parametrize(
     ("revision", "kept"),
     [
-        (R5, {*TOOL}),
-        (R4, {*TOOL}),
-        (R3, {*TOOL} - {"icons"}),
-        (R2, {"name", "description", "inputSchema", "annotations"}),
-        (R1, {"name", "description", "inputSchema"}),
+        (V2026_07_28, {*TOOL}),
+        (V2025_11_25, {*TOOL}),
+        (V2025_06_18, {*TOOL} - {"icons"}),
+        (V2025_03_26, {"name", "description", "inputSchema", "annotations"}),
+        (V2024_11_05, {"name", "description", "inputSchema"}),
     ],
     ids=reversed(names),
 )
@@ -99,8 +99,8 @@ def test_tool_fields_unknown_to_a_revision_are_removed(revision: Revision, kept:
 
 
 def test_boolean_schemas_become_objects_before_the_newest_revision() -> None:
-    newest = lower("tools/list", {"tools": [TOOL]}, R5)["tools"][0]
-    older = lower("tools/list", {"tools": [TOOL]}, R4)["tools"][0]
+    newest = lower("tools/list", {"tools": [TOOL]}, V2026_07_28)["tools"][0]
+    older = lower("tools/list", {"tools": [TOOL]}, V2025_11_25)["tools"][0]
 
     assert newest["inputSchema"]["properties"]["a"] is True
     assert older["inputSchema"]["properties"] == {"a": {}, "b": {"not": {}}, "c": {"type": "null"}}
@@ -112,25 +112,25 @@ def test_blocks_unknown_to_a_revision_become_text() -> None:
         for revision in REVISIONS
     }
 
-    assert kinds[R5.name] == kinds[R4.name] == kinds[R3.name]
-    assert kinds[R3.name] == ["text", "audio", "resource_link", "resource"]
-    assert kinds[R2.name] == ["text", "audio", "text", "resource"]
-    assert kinds[R1.name] == ["text", "text", "text", "resource"]
+    assert kinds[V2026_07_28.name] == kinds[V2025_11_25.name] == kinds[V2025_06_18.name]
+    assert kinds[V2025_06_18.name] == ["text", "audio", "resource_link", "resource"]
+    assert kinds[V2025_03_26.name] == ["text", "audio", "text", "resource"]
+    assert kinds[V2024_11_05.name] == ["text", "text", "text", "resource"]
 
 
 def test_blocks_for_an_older_revision_contain_no_newer_fields() -> None:
-    for revision in (R1, R2):
+    for revision in (V2024_11_05, V2025_03_26):
         text = repr(lower("tools/call", CALL, revision))
         for key in ("_meta", "lastModified", "structuredContent", "icons"):
             assert key not in text
-    assert "icons" not in repr(lower("tools/call", CALL, R3))
-    assert "a://b" in lower("tools/call", CALL, R1)["content"][2]["text"]
+    assert "icons" not in repr(lower("tools/call", CALL, V2025_06_18))
+    assert "a://b" in lower("tools/call", CALL, V2024_11_05)["content"][2]["text"]
 
 
 def test_prompts_are_downgraded_like_tool_results() -> None:
     messages = [{"role": "user", "content": block} for block in CALL["content"]]
 
-    lowered = lower("prompts/get", {"messages": messages}, R1)["messages"]
+    lowered = lower("prompts/get", {"messages": messages}, V2024_11_05)["messages"]
 
     assert [each["content"]["type"] for each in lowered] == ["text", "text", "text", "resource"]
 
@@ -149,16 +149,16 @@ def test_titles_and_icons_in_lists_are_downgraded() -> None:
         ("resources/list", "resources"),
         ("resources/templates/list", "resourceTemplates"),
     ):
-        assert "icons" not in lower(method, {key: [item]}, R3)[key][0]
-        assert lower(method, {key: [item]}, R2)[key] == [
+        assert "icons" not in lower(method, {key: [item]}, V2025_06_18)[key][0]
+        assert lower(method, {key: [item]}, V2025_03_26)[key] == [
             {"name": "n", "annotations": {"priority": 1}}
         ]
-    assert lower("prompts/list", {"prompts": [prompt]}, R2)["prompts"] == [
+    assert lower("prompts/list", {"prompts": [prompt]}, V2025_03_26)["prompts"] == [
         {"name": "p", "arguments": [{"name": "a"}]}
     ]
-    assert lower("resources/read", {"contents": [{"uri": "a", "text": "b", "_meta": {}}]}, R2) == {
-        "contents": [{"uri": "a", "text": "b"}]
-    }
+    assert lower(
+        "resources/read", {"contents": [{"uri": "a", "text": "b", "_meta": {}}]}, V2025_03_26
+    ) == {"contents": [{"uri": "a", "text": "b"}]}
 
 
 def test_server_info_is_limited_to_fields_of_the_revision() -> None:
@@ -171,14 +171,14 @@ def test_server_info_is_limited_to_fields_of_the_revision() -> None:
         "icons": [],
     }
 
-    assert set(lower("implementation", whole, R4)) == set(whole)
-    assert set(lower("implementation", whole, R3)) == {"name", "version", "title"}
-    assert set(lower("implementation", whole, R2)) == {"name", "version"}
+    assert set(lower("implementation", whole, V2025_11_25)) == set(whole)
+    assert set(lower("implementation", whole, V2025_06_18)) == {"name", "version", "title"}
+    assert set(lower("implementation", whole, V2025_03_26)) == {"name", "version"}
 
 
 def test_the_completions_capability_came_with_the_second_revision() -> None:
-    assert lower("capabilities", {"completions": {}}, R2) == {"completions": {}}
-    assert lower("capabilities", {"completions": {}}, R1) == {}
+    assert lower("capabilities", {"completions": {}}, V2025_03_26) == {"completions": {}}
+    assert lower("capabilities", {"completions": {}}, V2024_11_05) == {}
 
 
 def test_a_missing_resource_has_its_own_code_only_before_the_newest() -> None:
@@ -188,4 +188,6 @@ def test_a_missing_resource_has_its_own_code_only_before_the_newest() -> None:
 
 
 def test_batches_belong_to_one_revision() -> None:
-    assert [revision.name for revision in REVISIONS if revision.accepts_batches] == [R2.name]
+    assert [revision.name for revision in REVISIONS if revision.accepts_batches] == [
+        V2025_03_26.name
+    ]

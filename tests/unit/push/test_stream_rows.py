@@ -24,7 +24,7 @@ from django_mcp.server.streams.process_messages import StreamOpened
 from django_mcp.server.streams.stream import Change, PushStream, StreamKind
 from django_mcp.test import AsyncMCPClient
 from tests.support.server.streams import LiveSink
-from tests.support.wire import R4
+from tests.support.wire import V2025_11_25
 
 pytestmark = pytest.mark.django_db(transaction=True)
 URIS = ("x://1", "x://2")
@@ -133,9 +133,9 @@ async def test_other_processes_see_what_a_pipe_subscribes_to_later(server: MCPSe
         principal=ANONYMOUS,
         lists=frozenset(),
         uris={"x://1"},
-        revision_name=R4.name,
+        revision_name=V2025_11_25.name,
     )
-    connection = ConnectionState(R4, subscriptions=stream.uris, stream_id=stream.id)
+    connection = ConnectionState(V2025_11_25, subscriptions=stream.uris, stream_id=stream.id)
     hub.attach(stream)
     try:
         await check_all(hub)

@@ -31,7 +31,7 @@ from django_mcp.server.streams import messenger
 from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.sessions.rows import add_subscription
 from tests.support.server.streams import StreamClient
-from tests.support.wire import R4, R5
+from tests.support.wire import V2025_11_25, V2026_07_28
 
 REDIS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}}
 
@@ -93,7 +93,7 @@ def flush_signals() -> None:
 async def test_signals_report_a_session_and_its_stream(
     server: MCPServer, received: list[tuple[str, dict[str, Any]]]
 ):
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open()
     await client.tell({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
     async with client.standalone():
@@ -126,7 +126,7 @@ def test_the_end_of_a_session_is_signalled_once_for_every_cause(
     row = Session.objects.create(
         digest="0" * 64,
         server=server.name,
-        revision=R4.name,
+        revision=V2025_11_25.name,
         principal_key="user:1",
         user=user,
         client_info={"name": "c"},
@@ -149,7 +149,7 @@ def test_the_end_of_a_session_is_signalled_once_for_every_cause(
     assert told["session"].key == row.pk.hex
     assert told["session"].principal == "user:1"
     assert told["session"].client_info == {"name": "c"}
-    assert told["session"].revision == R4.name
+    assert told["session"].revision == V2025_11_25.name
     assert (
         told["reason"]
         == {
@@ -163,10 +163,12 @@ def test_the_end_of_a_session_is_signalled_once_for_every_cause(
 async def test_signals_report_notifications_outside_a_session(
     server: MCPServer, received: list[tuple[str, dict[str, Any]]]
 ):
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     for method in ("notifications/own", "notifications/roots/list_changed"):
         body = {"jsonrpc": "2.0", "method": method, "params": {"n": 1}}
-        await client.post(encode(body), {"mcp-protocol-version": R5.name, "mcp-method": method})
+        await client.post(
+            encode(body), {"mcp-protocol-version": V2026_07_28.name, "mcp-method": method}
+        )
     flush_signals()
 
     assert [(name, values["session"], values.get("method")) for name, values in received] == [
@@ -184,7 +186,7 @@ def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db
             row = Session.objects.create(
                 digest=f"{name} {left}",
                 server=name,
-                revision=R4.name,
+                revision=V2025_11_25.name,
                 expires_at=timezone.now() + timedelta(hours=left),
             )
             uri = "stock://mug" if (name, left) == ("subscribed", 1) else "stock://cup"
@@ -203,7 +205,7 @@ async def test_a_failing_signal_receiver_is_isolated(
 
     signals.session_opened.connect(fail)
     try:
-        await StreamClient(server, R4).open()
+        await StreamClient(server, V2025_11_25).open()
         flush_signals()
     finally:
         signals.session_opened.disconnect(fail)
@@ -304,7 +306,7 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
     monkeypatch.setattr(messenger, "OUTAGE_QUIET_S", 0.0)
     monkeypatch.setattr(Failing, "is_away", True)
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
-        client = StreamClient(server, R4)
+        client = StreamClient(server, V2025_11_25)
         await client.open()
         async with client.standalone() as stream:
             for number in range(100):

@@ -79,7 +79,7 @@ def server() -> MCPServer:
     )
 
 
-@pytest.fixture(params=REVISIONS, ids=lambda revision: revision.name)
+@pytest.fixture(params=REVISIONS)
 def client(server: MCPServer, request: pytest.FixtureRequest) -> WireClient:
     """A client of each revision in turn."""
     revision: Revision = request.param

@@ -8,20 +8,20 @@ import pytest
 
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import BaseServer
-from tests.support.wire import HANDSHAKE, R4, R5, WireClient
+from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient
 
 OPEN = {"clientInfo": {"name": "c", "version": "1"}, "capabilities": {}}
 
 
 async def capabilities_at(server: BaseServer, revision: Any) -> dict[str, Any]:
     client = WireClient(server, revision)
-    if revision is R5:
+    if revision is V2026_07_28:
         return (await client.result("server/discover"))["capabilities"]
     opening = {**OPEN, "protocolVersion": revision.name}
     return (await client.result("initialize", opening))["capabilities"]
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28])
 async def test_extensions_are_advertised_in_revisions_that_support_them(
     server: BaseServer, revision: Any
 ):
@@ -33,10 +33,10 @@ async def test_extensions_are_advertised_in_revisions_that_support_them(
 
     assert found["experimental"]["haste"] == {"level": 3}
     expected = {"com.example/receipts": {"kinds": ["pdf"]}, "com.example/plain": {}}
-    assert found.get("extensions") == (expected if revision in (R4, R5) else None)
+    assert found.get("extensions") == (expected if revision in (V2025_11_25, V2026_07_28) else None)
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28])
 async def test_nothing_is_advertised_by_default(server: BaseServer, revision: Any):
     assert not {"extensions", "experimental"} & set(await capabilities_at(server, revision))
 
@@ -61,7 +61,7 @@ async def test_advertised_settings_are_copied(server: BaseServer):
     server.advertise_extension("com.example/x", settings)
     settings["kinds"].append("late")
 
-    found = await capabilities_at(server, R5)
+    found = await capabilities_at(server, V2026_07_28)
 
     assert found["extensions"]["com.example/x"] == {"kinds": ["pdf"]}
 
@@ -85,7 +85,7 @@ async def test_a_handler_sees_the_clients_extensions(
         return str(dict(ctx.client_extensions))
 
     meta = {"io.modelcontextprotocol/clientCapabilities": declared}
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     result = await client.result("tools/call", {"name": "look", "_meta": meta})
 
     assert result["content"][0]["text"] == str(seen)

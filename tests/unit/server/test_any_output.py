@@ -31,7 +31,7 @@ from django_mcp.protocol.results import (
 )
 from django_mcp.protocol.revisions import REVISIONS
 from tests.support.server.plain import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 SETTLED = {"capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 TASKS = {"tasks/get", "tasks/list", "tasks/result", "tasks/update", "tasks/cancel"}
@@ -135,7 +135,7 @@ CALLED = (
 )
 
 
-@pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", REVISIONS)
 async def test_every_method_responds_in_the_revisions_format(server: MCPServer, revision: Any):
     Given.value = "x"
     client = WireClient(server, revision)
@@ -148,11 +148,11 @@ async def test_every_method_responds_in_the_revisions_format(server: MCPServer, 
             Given.value = ["x"]
         result = await client.result(method, params)
 
-        assert ("resultType" in result) is (revision is R5)
+        assert ("resultType" in result) is (revision is V2026_07_28)
         Given.value = "x"
 
 
-@pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize(("method", "returned"), CALLED, ids=[method for method, _ in CALLED])
 @settings(max_examples=40)
 @given(data=st.data())

@@ -14,7 +14,15 @@ from django_mcp.server.exchange.call import Asked, CannotAsk
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import HANDSHAKE, META, R4, R5, WireClient, headers_for, message
+from tests.support.wire import (
+    HANDSHAKE,
+    META,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+    headers_for,
+    message,
+)
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -40,7 +48,7 @@ def server() -> MCPServer:
     return server
 
 
-@pytest.fixture(params=REVISIONS, ids=lambda revision: revision.name)
+@pytest.fixture(params=REVISIONS)
 def client(server: MCPServer, request: pytest.FixtureRequest) -> StreamClient:
     return StreamClient(server, request.param)
 
@@ -74,7 +82,7 @@ async def test_client_info_does_not_change_behaviour(server: MCPServer) -> None:
     answers = []
     for info in said:
         meta = {META + "clientInfo": info} if info is not None else {}
-        client = StreamClient(server, R5)
+        client = StreamClient(server, V2026_07_28)
         for method, params in (
             ("server/discover", {}),
             ("tools/list", {}),
@@ -99,7 +107,7 @@ async def test_request_ids_may_be_shared_between_clients_and_reused(server: MCPS
         await may_go.wait()
         return word
 
-    clients = [StreamClient(server, R5) for _ in range(2)]
+    clients = [StreamClient(server, V2026_07_28) for _ in range(2)]
     calls = [
         client.call_tool("wait", {"word": word})
         for client, word in zip([*clients, clients[0]], "abc", strict=True)
@@ -121,7 +129,7 @@ async def test_clients_only_receive_log_messages_of_handlers(
 ) -> None:
     """A failure is logged by the server, and not sent to the client."""
     meta = {META + "logLevel": "debug"}
-    if client.revision is not R5:
+    if client.revision is not V2026_07_28:
         await client.result("logging/setLevel", {"level": "debug"})
     _, body = await client.send("tools/call", {"name": "fail", "_meta": meta})
     told = [each["params"] for each in client.sink.messages if "level" in each["params"]]
@@ -148,7 +156,7 @@ async def test_trace_context_and_arguments_are_not_logged(
 
 
 @pytest.mark.http_only("on a pipe changes can be told whatever the mode")
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_subscribe_is_unknown_without_resource_notifications(revision: Revision) -> None:
     """`subscribe` is not declared, and the methods are unknown."""
     server = MCPServer("tests", mode="stateless")
@@ -170,7 +178,7 @@ async def test_results_have_a_type_the_client_declared(server: MCPServer) -> Non
     async def long(ctx: Context[Any]) -> str:
         return "done"
 
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     kinds = set()
     for method, params in (
         ("server/discover", {}),
@@ -201,7 +209,7 @@ async def test_a_tool_works_without_the_extension_or_names_the_missing_one(
     needed: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/ui": {}}}
     server.register_tool(show, name="only_shown", required_client_capabilities=needed)
     server.advertise_extension("io.modelcontextprotocol/ui")
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     listed = {tool["name"]: tool for tool in (await client.result("tools/list"))["tools"]}
     read = (await client.result("resources/read", {"uri": page}))["contents"][0]
     status, error = await client.error("tools/call", {"name": "only_shown"})
@@ -219,7 +227,7 @@ async def test_a_tool_works_without_the_extension_or_names_the_missing_one(
 
 async def test_no_deprecated_feature_is_used_by_default(server: MCPServer) -> None:
     """No log message, no root, no sampling, no context of other servers, no HTTP+SSE."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     meta: dict[str, Any] = {META + "clientCapabilities": {"roots": {}, "sampling": {"context": {}}}}
     await client.result("tools/call", {"name": "greet", "arguments": {}, "_meta": meta})
 
@@ -260,7 +268,7 @@ async def leave(server: MCPServer) -> tuple[StreamClient, Context[Any]]:
         kept.append(ctx)
         return "ended"
 
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open({"elicitation": {}, "roots": {}})
     await client.call("end")
     return client, kept[0]

@@ -13,7 +13,7 @@ from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.server import BaseServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 class Ear:
@@ -140,7 +140,7 @@ async def test_the_observer_knows_whether_the_call_asked_the_client(
     capabilities: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
     }
-    await WireClient(server, R5).send("tools/call", {"name": "ask", "_meta": capabilities})
+    await WireClient(server, V2026_07_28).send("tools/call", {"name": "ask", "_meta": capabilities})
 
     assert ear.context.has_asked
 
@@ -165,7 +165,7 @@ async def test_a_failing_observer_leaves_no_call_in_flight(
         raise RuntimeError("deaf")
 
     monkeypatch.setattr(server.core, "observer", fail)
-    client = WireClient(server, R5, principal=principal)
+    client = WireClient(server, V2026_07_28, principal=principal)
     with pytest.raises(RuntimeError, match="deaf"):
         await client.send("tools/call", {"name": "greet"})
 

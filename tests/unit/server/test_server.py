@@ -14,7 +14,7 @@ from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import HANDSHAKE, R4, R5, WireClient, message
+from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient, message
 
 CAN_DO: dict[str, Any] = {"elicitation": {}, "roots": {}, "sampling": {}}
 FORM = {"type": "object", "properties": {"colour": {"type": "string"}}}
@@ -57,11 +57,11 @@ async def connect(server: MCPServer, revision: Revision) -> ConnectionState:
 
 def call(name: str, **meta: Any) -> bytes:
     params: dict[str, Any] = {"name": name, "arguments": {}}
-    return encode(message("tools/call", {**params, "_meta": meta}, revision=R4))
+    return encode(message("tools/call", {**params, "_meta": meta}, revision=V2025_11_25))
 
 
 async def test_a_handler_asks_the_client_through_the_callers_function(server: MCPServer):
-    connection = await connect(server, R4)
+    connection = await connect(server, V2025_11_25)
     asked: list[tuple[str, JSONObject | None]] = []
     told: list[str] = []
 
@@ -90,7 +90,7 @@ async def test_an_error_of_the_function_is_a_client_error(server: MCPServer):
         raise ProtocolError("Not now", code=-1)
 
     answer = await server.handle_raw(
-        call("where"), connection=await connect(server, R4), server_request=refuse
+        call("where"), connection=await connect(server, V2025_11_25), server_request=refuse
     )
 
     told = decode(answer)["result"]["content"][0]["text"]
@@ -113,7 +113,7 @@ async def test_a_function_that_does_not_return_is_cancelled():
         return {}
 
     answer = await server.handle_raw(
-        call("where"), connection=await connect(server, R4), server_request=hang
+        call("where"), connection=await connect(server, V2025_11_25), server_request=hang
     )
 
     assert decode(answer)["result"]["isError"] is True
@@ -121,17 +121,17 @@ async def test_a_function_that_does_not_return_is_cancelled():
 
 
 async def test_without_a_function_the_client_cannot_be_asked(server: MCPServer):
-    connection = await connect(server, R4)
+    connection = await connect(server, V2025_11_25)
 
     answer = await server.handle_raw(call("where"), connection=connection)
 
     assert "Use a newer client" in decode(answer)["result"]["content"][0]["text"]
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28])
 async def test_capabilities_equal_those_sent_to_a_client(server: MCPServer, revision: Revision):
     client = WireClient(server, revision)
-    if revision is R5:
+    if revision is V2026_07_28:
         told = await client.result("server/discover")
     else:
         hello = {"protocolVersion": revision.name, "capabilities": {}, "clientInfo": {}}

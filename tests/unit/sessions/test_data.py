@@ -22,7 +22,7 @@ from django_mcp.servers import MCPServer
 from django_mcp.sessions.closing import close_sessions, expired_sessions, prune_sessions
 from django_mcp.sessions.data import EngineData
 from tests.support.session_sites import Time, in_first, site
-from tests.support.wire import R4, WireClient
+from tests.support.wire import V2025_11_25, WireClient
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ async def test_a_tool_that_writes_after_the_end_of_its_session_fails_in_band(
         ctx.session["a"] = 1
         return "kept"
 
-    result = await WireClient(server, R4).result("tools/call", {"name": "keep"})
+    result = await WireClient(server, V2025_11_25).result("tools/call", {"name": "keep"})
 
     assert result["isError"]
     assert "session has ended" in result["content"][0]["text"]
@@ -333,7 +333,7 @@ async def test_a_commit_after_the_end_of_the_session_fails_as_a_write_after_it(
             other.submit(end_elsewhere, str(ctx.session_key)).result()
         return "kept"
 
-    result = await WireClient(server, R4).result("tools/call", {"name": "keep"})
+    result = await WireClient(server, V2025_11_25).result("tools/call", {"name": "keep"})
 
     assert result["isError"]
     assert "session has ended" in result["content"][0]["text"]

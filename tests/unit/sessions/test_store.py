@@ -28,7 +28,7 @@ from django_mcp.sessions.closing import close_sessions, find_prunes
 from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import R4, Principal, Time, in_first, site
+from tests.support.session_sites import V2025_11_25, Principal, Time, in_first, site
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_another_process_loads_the_whole_session(clock: Time):
     assert found is not session
     assert there.store.peek(token) is found
     assert (found.key, found.server_name, found.principal_key) == (session.key, "shop", "user:1")
-    assert found.revision is R4
+    assert found.revision is V2025_11_25
     assert found.client_info == {"name": "c", "x": "\0"}
     assert found.client_capabilities == {"roots": {}}
     assert (found.is_initialized, found.log_level) == (True, "error")

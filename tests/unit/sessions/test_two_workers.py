@@ -20,7 +20,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.session_sites import in_first
-from tests.support.wire import R4, R5, WireClient, headers_for
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient, headers_for
 
 
 class ToBroken:
@@ -97,7 +97,7 @@ def elsewhere(client: WireClient, server: MCPServer) -> WireClient:
 
 
 async def test_session_data_of_one_worker_is_visible_to_the_other():
-    here = WireClient(make_server(), R4)
+    here = WireClient(make_server(), V2025_11_25)
     there = elsewhere(here, make_server())
     await here.open()
     there.session_id = here.session_id
@@ -108,7 +108,7 @@ async def test_session_data_of_one_worker_is_visible_to_the_other():
 
 
 async def test_initialized_may_be_sent_to_either_worker():
-    here = WireClient(make_server(require_initialized=True), R4)
+    here = WireClient(make_server(require_initialized=True), V2025_11_25)
     await here.open(is_ready=False)
     there = elsewhere(here, make_server(require_initialized=True))
     assert (await here.error("tools/list"))[0] == 400
@@ -119,7 +119,7 @@ async def test_initialized_may_be_sent_to_either_worker():
 
 
 async def test_session_writes_of_a_failed_handler_are_discarded():
-    client = WireClient(make_server(), R4)
+    client = WireClient(make_server(), V2025_11_25)
 
     result = await words(client, "remember", word="a", fails=True)
 
@@ -128,14 +128,14 @@ async def test_session_writes_of_a_failed_handler_are_discarded():
 
 
 async def test_blocking_session_access_on_the_event_loop_raises(caplog: pytest.LogCaptureFixture):
-    result = await words(WireClient(make_server(), R4), "wrong")
+    result = await words(WireClient(make_server(), V2025_11_25), "wrong")
 
     assert result["isError"] is True
     assert "ctx.session.aget" in caplog.text
 
 
 async def test_without_a_session_the_database_is_not_queried():
-    client = WireClient(make_server(), R5)
+    client = WireClient(make_server(), V2026_07_28)
     # The first request of a process reads which entries are disabled.
     await client.result("tools/list")
     with override_settings(DATABASE_ROUTERS=[ToBroken()]):
@@ -147,10 +147,13 @@ async def test_without_a_session_the_database_is_not_queried():
 
 async def test_a_deleted_session_ends_and_leaves_nothing():
     server = make_server()
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await words(client, "remember", word="a")
     await client.result("resources/subscribe", {"uri": "stock://1"})
-    headers = {**headers_for({"method": ""}, R4), "mcp-session-id": client.session_id or ""}
+    headers = {
+        **headers_for({"method": ""}, V2025_11_25),
+        "mcp-session-id": client.session_id or "",
+    }
     exchange = Exchange(headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]))
 
     assert (await server.core.end_session(exchange)).status == 204
@@ -167,7 +170,7 @@ async def test_clients_get_503_while_the_database_is_down(
     """Only one request checks for recovery, so that the others do not wait."""
     monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 3600)
     server, other = make_server(), make_server()
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await client.open()
     unknown = elsewhere(client, other)
 
@@ -185,7 +188,7 @@ async def test_clients_get_503_while_the_database_is_down(
         for _ in range(20):
             status, _ = await unknown.error("tools/list")
             assert status == 503
-        status, _ = await WireClient(other, R4).send("initialize", INIT)
+        status, _ = await WireClient(other, V2025_11_25).send("initialize", INIT)
         assert status == 503
         assert ToBroken.asked == asked
 
@@ -195,7 +198,7 @@ async def test_clients_get_503_while_the_database_is_down(
 
 
 INIT = {
-    "protocolVersion": R4.name,
+    "protocolVersion": V2025_11_25.name,
     "capabilities": {},
     "clientInfo": {"name": "tests", "version": "1"},
 }
@@ -204,7 +207,7 @@ INIT = {
 async def test_503_has_retry_after_for_every_method(broken: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 0)
     server = make_server()
-    headers = {**headers_for({"method": ""}, R4), "mcp-session-id": "x" * 43}
+    headers = {**headers_for({"method": ""}, V2025_11_25), "mcp-session-id": "x" * 43}
 
     def exchange() -> Exchange:
         return Exchange(

@@ -20,10 +20,10 @@ from django_mcp.transports import legacy_sse
 from django_mcp.transports.legacy_sse import SSE, _forward, keep_stream, take_message
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LIMIT_S, LiveSink
-from tests.support.wire import R1, message
+from tests.support.wire import V2024_11_05, message
 
 HANDSHAKE = {
-    "protocolVersion": R1.name,
+    "protocolVersion": V2024_11_05.name,
     "capabilities": {},
     "clientInfo": {"name": "t", "version": "1"},
 }
@@ -118,8 +118,8 @@ async def test_calls_end_with_the_stream_although_the_store_is_unavailable(
 
     opening, token = await open_stream(server)
     for body in (
-        message("initialize", HANDSHAKE, revision=R1),
-        message("tools/call", {"name": "wait", "arguments": {}}, revision=R1, id=2),
+        message("initialize", HANDSHAKE, revision=V2024_11_05),
+        message("tools/call", {"name": "wait", "arguments": {}}, revision=V2024_11_05, id=2),
     ):
         headers = Headers([])
         reply = await take_message(server.core, token, Exchange(body=encode(body), headers=headers))

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.support.oauth.browser import SITE, Browser
 from tests.support.sites import ROOT, Running, environment, running
-from tests.support.wire import R4, headers_for, message
+from tests.support.wire import V2025_11_25, headers_for, message
 
 PUBLIC = "http://localhost:8000"
 """The address that clients use, so that a token is for the same endpoint whatever port is free."""
@@ -66,7 +66,7 @@ def sign_in(site: Running, scope: str = "shop") -> tuple[str, dict[str, Any]]:
 
 
 def call(site: Running, token: str, request: dict[str, Any], session: str = "") -> httpx.Response:
-    headers = {**headers_for(request, R4), "Authorization": f"Bearer {token}"}
+    headers = {**headers_for(request, V2025_11_25), "Authorization": f"Bearer {token}"}
     if session:
         headers["Mcp-Session-Id"] = session
     return httpx.post(site.url, json=request, headers=headers)
@@ -76,17 +76,17 @@ def test_tokens_and_sessions_survive_a_restart(tmp_path: Path):
     extra = {"SHOP_DATABASE": str(tmp_path / "db.sqlite3"), "TESTS_SHOP_URL": PUBLIC}
     prepare = [sys.executable, "manage.py", "demo", "--prepare"]
     subprocess.run(prepare, cwd=ROOT, env=environment(SITE, extra), check=True)
-    list_tools = message("tools/list", revision=R4)
+    list_tools = message("tools/list", revision=V2025_11_25)
     with running(SITE, "uvicorn", log=tmp_path / "before.log", extra=extra) as site:
         client_id, tokens = sign_in(site)
         hello = message(
             "initialize",
             {
-                "protocolVersion": R4.name,
+                "protocolVersion": V2025_11_25.name,
                 "capabilities": {},
                 "clientInfo": {"name": "tests", "version": "1"},
             },
-            revision=R4,
+            revision=V2025_11_25,
         )
         session = call(site, tokens["access_token"], hello).headers["Mcp-Session-Id"]
         before = call(site, tokens["access_token"], list_tools, session).json()["result"]
@@ -140,7 +140,7 @@ def test_a_sign_in_survives_the_rotation_of_the_key(tmp_path: Path):
     prepare = [sys.executable, "manage.py", "demo", "--prepare"]
     found = environment(SITE, with_keys(old, []))
     subprocess.run(prepare, cwd=ROOT, env=found, check=True)
-    list_tools = message("tools/list", revision=R4)
+    list_tools = message("tools/list", revision=V2025_11_25)
     with running(SITE, "uvicorn", log=tmp_path / "before.log", extra=with_keys(old, [])) as site:
         client_id, tokens = sign_in(site, "openid shop")
 

@@ -15,7 +15,7 @@ from tests.support.oauth.browser import Browser
 from tests.support.oauth.local_documents import HOST, document, publish, serving
 from tests.support.oauth.sdk import REDIRECT, SDKClient
 from tests.support.sites import Running
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 ORDER = {"lines": [{"sku": "mug", "quantity": 1}]}
 
@@ -120,8 +120,8 @@ async def test_after_revocation_neither_token_is_accepted(shop: Running):
 
 
 def call_with(shop: Running, token: str) -> httpx.Response:
-    request = message("tools/list", revision=R5)
-    headers = {**headers_for(request, R5), "Authorization": f"Bearer {token}"}
+    request = message("tools/list", revision=V2026_07_28)
+    headers = {**headers_for(request, V2026_07_28), "Authorization": f"Bearer {token}"}
     return httpx.post(shop.url, json=request, headers=headers, timeout=60.0)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from django_mcp.protocol.json import decode, encode
 from tests.support.sites import free_port
-from tests.support.wire import R1, R5, headers_for, message
+from tests.support.wire import V2024_11_05, V2026_07_28, headers_for, message
 
 ROOT = Path(__file__).parents[4]
 LIMIT_S = 120.0
@@ -76,10 +76,10 @@ def wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path
 
 
 def ask(port: int, method: str, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
-    request = message("tools/list", revision=R5)
+    request = message("tools/list", revision=V2026_07_28)
     connection = http.client.HTTPConnection(host, port, timeout=LIMIT_S)
     body = encode(request) if method == "POST" else None
-    connection.request(method, path, body, headers_for(request, R5) if body else {})
+    connection.request(method, path, body, headers_for(request, V2026_07_28) if body else {})
     response = connection.getresponse()
     try:
         return response.status, response.read()
@@ -130,7 +130,7 @@ def test_http_sse_is_served_standalone_if_enabled(tmp_path: Path):
         stream.readline()
         posting = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
         hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}
-        body = encode(message("initialize", hello, revision=R1))
+        body = encode(message("initialize", hello, revision=V2024_11_05))
         posting.request("POST", messages, body, {"content-type": "application/json"})
         status = posting.getresponse().status
         told = next(line for line in stream if line.startswith(b"data: "))

@@ -21,7 +21,7 @@ from tests.support import sites
 from tests.support.backends import require
 from tests.support.doc_blocks import blocks_of
 from tests.support.nginx import nginx
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 SITE = "tests.conformance"
 GUIDE = sites.ROOT / "docs" / "howto" / "deploy.md"
@@ -125,7 +125,9 @@ def test_clients_cannot_spoof_the_address_used_for_limits(program: str, tmp_path
 
 
 def tool_call(name: str, **meta: Any) -> dict[str, Any]:
-    return message("tools/call", {"name": name, "arguments": {}, "_meta": meta}, revision=R5)
+    return message(
+        "tools/call", {"name": name, "arguments": {}, "_meta": meta}, revision=V2026_07_28
+    )
 
 
 def test_no_call_fails_during_a_rolling_restart(
@@ -139,7 +141,7 @@ def test_no_call_fails_during_a_rolling_restart(
         for port in workers.ports * 2:
             workers.stop(port)
             for _ in range(CALLS):
-                found = client.post(url, json=request, headers=headers_for(request, R5))
+                found = client.post(url, json=request, headers=headers_for(request, V2026_07_28))
                 statuses.append(found.status_code)
             workers.start(port)
 
@@ -151,7 +153,7 @@ def test_events_pass_through_the_proxy(behind: tuple[str, Workers]):
     request = tool_call("test_tool_with_progress", progressToken=1)
 
     with httpx.stream(
-        "POST", url, json=request, headers=headers_for(request, R5), timeout=60.0
+        "POST", url, json=request, headers=headers_for(request, V2026_07_28), timeout=60.0
     ) as response:
         data = [line[5:] for line in response.iter_lines() if line.startswith("data:")]
     methods = [json.loads(each).get("method") for each in data if each.strip()]

@@ -8,13 +8,21 @@ import pytest
 from django_mcp.protocol.revisions import Revision
 from tests.support.http.rawhttp import Response, connect, post
 from tests.support.sites import Running
-from tests.support.wire import HANDSHAKE, META, R2, R4, R5, headers_for, message
+from tests.support.wire import (
+    HANDSHAKE,
+    META,
+    V2025_03_26,
+    V2025_11_25,
+    V2026_07_28,
+    headers_for,
+    message,
+)
 
 PATHS = pytest.mark.parametrize("path", ["/real", "/real-view"])
 
 
 def call(
-    path: str, name: str, arguments: dict[str, Any], revision: Revision = R5, **meta: Any
+    path: str, name: str, arguments: dict[str, Any], revision: Revision = V2026_07_28, **meta: Any
 ) -> bytes:
     params = {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
     request = message("tools/call", params, revision=revision)
@@ -31,7 +39,7 @@ def messages_of(response: Response) -> list[dict[str, Any]]:
 
 
 @PATHS
-@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28])
 @pytest.mark.parametrize("tool", ["echo", "echo_in_thread"])
 async def test_a_call_is_answered_at_each_revision(
     site: Running, path: str, revision: Revision, tool: str
@@ -44,7 +52,7 @@ async def test_a_call_is_answered_at_each_revision(
 
 
 @PATHS
-@pytest.mark.parametrize("revision", [R2, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_03_26, V2026_07_28])
 @pytest.mark.parametrize("tool", ["count", "count_in_thread"])
 async def test_progress_is_streamed_before_the_response(
     site: Running, path: str, revision: Revision, tool: str
@@ -60,7 +68,7 @@ async def test_progress_is_streamed_before_the_response(
 
 
 @PATHS
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 async def test_a_disconnect_cancels_the_call_if_the_revision_says_so(
     site: Running, path: str, revision: Revision
 ):
@@ -68,7 +76,7 @@ async def test_a_disconnect_cancels_the_call_if_the_revision_says_so(
     async with connect(site.host, site.port) as client:
         await client.send(call(path, "hold", {"name": name}, revision))
         await ask(site, call(path, "await_event", {"event": f"{name} runs"}))
-    if revision is R5:
+    if revision is V2026_07_28:
         seen = await ask(site, call(path, "await_event", {"event": f"{name} was cancelled"}))
     else:
         await ask(site, call(path, "mark", {"event": f"{name} may go"}))
@@ -116,8 +124,8 @@ async def test_a_sync_call_detects_a_disconnect_and_is_rolled_back(site: Running
 
 @PATHS
 async def test_an_unknown_method_is_not_found_even_with_sse_accepted(site: Running, path: str):
-    request = message("no/such", revision=R5, id="a")
-    raw = post(path, json.dumps(request).encode(), headers_for(request, R5))
+    request = message("no/such", revision=V2026_07_28, id="a")
+    raw = post(path, json.dumps(request).encode(), headers_for(request, V2026_07_28))
     answer = await ask(site, raw)
 
     assert answer.status == 404
@@ -151,7 +159,7 @@ BAD_BODIES = {
 
 
 @PATHS
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 @pytest.mark.parametrize(("body", "code"), BAD_BODIES.values(), ids=BAD_BODIES)
 async def test_a_bad_body_is_a_bad_request(
     site: Running, path: str, revision: Revision, body: bytes, code: int
@@ -201,9 +209,9 @@ async def test_a_call_that_asks_returns_its_questions(site: Running, path: str):
 async def test_a_listen_stream_is_kept_alive(site: Running, path: str):
     """A stream or nothing; comments while there are no messages."""
     request = message(
-        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=R5
+        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=V2026_07_28
     )
-    headers = headers_for(request, R5)
+    headers = headers_for(request, V2026_07_28)
     body = json.dumps(request).encode()
     refused = await ask(site, post(path, body, {**headers, "accept": "application/json"}))
     async with connect(site.host, site.port) as client:

@@ -11,7 +11,7 @@ import pytest
 
 from django_mcp.transports.stdio.pipes import LineSplitter, TooLong
 from tests.support.stdio.process import Process
-from tests.support.wire import R4, R5, message
+from tests.support.wire import V2025_11_25, V2026_07_28, message
 
 LIMIT = 1_000_000
 """MAX_BODY_BYTES of the site."""
@@ -62,7 +62,7 @@ def test_junk_is_rejected_and_reading_continues(client: Process, line: bytes, co
     ids=["crlf", "blank lines", "blanks", "blank crlf lines"],
 )
 def test_other_line_endings_and_blank_lines(client: Process, data: bytes) -> None:
-    client.write(data % json.dumps(message("ping", revision=R4, id="p")).encode())
+    client.write(data % json.dumps(message("ping", revision=V2025_11_25, id="p")).encode())
     assert client.read() == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
 
@@ -110,7 +110,7 @@ def test_thousands_of_requests_at_once_are_all_answered(client: Process) -> None
         message(
             "tools/call",
             {"name": tools[number % 2], "arguments": {"text": each}},
-            revision=(R4, R5)[number % 3 == 0],
+            revision=(V2025_11_25, V2026_07_28)[number % 3 == 0],
             id=each,
         )
         for number, each in enumerate(ids)

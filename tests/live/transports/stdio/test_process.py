@@ -17,9 +17,16 @@ import pytest
 
 from django_mcp.protocol.revisions import Revision
 from tests.support.stdio.process import LIMIT_S, PROGRAM, Process
-from tests.support.wire import HANDSHAKE, R1, R2, R4, R5, message
+from tests.support.wire import (
+    HANDSHAKE,
+    V2024_11_05,
+    V2025_03_26,
+    V2025_11_25,
+    V2026_07_28,
+    message,
+)
 
-by_handshake = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: each.name)
+by_handshake = pytest.mark.parametrize("revision", HANDSHAKE)
 
 
 @pytest.fixture
@@ -46,16 +53,16 @@ def test_each_revision_initializes_calls_and_exits(revision: Revision) -> None:
 
 def test_messages_without_a_handshake_are_self_contained(client: Process) -> None:
     """Both eras on one pipe, and no state between messages of the newer one."""
-    found = client.ask("server/discover", revision=R5)["result"]
-    assert R5.name in found["supportedVersions"]
+    found = client.ask("server/discover", revision=V2026_07_28)["result"]
+    assert V2026_07_28.name in found["supportedVersions"]
     params: dict[str, Any] = {"name": "confirm", "arguments": {}}
     asks: dict[str, Any] = {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}
     }
-    asked = client.ask("tools/call", {**params, "_meta": asks}, revision=R5)["result"]
+    asked = client.ask("tools/call", {**params, "_meta": asks}, revision=V2026_07_28)["result"]
     assert asked["resultType"] == "input_required"
     # The question is in the result, and the next request declares no capability.
-    assert client.ask("tools/call", params, revision=R5)["error"]["code"] == -32021
+    assert client.ask("tools/call", params, revision=V2026_07_28)["error"]["code"] == -32021
     assert client.call("aecho", text="still the other era") == "still the other era"
 
 
@@ -70,7 +77,7 @@ def test_before_the_handshake_only_ping_is_accepted() -> None:
 def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
     """Another one on the same pipe negotiates again."""
     with Process() as client:
-        for number, revision in enumerate((R4, R1)):
+        for number, revision in enumerate((V2025_11_25, V2024_11_05)):
             params = {
                 "protocolVersion": revision.name,
                 "capabilities": {},
@@ -84,7 +91,7 @@ def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
             ]
             client.write("".join(json.dumps(line) + "\n" for line in lines).encode())
             assert client.answer_to(id)["result"]["protocolVersion"] == revision.name
-        tools = client.ask("tools/list", revision=R1)["result"]["tools"]
+        tools = client.ask("tools/list", revision=V2024_11_05)["result"]["tools"]
         assert not any("annotations" in tool for tool in tools)
 
 
@@ -92,7 +99,7 @@ def test_lines_after_a_handshake_wait_for_it() -> None:
     with Process("--server", "second") as client:
         shake = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
         lines = [
-            shake % R4.name,
+            shake % V2025_11_25.name,
             '{"jsonrpc":"2.0","method":"notifications/initialized"}',
             '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"only_here"}}',
         ]
@@ -105,11 +112,11 @@ def test_lines_after_a_handshake_wait_for_it() -> None:
 
 def test_batches_work_in_the_revision_that_has_them() -> None:
     with Process() as client:
-        client.initialize(R2)
+        client.initialize(V2025_03_26)
         client.send([{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (7, 8)])
         batch: Any = client.read()
         assert [each["id"] for each in batch] == [7, 8]
-        client.initialize(R1)
+        client.initialize(V2024_11_05)
         client.send([{"jsonrpc": "2.0", "id": 9, "method": "ping"}])
         assert client.read()["error"]["code"] == -32600
 
@@ -152,7 +159,7 @@ def test_a_slow_call_does_not_block_others(client: Process) -> None:
     client.wait_for_noise("cancelled")
 
 
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 def test_a_cancelled_call_is_interrupted_and_not_answered(
     client: Process, revision: Revision
 ) -> None:
@@ -233,12 +240,12 @@ def test_listen_streams_are_independent_and_end_silently() -> None:
     with Process() as client:
         for number, uri in (("one", "stock://1"), (2, "stock://2")):
             wanted = {"notifications": {"resourceSubscriptions": [uri]}}
-            client.begin("subscriptions/listen", wanted, revision=R5, id=number)
+            client.begin("subscriptions/listen", wanted, revision=V2026_07_28, id=number)
             acknowledged = client.read()
             assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
             assert acknowledged["params"]["_meta"][key] == number
         call = {"name": "change", "arguments": {"uri": "stock://1"}}
-        client.begin("tools/call", call, revision=R5, id="c1")
+        client.begin("tools/call", call, revision=V2026_07_28, id="c1")
         found = {
             each.get("method", each.get("id")): each for each in (client.read(), client.read())
         }
@@ -246,8 +253,8 @@ def test_listen_streams_are_independent_and_end_silently() -> None:
         assert "c1" in found
 
         client.tell("notifications/cancelled", requestId="one")
-        client.ask("tools/call", call, revision=R5, id="c2")
-        client.ask("ping", revision=R4, id="p")
+        client.ask("tools/call", call, revision=V2026_07_28, id="c2")
+        client.ask("ping", revision=V2025_11_25, id="p")
         client.close_input()
         assert client.read_rest() == []
         assert client.wait() == 0
@@ -259,11 +266,11 @@ def test_a_listener_leaves_nothing_for_the_next_process() -> None:
     call = {"name": "change", "arguments": {"uri": uri}}
     with Process() as client:
         wanted = {"notifications": {"resourceSubscriptions": [uri]}}
-        client.begin("subscriptions/listen", wanted, revision=R5, id="l")
+        client.begin("subscriptions/listen", wanted, revision=V2026_07_28, id="l")
         assert client.read()["method"] == "notifications/subscriptions/acknowledged"
     with Process() as client:
-        client.begin("tools/call", call, revision=R5, id="c")
-        client.begin("ping", revision=R4, id="p")
+        client.begin("tools/call", call, revision=V2026_07_28, id="c")
+        client.begin("ping", revision=V2025_11_25, id="p")
         client.close_input()
         assert {each["id"] for each in client.read_rest()} == {"c", "p"}
 
@@ -271,7 +278,7 @@ def test_a_listener_leaves_nothing_for_the_next_process() -> None:
 def test_listen_streams_get_their_result_on_sigterm() -> None:
     with Process() as client:
         wanted = {"notifications": {"toolsListChanged": True}}
-        client.begin("subscriptions/listen", wanted, revision=R5, id="l")
+        client.begin("subscriptions/listen", wanted, revision=V2026_07_28, id="l")
         client.read()
         client.process.send_signal(signal.SIGTERM)
         (last,) = client.read_rest()

@@ -13,7 +13,7 @@ import pytest
 from django_mcp.protocol.revisions import Revision
 from tests.support.sites import ROOT, environment
 from tests.support.stdio.process import SITE, Process
-from tests.support.wire import R4, R5
+from tests.support.wire import V2025_11_25, V2026_07_28
 
 STAFF = """
 from django.contrib.auth.models import Permission, User
@@ -68,7 +68,7 @@ def read_rest(client: Process) -> list[Any]:
     ]
 
 
-def names(client: Process, revision: object = R4) -> set[str]:
+def names(client: Process, revision: object = V2025_11_25) -> set[str]:
     tools = client.ask("tools/list", revision=revision)["result"]["tools"]
     return {each["name"] for each in tools}
 
@@ -82,7 +82,7 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
             client.initialize()
             assert client.call("who") == (user or "nobody")
             assert ("staff_only" in names(client)) is (user == "ada")
-            assert ("staff_only" in names(client, R5)) is (user == "ada")
+            assert ("staff_only" in names(client, V2026_07_28)) is (user == "ada")
             answers[user] = client.ask("tools/call", {"name": "staff_only"}, id="s")
             answers["unknown"] = client.ask("tools/call", {"name": "no_such_t"}, id="s")
     assert answers["ada"]["result"]["content"][0]["text"] == "hello staff"
@@ -135,7 +135,7 @@ def test_a_deactivated_user_is_no_longer_served(django: Django, database: dict[s
         assert "not active any more" in client.noise
 
 
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 @pytest.mark.parametrize(
     ("tool", "begun", "ended"),
     [
@@ -175,7 +175,7 @@ def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, s
 def test_calls_of_a_revoked_key_are_cancelled(django: Django, database: dict[str, str]) -> None:
     key = django("shell", "-c", ISSUE).split()[-1]
     with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
-        client.begin("tools/call", {"name": "wait_for_ever", "arguments": {}}, revision=R5)
+        client.begin("tools/call", {"name": "wait_for_ever", "arguments": {}}, revision=V2026_07_28)
         client.wait_for_noise("waiting")
         django(
             "shell", "-c", "from django_mcp.models import APIKey; from django.utils import timezone;"

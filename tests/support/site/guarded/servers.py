@@ -12,10 +12,10 @@ from django_mcp.protocol.tasks import COMPLETED
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.memory.tasks import MemoryTasks
 from tests.support.site.guarded.people import Named
-from tests.support.wire import R4, R5
+from tests.support.wire import V2025_11_25, V2026_07_28
 
 SEE = "shop.see_secrets"
-TASKS = {"hidden-4": R4, "hidden-5": R5}
+TASKS = {"hidden-4": V2025_11_25, "hidden-5": V2026_07_28}
 """Ids of the tasks that are ann's, and what she spoke when she made them."""
 
 

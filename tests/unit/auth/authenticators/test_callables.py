@@ -18,7 +18,7 @@ from django_mcp.auth.principal import AuthInfo, Principal, Rejection
 from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.auth.asking import admit, challenges_of, queries, recheck_until, refuse
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db
 
@@ -163,7 +163,7 @@ def scoped_server(server: MCPServer) -> None:
 
 
 def call(server: MCPServer, principal: Any) -> int:
-    client = WireClient(server, R5, principal=principal)
+    client = WireClient(server, V2026_07_28, principal=principal)
     status, _ = async_to_sync(client.send)("tools/call", {"name": "write"})
     return int(status)
 

@@ -15,7 +15,7 @@ from django_mcp import MCPServer
 from django_mcp.auth.recheck import recheck
 from django_mcp.contrib.drf import DRFAuthenticator
 from tests.support.auth.asking import admit, challenges_of, recheck_until, refuse
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db
 
@@ -141,6 +141,6 @@ def test_token_scopes_of_a_class_apply(user: Any, token: Any, status: int):
 
     server = MCPServer("drf", authenticators=[DRFAuthenticator(Known)])
     server.tool(name="write", scopes=["write"])(lambda: "written")
-    client = WireClient(server, R5, principal=admit(server))
+    client = WireClient(server, V2026_07_28, principal=admit(server))
 
     assert async_to_sync(client.send)("tools/call", {"name": "write"})[0] == status

@@ -16,7 +16,7 @@ from django_mcp.contrib.models import ModelTools
 from django_mcp.execution.threads import run_in_pool
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 class ToFirst:
@@ -57,7 +57,7 @@ def server(databases: str) -> Iterator[MCPServer]:
 
 
 async def call(server: MCPServer, tool: str, **arguments: Any) -> Any:
-    return await WireClient(server, R5).call(tool, arguments)
+    return await WireClient(server, V2026_07_28).call(tool, arguments)
 
 
 async def test_a_write_is_atomic_on_the_database_of_the_router(server: MCPServer):

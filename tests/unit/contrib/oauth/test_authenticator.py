@@ -16,7 +16,7 @@ from oauth2_provider.models import get_access_token_model, get_application_model
 from django_mcp import Context
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.servers import MCPServer
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 
 AUTHENTICATORS = [OAuthAuthenticator(cache_s=0)]
 
@@ -79,13 +79,13 @@ def token_for(user: Any, **fields: Any) -> str:
 
 
 def call(token: str, path: str = "/orders/mcp", *, name: str = "whoami", **headers: str) -> Any:
-    body = message("tools/call", {"name": name, "arguments": {}}, revision=R5)
+    body = message("tools/call", {"name": name, "arguments": {}}, revision=V2026_07_28)
     return Client().post(
         path,
         body,
         content_type="application/json",
         headers={
-            **headers_for(body, R5),
+            **headers_for(body, V2026_07_28),
             "Host": "testserver",
             "Authorization": f"Bearer {token}",
             **headers,
@@ -210,12 +210,12 @@ def test_unknown_and_expired_tokens_get_the_same_error(user: Any, token: str):
 
 def test_a_token_in_the_query_string_is_ignored(user: Any):
     token = token_for(user)
-    body = message("tools/list", revision=R5)
+    body = message("tools/list", revision=V2026_07_28)
     response = Client().post(
         f"/orders/mcp?access_token={token}",
         body,
         content_type="application/json",
-        headers={**headers_for(body, R5), "Host": "testserver"},
+        headers={**headers_for(body, V2026_07_28), "Host": "testserver"},
     )
 
     assert response.status_code == 401

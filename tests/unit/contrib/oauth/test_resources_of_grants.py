@@ -28,7 +28,7 @@ from django_mcp.contrib.oauth.models import ClientEndpoint
 from django_mcp.contrib.oauth.validator import MCPOAuth2Validator
 from django_mcp.servers import MCPServer
 from tests.support.oauth.browser import hidden_fields, post_form
-from tests.support.wire import R5, headers_for, message
+from tests.support.wire import V2026_07_28, headers_for, message
 from tests.unit.contrib.oauth.test_authorizing import CHALLENGE, REDIRECT, VERIFIER
 
 ENDPOINT = "http://testserver/orders/mcp"
@@ -184,8 +184,12 @@ def ask_as_client(
 
 
 def call(token: str, endpoint: str = ENDPOINT) -> Any:
-    body = message("tools/call", {"name": "whoami", "arguments": {}}, revision=R5)
-    headers = {**headers_for(body, R5), "Host": "testserver", "Authorization": f"Bearer {token}"}
+    body = message("tools/call", {"name": "whoami", "arguments": {}}, revision=V2026_07_28)
+    headers = {
+        **headers_for(body, V2026_07_28),
+        "Host": "testserver",
+        "Authorization": f"Bearer {token}",
+    }
     where = urlsplit(endpoint).path
     return Client().post(where, body, content_type="application/json", headers=headers)
 

@@ -12,7 +12,7 @@ from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import until
-from tests.support.wire import META, R4, R5, WireClient
+from tests.support.wire import META, V2025_11_25, V2026_07_28, WireClient
 
 FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
 MANY = 1000
@@ -37,7 +37,7 @@ def objects() -> int:
 
 @pytest.mark.http_only("a pipe has tasks and objects of its own, which are counted here")
 async def test_a_thousand_input_required_results_leak_no_objects(server: MCPServer):
-    client = WireClient(server, R5, streams=False)
+    client = WireClient(server, V2026_07_28, streams=False)
     meta = {META + "clientCapabilities": FORMS}
     for _ in range(20):
         await client.call("ask", _meta=meta)
@@ -54,7 +54,7 @@ async def test_a_thousand_input_required_results_leak_no_objects(server: MCPServ
 
 @pytest.mark.http_only("whoever leaves a pipe takes it along")
 async def test_questions_on_disconnected_streams_time_out(server: MCPServer):
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open(FORMS)
     calls = [client.begin("tools/call", {"name": "ask"}, id=number) for number in range(100)]
     for call in calls:
@@ -74,7 +74,7 @@ async def test_questions_on_disconnected_streams_time_out(server: MCPServer):
 
 
 async def test_an_input_required_result_is_the_last_message_of_its_stream(server: MCPServer):
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     meta = {META + "clientCapabilities": FORMS, "progressToken": "p"}
     call = client.call_tool("ask", _meta=meta)
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from django_mcp.protocol.asks import InputRequired, ask_form, ask_roots, ask_sampling, ask_url
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 META: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {
@@ -71,7 +71,9 @@ def server() -> MCPServer:
 
 
 async def ask(server: MCPServer, name: str = "welcome", **more: Any) -> dict[str, Any]:
-    return await WireClient(server, R5).result("tools/call", {"name": name, "_meta": META, **more})
+    return await WireClient(server, V2026_07_28).result(
+        "tools/call", {"name": name, "_meta": META, **more}
+    )
 
 
 async def again(

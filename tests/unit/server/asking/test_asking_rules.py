@@ -12,7 +12,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import HANDSHAKE, R3, R4
+from tests.support.wire import HANDSHAKE, V2025_06_18, V2025_11_25
 
 ALL: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
@@ -71,7 +71,7 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
     return client
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_no_client_request_is_sent_before_initialized(
     server: MCPServer, revision: Revision
 ) -> None:
@@ -102,7 +102,7 @@ async def test_a_client_that_never_sends_initialized_gets_no_requests(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_mcp.server.asking.back_channel.INITIALIZED_WITHIN_S", 0.05)
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open(ALL, is_ready=False)
     call = client.call_tool("where")
     result = (await call.answer())["result"]
@@ -115,7 +115,7 @@ async def test_a_client_that_never_sends_initialized_gets_no_requests(
 @pytest.mark.http_only("on a pipe it can be asked")
 async def test_url_elicitations_are_listed_in_an_error_without_a_stream(server: MCPServer) -> None:
     """The error lists URLs only, each with its id; clients without URL elicitation get none."""
-    error = await refusal_of(server, R4, "both_pages", ALL)
+    error = await refusal_of(server, V2025_11_25, "both_pages", ALL)
     shown = error["data"]["elicitations"]
 
     assert error["code"] == -32042
@@ -125,10 +125,10 @@ async def test_url_elicitations_are_listed_in_an_error_without_a_stream(server: 
     ]
     assert len({each["elicitationId"] for each in shown}) == 2
     for revision, tool, capabilities in (
-        (R3, "visit", ALL),
-        (R4, "visit", {"elicitation": {}}),
-        (R4, "where", ALL),
-        (R4, "mixed", ALL),
+        (V2025_06_18, "visit", ALL),
+        (V2025_11_25, "visit", {"elicitation": {}}),
+        (V2025_11_25, "where", ALL),
+        (V2025_11_25, "mixed", ALL),
     ):
         result = await refusal_of(server, revision, tool, capabilities)
         assert result["isError"] is True
@@ -155,7 +155,7 @@ async def refusal_of(
 async def test_sampling_with_tools_requires_the_capability(
     server: MCPServer, options: dict[str, Any], capabilities: dict[str, Any], is_asked: bool
 ) -> None:
-    client = await connect(server, R4, **capabilities)
+    client = await connect(server, V2025_11_25, **capabilities)
     call = client.call_tool("talk", {"options": options})
     if not is_asked:
         assert (await call.answer())["result"]["isError"] is True
@@ -173,7 +173,12 @@ async def test_sampling_with_tools_requires_the_capability(
 
 @pytest.mark.parametrize(
     ("revision", "capability", "is_sent"),
-    [(R4, {}, False), (R4, {"tools": {}}, False), (R4, {"context": {}}, True), (R3, {}, True)],
+    [
+        (V2025_11_25, {}, False),
+        (V2025_11_25, {"tools": {}}, False),
+        (V2025_11_25, {"context": {}}, True),
+        (V2025_06_18, {}, True),
+    ],
 )
 async def test_include_context_requires_the_capability(
     server: MCPServer, revision: Revision, capability: dict[str, Any], is_sent: bool
@@ -242,7 +247,7 @@ def test_a_tool_use_with_its_result_can_be_sent_in_sampling() -> None:
 async def test_a_url_in_a_form_is_reported(
     server: MCPServer, caplog: pytest.LogCaptureFixture, arguments: dict[str, str], is_told: bool
 ) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("guided", arguments)
     await client.respond(await call.sink.message(), result={"action": "cancel"})
     await call.answer()

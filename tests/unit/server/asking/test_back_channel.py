@@ -19,7 +19,7 @@ from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemoryPendingResponses
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import HANDSHAKE, R1, R2, R3, R4
+from tests.support.wire import HANDSHAKE, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25
 
 ALL: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
@@ -84,7 +84,7 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
     return client
 
 
-@pytest.mark.parametrize("revision", [R3, R4], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2025_06_18, V2025_11_25])
 async def test_a_form_elicitation_returns_its_content(
     server: MCPServer, revision: Revision
 ) -> None:
@@ -98,13 +98,13 @@ async def test_a_form_elicitation_returns_its_content(
 
     assert asked["method"] == "elicitation/create"
     assert asked["params"]["message"] == "Order mug?"
-    assert ("mode" in asked["params"]) is (revision is R4)
+    assert ("mode" in asked["params"]) is (revision is V2025_11_25)
     assert (await call.answer())["result"]["content"][0]["text"] == "order 7: mug, True, soon"
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_user_may_decline(server: MCPServer, action: str) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result={"action": action})
 
@@ -123,7 +123,7 @@ async def test_a_user_may_decline(server: MCPServer, action: str) -> None:
     ],
 )
 async def test_an_invalid_answer_is_asked_for_again(server: MCPServer, unfit: Any) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result=unfit)
     again = await call.sink.message()
@@ -134,7 +134,7 @@ async def test_an_invalid_answer_is_asked_for_again(server: MCPServer, unfit: An
 
 
 async def test_a_client_with_only_invalid_answers_is_not_asked_again(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("order", {"item": "mug"})
     for _ in range(MAX_UNFIT):
         await client.respond(await call.sink.message(), result={"action": "maybe"})
@@ -162,7 +162,7 @@ async def test_a_client_with_only_invalid_answers_is_not_asked_again(server: MCP
 async def test_an_invalid_sampling_or_roots_result_is_retried_once(
     server: MCPServer, tool: str, answer: Any
 ) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool(tool)
     for _ in range(2):
         await client.respond(await call.sink.message(), result=answer)
@@ -182,7 +182,7 @@ async def test_an_invalid_sampling_or_roots_result_is_retried_once(
 async def test_the_error_names_the_capability_to_declare(
     server: MCPServer, tool: str, declared: dict[str, Any], missing: str
 ) -> None:
-    client = await connect(server, R4, **declared)
+    client = await connect(server, V2025_11_25, **declared)
 
     arguments = {"item": "mug"} if tool == "order" else {}
     result = (await client.call_tool(tool, arguments).answer())["result"]
@@ -193,7 +193,7 @@ async def test_the_error_names_the_capability_to_declare(
     )
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_sampling_asks_the_clients_model(server: MCPServer, revision: Revision) -> None:
     client = await connect(server, revision)
     call = client.call_tool("write")
@@ -209,7 +209,7 @@ async def test_sampling_asks_the_clients_model(server: MCPServer, revision: Revi
 
 
 async def test_roots_are_requested_from_the_client(server: MCPServer) -> None:
-    client = await connect(server, R2)
+    client = await connect(server, V2025_03_26)
     call = client.call_tool("where")
     asked = await call.sink.message()
     await client.respond(asked, result={"roots": [{"uri": "file:///home"}]})
@@ -219,11 +219,11 @@ async def test_roots_are_requested_from_the_client(server: MCPServer) -> None:
 
 
 async def test_url_elicitation_works_in_revisions_that_have_it(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("visit")
     asked = await call.sink.message()
     await client.respond(asked, result={"action": "accept"})
-    older = await connect(server, R3)
+    older = await connect(server, V2025_06_18)
     refused = await older.call("visit")
 
     assert asked["params"]["mode"] == "url"
@@ -233,7 +233,7 @@ async def test_url_elicitation_works_in_revisions_that_have_it(server: MCPServer
 
 
 async def test_a_handler_that_controls_the_rounds_works_the_same(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("both")
     for _ in range(2):
         asked = await call.sink.message()
@@ -249,11 +249,11 @@ async def test_a_handler_that_controls_the_rounds_works_the_same(server: MCPServ
 @pytest.mark.parametrize(
     ("revision", "capabilities", "tool"),
     [
-        (R4, {"roots": {}}, "order"),
-        (R4, {"elicitation": {"url": {}}}, "order"),
-        (R4, {"elicitation": {}}, "visit"),
-        (R1, ALL, "order"),
-        (R4, {"elicitation": {}}, "write"),
+        (V2025_11_25, {"roots": {}}, "order"),
+        (V2025_11_25, {"elicitation": {"url": {}}}, "order"),
+        (V2025_11_25, {"elicitation": {}}, "visit"),
+        (V2024_11_05, ALL, "order"),
+        (V2025_11_25, {"elicitation": {}}, "write"),
     ],
 )
 async def test_a_client_is_asked_only_for_declared_capabilities(
@@ -270,7 +270,7 @@ async def test_a_client_is_asked_only_for_declared_capabilities(
 
 
 async def test_a_clients_error_reaches_the_handler(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     caught = client.call_tool("careful")
     await client.respond(await caught.sink.message(), error={"code": -1, "message": "No"})
     steered = await caught.answer()
@@ -287,11 +287,11 @@ async def test_an_answer_over_1_mib_is_rejected_and_fails_the_request(
     server: MCPServer,
 ) -> None:
     """It may have to be stored until the asking process fetches it."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("careful", {})
     asked = await call.sink.message()
     large = {"roots": [{"uri": "file:///" + "x" * 1024 * 1024}]}
-    headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
+    headers = {"mcp-protocol-version": V2025_11_25.name, "mcp-session-id": client.session_id or ""}
     body = {"jsonrpc": "2.0", "id": asked["id"], "result": large}
     reply = await client.post(encode(body), headers)
 
@@ -306,7 +306,7 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
     monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
     server.core.pending_responses = MemoryPendingResponses()
-    client, other = await connect(server, R4), await connect(server, R4)
+    client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("where")
     asked = await call.sink.message()
     refused = (await other.call_tool("where").answer())["result"]
@@ -334,8 +334,8 @@ class FullRelay:
 async def test_an_answer_that_cannot_be_stored_is_rejected(server: MCPServer) -> None:
     pending = server.core.pending_responses = MemoryPendingResponses()
     pending.relay = FullRelay()
-    client = await connect(server, R4)
-    headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
+    client = await connect(server, V2025_11_25)
+    headers = {"mcp-protocol-version": V2025_11_25.name, "mcp-session-id": client.session_id or ""}
     body = {"jsonrpc": "2.0", "id": "elsewhere", "result": {}}
     reply = await client.post(encode(body), headers)
 
@@ -350,7 +350,7 @@ async def test_waiting_for_a_client_answer_times_out() -> None:
     def where(ctx: Context[Any]) -> list[Any]:
         return ctx.list_roots()
 
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("where")
     asked, cancelled = await call.sink.message(), await call.sink.message()
     result = (await call.answer())["result"]
@@ -363,7 +363,7 @@ async def test_waiting_for_a_client_answer_times_out() -> None:
 
 async def test_answers_from_other_sessions_are_ignored(server: MCPServer) -> None:
     """Another session, a request never made, an answer twice, an id of another type."""
-    client, other = await connect(server, R4), await connect(server, R4)
+    client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
     yes = {"action": "accept", "content": {"sure": True}}
@@ -380,7 +380,7 @@ async def test_answers_from_other_sessions_are_ignored(server: MCPServer) -> Non
 
 @pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
 async def test_cancelling_a_call_cancels_its_client_request(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
     await client.tell(
@@ -398,7 +398,7 @@ async def test_cancelling_a_call_cancels_its_client_request(server: MCPServer) -
 
 @pytest.mark.http_only("several calls on one pipe cannot be told apart by where a question comes")
 async def test_server_request_ids_are_never_reused(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     calls = [
         client.begin("tools/call", {"name": "where", "arguments": {}}, id=f"c{n}")
         for n in range(20)

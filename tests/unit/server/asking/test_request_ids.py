@@ -13,7 +13,7 @@ from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import HANDSHAKE, R4, R5, WireClient
+from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def key_of(client: StreamClient) -> str:
 WRITTEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "roses"}}
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_a_sampling_request_uses_the_chosen_id(server: MCPServer, revision: Revision) -> None:
     """Two sessions may use the same id."""
     one, other = await connect(server, revision), await connect(server, revision)
@@ -79,7 +79,7 @@ async def test_a_sampling_request_uses_the_chosen_id(server: MCPServer, revision
 )
 async def test_a_sampling_request_can_be_cancelled_by_its_id(server: MCPServer, by: str) -> None:
     """Its client is notified, and a late answer is ignored."""
-    client, other = await connect(server, R4), await connect(server, R4)
+    client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("write_as", {"name": "poem"})
     asked = await call.sink.message()
     kept = other.call_tool("write_as", {"name": "poem"})
@@ -112,17 +112,17 @@ async def test_a_sampling_request_can_be_cancelled_by_its_id(server: MCPServer, 
 @pytest.mark.http_only("results ask on both, one is enough")
 async def test_the_id_is_the_key_of_an_input_request(server: MCPServer) -> None:
     meta = {
-        "io.modelcontextprotocol/protocolVersion": R5.name,
+        "io.modelcontextprotocol/protocolVersion": V2026_07_28.name,
         "io.modelcontextprotocol/clientCapabilities": {"sampling": {}},
     }
     params = {"name": "write_as", "arguments": {"name": "poem"}, "_meta": meta}
-    result = await WireClient(server, R5).result("tools/call", params)
+    result = await WireClient(server, V2026_07_28).result("tools/call", params)
 
     assert list(result["inputRequests"]) == ["poem"]
 
 
 async def test_a_pending_request_id_cannot_be_reused(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("write_as", {"name": "poem"})
     asked = await call.sink.message()
     again = client.begin("tools/call", {"name": "write_as", "arguments": {"name": "poem"}}, id=2)

@@ -11,7 +11,7 @@ import pytest
 from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import BaseServer
-from tests.support.wire import HANDSHAKE, R4, R5, WireClient
+from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient
 
 ALL: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {
@@ -129,7 +129,7 @@ async def test_a_handler_asks_one_question_per_round(
             },
         },
     }
-    other_worker = WireClient(server, R5)
+    other_worker = WireClient(server, V2026_07_28)
     second = await again(other_worker, first, {"question-1": accept(colour="red", count=2)})
     assert list(second["inputRequests"]) == ["question-2"]
     assert second["requestState"] != first["requestState"]
@@ -214,7 +214,7 @@ async def test_every_tampered_state_gets_the_same_error(
         await refuse(call(requestState=broken))
     await refuse(call("explicit", requestState=state))
     await refuse({**call(requestState=state), "arguments": {"item": "cup"}})
-    stranger = WireClient(server, R5, principal=type("P", (), {"key": "user:2"})())
+    stranger = WireClient(server, V2026_07_28, principal=type("P", (), {"key": "user:2"})())
     await refuse(call(requestState=state), stranger)
     server.core.clock = lambda: 10**12
     await refuse(call(requestState=state))
@@ -278,7 +278,7 @@ async def test_a_client_is_asked_only_for_declared_capabilities(newest: WireClie
 
 
 @pytest.mark.http_only("a pipe has a session")
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_without_a_session_older_clients_cannot_be_asked(
     server: BaseServer, revision: Any
 ) -> None:
@@ -293,7 +293,7 @@ async def test_other_methods_ignore_input_responses(newest: WireClient) -> None:
 
 
 async def test_older_revisions_ignore_input_responses(server: BaseServer) -> None:
-    result = await WireClient(server, R4).result(
+    result = await WireClient(server, V2025_11_25).result(
         "tools/call", {"name": "explicit", "requestState": 5}
     )
 
@@ -359,7 +359,7 @@ async def test_once_inside_once_is_an_error_that_names_both(
     def nested(ctx: Context) -> int:
         return ctx.once("outer", lambda: ctx.once("inner", lambda: 1))
 
-    result = await WireClient(server, R5).call("nested")
+    result = await WireClient(server, V2026_07_28).call("nested")
 
     assert result["isError"] is True
     assert "once('inner') runs inside once('outer')" in caplog.text

@@ -13,7 +13,7 @@ from django_mcp.server.asking.rounds import Elicited
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import HANDSHAKE, R5, WireClient
+from tests.support.wire import HANDSHAKE, V2026_07_28, WireClient
 
 SAID = {
     "role": "assistant",
@@ -72,7 +72,7 @@ def server() -> MCPServer:
     return server
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.parametrize(
     ("tool", "text"),
     [
@@ -126,7 +126,7 @@ async def test_a_misspelled_parameter_sends_no_request(server: MCPServer) -> Non
 async def test_an_input_response_parses_as_a_sampling_or_form_result(
     server: MCPServer,
 ) -> None:
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     call = {"name": "steer", "arguments": {}, "_meta": DECLARED}
     first = await client.result("tools/call", call)
     last = await client.result(
@@ -141,7 +141,7 @@ async def test_an_input_response_parses_as_a_sampling_or_form_result(
     assert last["content"][0]["text"] == "roses decline"
 
 
-@pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", REVISIONS)
 async def test_the_context_reports_whether_the_revision_is_stateless(revision: Revision) -> None:
     server = MCPServer("tests")
 
@@ -151,4 +151,4 @@ async def test_the_context_reports_whether_the_revision_is_stateless(revision: R
 
     answer = await WireClient(server, revision).result("tools/call", {"name": "ask"})
 
-    assert answer["content"][0]["text"] == ("true" if revision is R5 else "false")
+    assert answer["content"][0]["text"] == ("true" if revision is V2026_07_28 else "false")

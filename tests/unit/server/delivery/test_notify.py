@@ -17,7 +17,7 @@ from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
 from tests.support.server.plain import MCPServer, NoObserver, OpenAccess
 from tests.support.server.streams import StreamClient
-from tests.support.wire import R2, R3, R4, R5, WireClient
+from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28, WireClient
 
 
 def make_server(**options: Any) -> MCPServer:
@@ -67,7 +67,7 @@ class Granting(OpenAccess):
 
 
 async def connect(server: MCPServer, principal: Any = "ann") -> StreamClient:
-    client = StreamClient(server, R4, principal=principal)
+    client = StreamClient(server, V2025_11_25, principal=principal)
     await client.open()
     return client
 
@@ -116,7 +116,7 @@ async def test_a_custom_notification_reaches_sessions_but_no_listener(
     server: MCPServer,
 ) -> None:
     session = await connect(server)
-    listener = StreamClient(server, R5).begin(
+    listener = StreamClient(server, V2026_07_28).begin(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
     )
     await listener.sink.message()
@@ -174,7 +174,7 @@ async def test_progress_can_be_reported_outside_the_handler(server: MCPServer) -
 
 
 async def test_without_a_session_there_is_no_session_key(server: MCPServer) -> None:
-    handed = await StreamClient(server, R5).call("hand_over")
+    handed = await StreamClient(server, V2026_07_28).call("hand_over")
 
     assert handed["structuredContent"] == {"key": None, "token": None}
 
@@ -341,7 +341,7 @@ async def test_pings_are_sent_at_the_advertised_interval(
 
 ADVERTISED = {"keepalive": {"enabled": True, "intervalMs": 30000, "failureThreshold": 3}}
 HANDSHAKE = {
-    "protocolVersion": R4.name,
+    "protocolVersion": V2025_11_25.name,
     "capabilities": {},
     "clientInfo": {"name": "t", "version": "1"},
 }
@@ -358,19 +358,21 @@ async def experimental_of(client: StreamClient) -> Any:
 @pytest.mark.http_only("the test below is of a pipe")
 async def test_pings_and_limits_are_advertised_when_configured() -> None:
     limits = {"loggingRateLimit": {"enabled": True, "perSecond": 5}}
-    both = await experimental_of(StreamClient(make_server(ping_interval_s=30, log_rate=5), R4))
+    both = await experimental_of(
+        StreamClient(make_server(ping_interval_s=30, log_rate=5), V2025_11_25)
+    )
 
     assert both == {**ADVERTISED, **limits}
-    assert await experimental_of(StreamClient(make_server(), R4)) is None
+    assert await experimental_of(StreamClient(make_server(), V2025_11_25)) is None
 
 
 async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> None:
     """They are not sent over stdio or without sessions."""
-    by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
+    by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), V2025_11_25))
     stateless = make_server(ping_interval_s=30, mode="stateless")
 
     assert by_session == (ADVERTISED if transport == "http" else None)
-    assert await experimental_of(StreamClient(stateless, R4)) is None
+    assert await experimental_of(StreamClient(stateless, V2025_11_25)) is None
 
 
 @pytest.mark.parametrize(
@@ -388,7 +390,7 @@ async def test_pings_are_advertised_only_when_they_are_sent(transport: str) -> N
 async def test_a_client_can_set_its_log_level_in_the_handshake(
     server: MCPServer, wish: Any, is_received: list[bool]
 ) -> None:
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open(capabilities={"experimental": {"logLevel": wish}})
     async with client.standalone() as stream:
         told = [server.notify_log(level, level) for level in ("info", "warning")]
@@ -445,12 +447,12 @@ async def test_elicitation_complete_can_be_sent_by_the_context_of_a_request(
     assert message["method"] == "notifications/elicitation/complete"
     assert message["params"] == {"elicitationId": "e1"}
 
-    without = await WireClient(server, R5).result("tools/call", {"name": "finish"})
+    without = await WireClient(server, V2026_07_28).result("tools/call", {"name": "finish"})
     assert without["isError"]
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
-@pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [V2025_03_26, V2025_06_18, V2025_11_25])
 async def test_elicitation_complete_is_sent_only_in_revisions_that_have_it(
     server: MCPServer, revision: Revision
 ) -> None:
@@ -462,9 +464,9 @@ async def test_elicitation_complete_is_sent_only_in_revisions_that_have_it(
         server.notify("notifications/end")
         first = await stream.sink.message()
 
-    assert told == (1 if revision is R4 else 0)
+    assert told == (1 if revision is V2025_11_25 else 0)
     assert first["method"] == (
-        "notifications/elicitation/complete" if revision is R4 else "notifications/end"
+        "notifications/elicitation/complete" if revision is V2025_11_25 else "notifications/end"
     )
 
 
@@ -496,7 +498,7 @@ async def test_a_server_reports_whether_a_resource_has_subscribers(server: MCPSe
 
 
 async def test_a_listener_counts_as_subscribed_while_it_listens(server: MCPServer) -> None:
-    stream = StreamClient(server, R5).begin(
+    stream = StreamClient(server, V2026_07_28).begin(
         "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["stock://mug"]}}
     )
     await stream.sink.message()
@@ -516,10 +518,10 @@ class Watching(NoObserver):
 
 async def test_notifications_outside_a_session_reach_the_observer(server: MCPServer) -> None:
     server.core.connection_observer = watching = Watching()
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     await client.post(
         encode({"jsonrpc": "2.0", "method": "notifications/own", "params": {"n": 1}}),
-        {"mcp-protocol-version": R5.name, "mcp-method": "notifications/own"},
+        {"mcp-protocol-version": V2026_07_28.name, "mcp-method": "notifications/own"},
     )
 
     assert [(method, params) for _, method, params in watching.heard] == [

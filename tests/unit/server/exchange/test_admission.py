@@ -23,7 +23,7 @@ from django_mcp.server.exchange.admission import admit, check_batch, check_versi
 from django_mcp.server.exchange.connection import ConnectionState
 from tests.unit.protocol.test_json import json_values
 
-R1, R2, R3, R4, R5 = REVISIONS
+V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28 = REVISIONS
 ALL = RevisionSet()
 OFFERED = {"tools", "resources", "prompts", "completions", "logging", if_streaming("listen")}
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -31,14 +31,14 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
 
 def stateless(method: str = "tools/list", **meta: Any) -> Request:
-    return Request(1, method, {"_meta": {VERSION: R5.name, CAPABILITIES: {}, **meta}})
+    return Request(1, method, {"_meta": {VERSION: V2026_07_28.name, CAPABILITIES: {}, **meta}})
 
 
 def sent(**headers: str) -> Headers:
     return Headers([(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()])
 
 
-GOOD = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
+GOOD = sent(mcp_protocol_version=V2026_07_28.name, mcp_method="tools/list")
 
 
 def climb(
@@ -69,12 +69,12 @@ def test_a_stateless_request_carries_all_client_details() -> None:
 
     outcome = climb(stateless(**said), GOOD)
 
-    assert served(outcome) is R5
+    assert served(outcome) is V2026_07_28
     assert isinstance(outcome, ConnectionState)
     assert outcome.client_info == info
     assert outcome.client_capabilities == {"roots": {}}
     assert outcome.is_transient
-    assert served(climb(stateless(), GOOD)) is R5
+    assert served(climb(stateless(), GOOD)) is V2026_07_28
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,15 @@ def test_a_stateless_request_carries_all_client_details() -> None:
         {"_meta": {}},
         {"_meta": []},
         {"_meta": {CAPABILITIES: {}}},
-        {"_meta": {VERSION: R5.name}},
-        {"_meta": {VERSION: R5.name, CAPABILITIES: []}},
+        {"_meta": {VERSION: V2026_07_28.name}},
+        {"_meta": {VERSION: V2026_07_28.name, CAPABILITIES: []}},
         {"_meta": {VERSION: 5, CAPABILITIES: {}}},
     ],
 )
 def test_required_meta_fields_are_checked_first(params: Any) -> None:
-    assert refused(climb(Request(1, "no/such", params), sent(mcp_protocol_version=R5.name))) == (
+    assert refused(
+        climb(Request(1, "no/such", params), sent(mcp_protocol_version=V2026_07_28.name))
+    ) == (
         400,
         INVALID_PARAMS,
     )
@@ -101,10 +103,11 @@ def test_required_meta_fields_are_checked_first(params: Any) -> None:
     [
         sent(),
         sent(mcp_method="tools/list"),
-        sent(mcp_protocol_version=R4.name, mcp_method="tools/list"),
+        sent(mcp_protocol_version=V2025_11_25.name, mcp_method="tools/list"),
         sent(mcp_protocol_version="v999", mcp_method="tools/list"),
         Headers(
-            [(b"mcp-protocol-version", R5.name.encode())] * 2 + [(b"mcp-method", b"tools/list")]
+            [(b"mcp-protocol-version", V2026_07_28.name.encode())] * 2
+            + [(b"mcp-method", b"tools/list")]
         ),
     ],
 )
@@ -123,14 +126,14 @@ def test_an_unsupported_version_error_lists_the_supported_ones() -> None:
 
     assert refused(outcome) == (400, UNSUPPORTED_PROTOCOL_VERSION)
     assert isinstance(outcome, Refusal)
-    assert outcome.data == {"supported": [R5.name], "requested": "v999.0.0"}
+    assert outcome.data == {"supported": [V2026_07_28.name], "requested": "v999.0.0"}
 
 
 @pytest.mark.parametrize("method", ["TOOLS/LIST", "tools/call", None])
 def test_the_method_header_must_match_exactly(method: str | None) -> None:
     extra = {} if method is None else {"mcp_method": method}
 
-    outcome = climb(stateless(), sent(mcp_protocol_version=R5.name, **extra))
+    outcome = climb(stateless(), sent(mcp_protocol_version=V2026_07_28.name, **extra))
 
     assert refused(outcome) == (400, HEADER_MISMATCH)
 
@@ -145,11 +148,11 @@ def test_the_name_header_must_match_the_parameter(
 ) -> None:
     request = stateless(method)
     request.params[param] = "a"
-    right = sent(mcp_protocol_version=R5.name, mcp_method=method, mcp_name="a")
+    right = sent(mcp_protocol_version=V2026_07_28.name, mcp_method=method, mcp_name="a")
     extra = {} if name is None else {"mcp_name": name}
-    wrong = sent(mcp_protocol_version=R5.name, mcp_method=method, **extra)
+    wrong = sent(mcp_protocol_version=V2026_07_28.name, mcp_method=method, **extra)
 
-    assert served(climb(request, right)) is R5
+    assert served(climb(request, right)) is V2026_07_28
     assert refused(climb(request, wrong)) == (400, HEADER_MISMATCH)
 
 
@@ -168,13 +171,13 @@ def test_the_name_header_must_match_the_parameter(
     ],
 )
 def test_methods_missing_in_the_stateless_revision_are_not_found(method: str) -> None:
-    headers = sent(mcp_protocol_version=R5.name, mcp_method=method)
+    headers = sent(mcp_protocol_version=V2026_07_28.name, mcp_method=method)
 
     assert refused(climb(stateless(method), headers)) == (404, METHOD_NOT_FOUND)
 
 
 def test_a_method_of_an_unavailable_feature_is_not_found() -> None:
-    headers = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
+    headers = sent(mcp_protocol_version=V2026_07_28.name, mcp_method="tools/list")
 
     assert refused(admit(stateless(), headers, None, ALL, set())) == (404, METHOD_NOT_FOUND)
     legacy = admit(Request(1, "tools/list", {}), sent(), None, ALL, set())
@@ -191,7 +194,7 @@ def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
 def test_the_first_failing_check_determines_the_error() -> None:
     """A request with every error reports them one after the other."""
     request = stateless("no/such", **{CAPABILITIES: 5, VERSION: "v999"})
-    headers = {"mcp_protocol_version": R4.name, "mcp_method": "tools/list"}
+    headers = {"mcp_protocol_version": V2025_11_25.name, "mcp_method": "tools/list"}
     meta = request.params["_meta"]
 
     assert refused(climb(request, sent(**headers))) == (400, INVALID_PARAMS)
@@ -199,33 +202,35 @@ def test_the_first_failing_check_determines_the_error() -> None:
     assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
     headers["mcp_protocol_version"] = "v999"
     assert refused(climb(request, sent(**headers))) == (400, UNSUPPORTED_PROTOCOL_VERSION)
-    headers["mcp_protocol_version"] = meta[VERSION] = R5.name
+    headers["mcp_protocol_version"] = meta[VERSION] = V2026_07_28.name
     assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
     headers["mcp_method"] = "no/such"
     assert refused(climb(request, sent(**headers))) == (404, METHOD_NOT_FOUND)
 
 
 def test_headers_are_not_required_by_transports_without_them() -> None:
-    assert served(climb(stateless())) is R5
-
-
-@pytest.mark.parametrize("header", [None, R1.name, R4.name, R5.name, "v999"])
-def test_a_bare_initialize_is_a_handshake_regardless_of_the_header(header: str | None) -> None:
-    headers = sent() if header is None else sent(mcp_protocol_version=header)
-
-    outcome = climb(Request(1, "initialize", {"protocolVersion": R3.name}), headers)
-
-    assert served(outcome) is R3
+    assert served(climb(stateless())) is V2026_07_28
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": R4.name, "capabilities": 1}]
+    "header", [None, V2024_11_05.name, V2025_11_25.name, V2026_07_28.name, "v999"]
+)
+def test_a_bare_initialize_is_a_handshake_regardless_of_the_header(header: str | None) -> None:
+    headers = sent() if header is None else sent(mcp_protocol_version=header)
+
+    outcome = climb(Request(1, "initialize", {"protocolVersion": V2025_06_18.name}), headers)
+
+    assert served(outcome) is V2025_06_18
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": V2025_11_25.name, "capabilities": 1}]
 )
 def test_a_malformed_initialize_is_an_invalid_parameter(params: Any) -> None:
     assert refused(climb(Request(1, "initialize", params), sent())) == (200, INVALID_PARAMS)
 
 
-@pytest.mark.parametrize("revision", [R1, R2, R3, R4])
+@pytest.mark.parametrize("revision", [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25])
 def test_without_a_session_the_header_names_the_revision(revision: Any) -> None:
     assert served(
         climb(Request(1, "tools/list", {}), sent(mcp_protocol_version=revision.name))
@@ -233,9 +238,9 @@ def test_without_a_session_the_header_names_the_revision(revision: Any) -> None:
 
 
 def test_without_a_header_the_second_revision_is_assumed() -> None:
-    assert served(climb(Request(1, "tools/list", {}), sent())) is R2
-    without = RevisionSet([R3.name, R4.name, R5.name])
-    assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is R4
+    assert served(climb(Request(1, "tools/list", {}), sent())) is V2025_03_26
+    without = RevisionSet([V2025_06_18.name, V2025_11_25.name, V2026_07_28.name])
+    assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is V2025_11_25
 
 
 def test_an_unknown_version_header_is_rejected() -> None:
@@ -244,14 +249,16 @@ def test_an_unknown_version_header_is_rejected() -> None:
         assert refused(outcome) == (400, -32022)
 
     assert check_version(sent(mcp_protocol_version="9999-01-01"), ALL) is not None
-    assert check_version(sent(mcp_protocol_version=R3.name), ALL) is None
+    assert check_version(sent(mcp_protocol_version=V2025_06_18.name), ALL) is None
     assert check_version(sent(), ALL) is None
 
 
 @pytest.mark.parametrize(("accept", "status"), [("application/json", 406), ("*/*", 404)])
 def test_listening_requires_accepting_an_event_stream(accept: str, status: int) -> None:
     """A client that does not accept one gets an error; without streams, the method is not found."""
-    headers = sent(mcp_protocol_version=R5.name, mcp_method="subscriptions/listen", accept=accept)
+    headers = sent(
+        mcp_protocol_version=V2026_07_28.name, mcp_method="subscriptions/listen", accept=accept
+    )
 
     assert refused(climb(stateless("subscriptions/listen"), headers))[0] == status
 
@@ -259,18 +266,18 @@ def test_listening_requires_accepting_an_event_stream(accept: str, status: int) 
 def test_an_extra_meta_key_does_not_make_a_request_stateless() -> None:
     request = Request(1, "tools/list", {"_meta": {"progressToken": 1, "traceparent": "x"}})
 
-    assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
+    assert served(climb(request, sent(mcp_protocol_version=V2025_11_25.name))) is V2025_11_25
 
 
 def test_meta_with_an_older_revision_is_served_under_it() -> None:
-    request = Request(1, "tools/list", {"_meta": {VERSION: R4.name}})
+    request = Request(1, "tools/list", {"_meta": {VERSION: V2025_11_25.name}})
 
-    assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
+    assert served(climb(request, sent(mcp_protocol_version=V2025_11_25.name))) is V2025_11_25
 
 
 def test_a_server_without_handshake_lists_its_versions() -> None:
-    modern = RevisionSet([R5.name])
-    bare = Request(1, "initialize", {"protocolVersion": R4.name})
+    modern = RevisionSet([V2026_07_28.name])
+    bare = Request(1, "initialize", {"protocolVersion": V2025_11_25.name})
 
     over_http = climb(bare, sent(), revisions=modern)
     in_process = climb(bare, None, revisions=modern)
@@ -278,12 +285,12 @@ def test_a_server_without_handshake_lists_its_versions() -> None:
     assert refused(over_http) == (400, HEADER_MISMATCH)
     assert refused(in_process) == (400, UNSUPPORTED_PROTOCOL_VERSION)
     assert isinstance(over_http, Refusal)
-    assert R5.name in over_http.message
-    assert over_http.data["supported"] == [R5.name]
+    assert V2026_07_28.name in over_http.message
+    assert over_http.data["supported"] == [V2026_07_28.name]
 
 
 def test_a_handshake_only_server_rejects_discover_as_invalid_request() -> None:
-    legacy = RevisionSet([R3.name, R4.name])
+    legacy = RevisionSet([V2025_06_18.name, V2025_11_25.name])
 
     outcome = climb(stateless("server/discover"), GOOD, revisions=legacy)
 
@@ -293,12 +300,12 @@ def test_a_handshake_only_server_rejects_discover_as_invalid_request() -> None:
 def test_a_connection_must_initialize_before_requests() -> None:
     fresh = ConnectionState()
 
-    assert served(climb(Request(1, "ping", {}), None, fresh)) is R4
+    assert served(climb(Request(1, "ping", {}), None, fresh)) is V2025_11_25
     assert refused(climb(Request(1, "tools/list", {}), None, fresh))[1] == INVALID_PARAMS
 
 
 def test_a_connection_keeps_its_negotiated_revision() -> None:
-    settled = ConnectionState(R1)
+    settled = ConnectionState(V2024_11_05)
 
     assert climb(Request(1, "tools/list", {}), None, settled) is settled
 
@@ -310,11 +317,11 @@ def test_batches_are_accepted_only_in_their_revision() -> None:
         return check_batch(members, headers, connection, ALL, 3)
 
     assert batch(sent()) is None
-    assert batch(sent(mcp_protocol_version=R2.name)) is None
-    assert batch(None, ConnectionState(R2)) is None
-    for revision in (R1, R3, R4, R5):
+    assert batch(sent(mcp_protocol_version=V2025_03_26.name)) is None
+    assert batch(None, ConnectionState(V2025_03_26)) is None
+    for revision in (V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28):
         assert refused(batch(sent(mcp_protocol_version=revision.name))) == (400, INVALID_REQUEST)
-    assert refused(batch(None, ConnectionState(R3))) == (400, INVALID_REQUEST)
+    assert refused(batch(None, ConnectionState(V2025_06_18))) == (400, INVALID_REQUEST)
     with_handshake = Batch([Request(1, "initialize", {})])
     assert refused(batch(sent(), members=with_handshake)) == (400, INVALID_REQUEST)
     assert refused(batch(sent(), members=Batch([Request(1, "ping", {})] * 4)))[0] == 400
@@ -327,13 +334,13 @@ header_values = st.sampled_from(
 
 
 @given(
-    method=st.sampled_from([*R4.methods, *R5.methods]) | st.text(max_size=8),
+    method=st.sampled_from([*V2025_11_25.methods, *V2026_07_28.methods]) | st.text(max_size=8),
     params=st.dictionaries(
         st.sampled_from(["_meta", "name", "uri", "protocolVersion", "capabilities"]),
         json_values
         | st.dictionaries(
             st.sampled_from([VERSION, CAPABILITIES]),
-            st.sampled_from([R5.name, R4.name, "x"]) | json_values,
+            st.sampled_from([V2026_07_28.name, V2025_11_25.name, "x"]) | json_values,
         ),
     ),
     raw=st.lists(st.tuples(header_names, header_values)) | st.none(),

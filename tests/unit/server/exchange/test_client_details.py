@@ -12,7 +12,7 @@ from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import Modern, make_server
-from tests.support.wire import HANDSHAKE, META, R5, WireClient
+from tests.support.wire import HANDSHAKE, META, V2026_07_28, WireClient
 
 ICON = {"src": "data:image/png;base64," + "A" * 10_000}
 
@@ -28,7 +28,7 @@ def server() -> MCPServer:
     return server
 
 
-@pytest.fixture(params=HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.fixture(params=HANDSHAKE)
 def client(server: MCPServer, request: pytest.FixtureRequest) -> WireClient:
     return WireClient(server, request.param)
 
@@ -89,7 +89,7 @@ async def test_a_handshake_with_over_8_kib_of_client_details_is_rejected(
 
 
 async def test_a_stateless_call_may_send_over_8_kib_of_client_details(server: MCPServer) -> None:
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     large = {META + "clientInfo": {"name": "x" * 9000, "version": "1"}}
 
     assert "x" * 9000 in (await client.call("describe", _meta=large))["content"][0]["text"]
@@ -98,7 +98,7 @@ async def test_a_stateless_call_may_send_over_8_kib_of_client_details(server: MC
 async def test_a_listen_stream_rejects_over_8_kib_of_client_details(
     server: MCPServer,
 ) -> None:
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     info = {"name": "c", "version": "1", "unknown": "x" * 100_000}
     wanted = {"notifications": {"toolsListChanged": True}}
 

@@ -11,19 +11,19 @@ from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import R4, message
+from tests.support.wire import V2025_11_25, message
 
 
 class Calls:
     def __init__(self) -> None:
         self.server = MCPServer("tests")
-        self.connection = ConnectionState(R4)
+        self.connection = ConnectionState(V2025_11_25)
         self.connection.is_initialized = True
         self.runs, self.may_go = asyncio.Event(), asyncio.Event()
         self.done: list[str] = []
 
     def start(self, name: str) -> asyncio.Task[str]:
-        request = message("tools/call", {"name": name, "arguments": {}}, revision=R4, id=7)
+        request = message("tools/call", {"name": name, "arguments": {}}, revision=V2025_11_25, id=7)
         return asyncio.create_task(
             self.server.handle_raw(encode(request), connection=self.connection)
         )

@@ -20,7 +20,15 @@ from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import Legacy, Modern, make_server, until
-from tests.support.wire import HANDSHAKE, META, R1, R3, R4, R5, WireClient
+from tests.support.wire import (
+    HANDSHAKE,
+    META,
+    V2024_11_05,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+)
 
 SAID = {"role": "assistant", "content": {"type": "text", "text": "A poem"}, "model": "m"}
 ALL: dict[str, Any] = {
@@ -115,7 +123,7 @@ async def test_every_client_request_and_response_passes_on_a_stream(revision: Re
 @pytest.mark.parametrize("kind", SOUND)
 async def test_every_client_request_and_response_passes_by_retry(kind: str):
     asks, answer = SOUND[kind]
-    client = WireClient(make(asks), R5)
+    client = WireClient(make(asks), V2026_07_28)
     meta: dict[str, Any] = {META + "clientCapabilities": ALL}
     first = await client.call("ask", _meta=meta)
     state = first["requestState"]
@@ -128,7 +136,7 @@ async def test_every_client_request_and_response_passes_by_retry(kind: str):
 async def test_an_invalid_client_request_is_not_sent_on_a_stream(
     pointer: str, caplog: pytest.LogCaptureFixture
 ):
-    client = StreamClient(make(CROOKED[pointer]), R4)
+    client = StreamClient(make(CROOKED[pointer]), V2025_11_25)
     await client.open(ALL)
     call = client.call_tool("ask")
 
@@ -142,7 +150,7 @@ async def test_an_invalid_client_request_is_not_sent_as_a_result(
     pointer: str, caplog: pytest.LogCaptureFixture
 ):
     meta: dict[str, Any] = {META + "clientCapabilities": ALL}
-    client = WireClient(make(CROOKED[pointer]), R5)
+    client = WireClient(make(CROOKED[pointer]), V2026_07_28)
     _, error = await client.error("tools/call", {"name": "ask", "_meta": meta})
 
     assert error["code"] == -32603
@@ -152,13 +160,23 @@ async def test_an_invalid_client_request_is_not_sent_as_a_result(
 @pytest.mark.parametrize(
     ("revision", "kind", "answer", "named"),
     [
-        (R4, "form", {"action": "perhaps"}, "/action"),
-        (R4, "form", {"action": "accept", "content": {"name": {"first": "A"}}}, "/content/name"),
-        (R3, "form", {"action": "accept", "content": {"name": ["A"]}}, "/content/name"),
-        (R4, "sampling", {"role": "assistant", "content": {"type": "text", "text": ""}}, "/model"),
-        (R1, "sampling", {**SAID, "content": [SAID["content"]]}, "/content"),
-        (R4, "roots", {"roots": ["file:///home"]}, "/roots/0"),
-        (R4, "roots", [], "(all of it)"),
+        (V2025_11_25, "form", {"action": "perhaps"}, "/action"),
+        (
+            V2025_11_25,
+            "form",
+            {"action": "accept", "content": {"name": {"first": "A"}}},
+            "/content/name",
+        ),
+        (V2025_06_18, "form", {"action": "accept", "content": {"name": ["A"]}}, "/content/name"),
+        (
+            V2025_11_25,
+            "sampling",
+            {"role": "assistant", "content": {"type": "text", "text": ""}},
+            "/model",
+        ),
+        (V2024_11_05, "sampling", {**SAID, "content": [SAID["content"]]}, "/content"),
+        (V2025_11_25, "roots", {"roots": ["file:///home"]}, "/roots/0"),
+        (V2025_11_25, "roots", [], "(all of it)"),
     ],
 )
 async def test_an_invalid_answer_is_rejected_and_ends_the_wait(
@@ -181,7 +199,7 @@ async def test_an_invalid_answer_is_rejected_and_ends_the_wait(
 
 
 async def test_an_invalid_error_response_is_rejected():
-    client = StreamClient(make(ask_roots), R4)
+    client = StreamClient(make(ask_roots), V2025_11_25)
     await client.open(ALL)
     call = client.call_tool("ask")
     asked = await call.sink.message()
@@ -194,14 +212,14 @@ async def test_an_invalid_error_response_is_rejected():
 
 
 async def test_retry_answers_must_match_a_known_result_type():
-    client = WireClient(make(SOUND["form"][0]), R5)
+    client = WireClient(make(SOUND["form"][0]), V2026_07_28)
     params = {"name": "ask", "inputResponses": {"it": {"action": "perhaps"}}}
     _, error = await client.error("tools/call", params)
 
     assert (error["code"], "/inputResponses/it" in error["message"]) == (-32602, True)
 
 
-@pytest.mark.parametrize("revision", [R1, R4], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2024_11_05, V2025_11_25])
 async def test_an_invalid_change_notification_is_not_sent(
     revision: Revision, caplog: pytest.LogCaptureFixture
 ):
@@ -231,7 +249,7 @@ async def test_a_valid_listen_stream_passes():
     async def read() -> str:
         return "a"
 
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     wanted = {"toolsListChanged": True, "resourceSubscriptions": ["x://a"]}
     stream = client.begin("subscriptions/listen", {"notifications": wanted}, id=7)
     acknowledged = await stream.sink.message()
@@ -248,7 +266,7 @@ async def test_a_valid_listen_stream_passes():
 
 async def test_listen_filter_fields_are_type_checked():
     params = {"notifications": {"toolsListChanged": "yes"}}
-    _, error = await WireClient(make(ask_roots), R5).error("subscriptions/listen", params)
+    _, error = await WireClient(make(ask_roots), V2026_07_28).error("subscriptions/listen", params)
 
     assert "/notifications/toolsListChanged" in error["message"]
 
@@ -257,7 +275,7 @@ async def test_stdio_is_validated_before_and_after_the_handshake():
     server = make(ask_roots)
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": None}}
     fresh = await server.handle_raw(encode(note), connection=ConnectionState())
-    shaken = await server.handle_raw(encode(note), connection=ConnectionState(R4))
+    shaken = await server.handle_raw(encode(note), connection=ConnectionState(V2025_11_25))
 
     assert "/requestId" in fresh
     assert "/requestId" in shaken
@@ -318,6 +336,6 @@ async def test_client_requests_of_tasks_are_validated(caplog: pytest.LogCaptureF
     ],
 )
 def test_error_codes_missing_in_a_revision_are_detected(code: int, is_sound: bool):
-    validator = Validator(find_error_schema(R5), "error", is_input=False)
+    validator = Validator(find_error_schema(V2026_07_28), "error", is_input=False)
 
     assert (validator.problems({"code": code, "message": "No"}) == []) is is_sound

@@ -15,7 +15,7 @@ from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import START_S, TaskTimers
 from tests.support.server.plain import MCPServer
-from tests.support.wire import META, R1, R5
+from tests.support.wire import META, V2024_11_05, V2026_07_28
 
 SOON_S = 0.001
 NEVER_S = 3600.0
@@ -138,7 +138,7 @@ async def test_a_reused_exchange_gets_a_new_deadline():
         await asyncio.Event().wait()
         return "never"
 
-    meta = {META + "protocolVersion": R5.name, META + "clientCapabilities": {}}
+    meta = {META + "protocolVersion": V2026_07_28.name, META + "clientCapabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     message["params"] = {"name": "wait", "_meta": meta}
     # Each in a task of its own.
@@ -153,7 +153,7 @@ async def test_a_reused_exchange_gets_a_new_deadline():
 @pytest.mark.http_only("a pipe has one thread")
 def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
     """Under WSGI, each request has its own loop."""
-    server, kept = MCPServer("tests"), ConnectionState(R1)
+    server, kept = MCPServer("tests"), ConnectionState(V2024_11_05)
     begun, cancelled = threading.Event(), threading.Event()
     statuses: dict[str, int | str] = {}
 
@@ -197,7 +197,7 @@ async def test_a_handshake_that_cannot_be_stored_gets_an_error(
 
     monkeypatch.setattr(server.core.sessions, "update", fail)
     kept = Session(key="k" * 32, server_name="tests", principal_key=None, transport="sse")
-    params = {"protocolVersion": R1.name, "capabilities": {}}
+    params = {"protocolVersion": V2024_11_05.name, "capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
 
     reply = await server.core.answer(

@@ -18,7 +18,7 @@ from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.timers import find_running_loop
 from tests.support.server.plain import MCPServer, ThreadScope
 from tests.support.server.tasks import Modern
-from tests.support.wire import R2, R5, WireClient, headers_for, message
+from tests.support.wire import V2025_03_26, V2026_07_28, WireClient, headers_for, message
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ async def test_other_calls_are_served_while_large_arguments_are_validated(
         result = await client.call(name, arguments)
         order.append((name, result.get("isError", False)))
 
-    other = WireClient(newest.server, R5)
+    other = WireClient(newest.server, V2026_07_28)
     await asyncio.gather(
         call(newest, "add", {"rows": rows(3000, id="x")}), call(other, "quick", {})
     )
@@ -111,7 +111,7 @@ async def test_large_arguments_of_several_calls_are_validated_in_sequence(
                 running -= 1
 
     server.core.scope = Scope()
-    clients = [WireClient(server, R5) for _ in range(4)]
+    clients = [WireClient(server, V2026_07_28) for _ in range(4)]
     results = await asyncio.gather(*(each.call("add", {"rows": rows(3000)}) for each in clients))
 
     assert [text(each) for each in results] == ["3001"] * 4
@@ -138,10 +138,12 @@ async def test_large_arguments_are_converted_off_the_event_loop(
         task = await client.until(await client.create("places", **arguments), "completed")
         result = task["result"]
     elif how == "call":
-        result = await WireClient(server, R5).call("places", arguments)
+        result = await WireClient(server, V2026_07_28).call("places", arguments)
     else:
-        call = message("tools/call", {"name": "places", "arguments": arguments}, revision=R2)
-        reply = await WireClient(server, R2).post(encode([call]), {})
+        call = message(
+            "tools/call", {"name": "places", "arguments": arguments}, revision=V2025_03_26
+        )
+        reply = await WireClient(server, V2025_03_26).post(encode([call]), {})
         result = json.loads(reply.body or b"")[0]["result"]
 
     assert json.loads(text(result)) == [False]
@@ -166,7 +168,7 @@ async def test_many_wrong_values_of_a_recursive_type_are_rejected_early(newest: 
 
 async def test_a_message_with_too_many_values_is_rejected(server: MCPServer) -> None:
     arguments = {"a": [1] * 200_000}
-    request = message("tools/call", {"name": "quick", "arguments": arguments}, revision=R5)
+    request = message("tools/call", {"name": "quick", "arguments": arguments}, revision=V2026_07_28)
 
     answer = json.loads(await server.handle_raw(json.dumps(request)))
 
@@ -176,10 +178,10 @@ async def test_a_message_with_too_many_values_is_rejected(server: MCPServer) -> 
 @pytest.mark.http_only("the status is of HTTP")
 async def test_a_body_with_too_many_values_gets_413(newest: WireClient) -> None:
     request = message(
-        "tools/call", {"name": "quick", "arguments": {"a": [1] * 200_000}}, revision=R5
+        "tools/call", {"name": "quick", "arguments": {"a": [1] * 200_000}}, revision=V2026_07_28
     )
 
-    assert (await newest.post(encode(request), headers_for(request, R5))).status == 413
+    assert (await newest.post(encode(request), headers_for(request, V2026_07_28))).status == 413
 
 
 async def test_text_that_is_json_is_counted_before_it_is_decoded(newest: WireClient) -> None:

@@ -14,7 +14,7 @@ from django.test import override_settings
 from django_mcp.inprocess import MCPError
 from django_mcp.server.handlers.watching import watch_steps
 from django_mcp.servers import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 LIMIT_S = 0.05
 
@@ -89,7 +89,7 @@ async def test_blocking_detection_is_on_in_debug(caplog: pytest.LogCaptureFixtur
         return await block(0.15)
 
     with override_settings(DEBUG=is_debug):
-        await WireClient(server, R5).call("sleepy")
+        await WireClient(server, V2026_07_28).call("sleepy")
 
     assert [m for m in caplog.messages if "tool sleepy blocked" in m] == caplog.messages[:is_debug]
 

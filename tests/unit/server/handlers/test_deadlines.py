@@ -13,7 +13,7 @@ import pytest
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import LIMIT_S, Modern, make_server
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def server(may_end: threading.Event) -> MCPServer:
 @pytest.mark.parametrize("name", ["hang", "repeat"])
 async def test_once_runs_within_the_deadline_of_the_call(server: MCPServer, name: str):
     async with asyncio.timeout(LIMIT_S / 2):
-        result = await WireClient(server, R5).call(name)
+        result = await WireClient(server, V2026_07_28).call(name)
 
     assert result["isError"] is True
     # It may go on to say that a thread was missing.

@@ -13,7 +13,7 @@ from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers import watching
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_sync_and_async_error_handlers_get_error_context_and_reference(
 
     for name in ("fail", "afail"):
         heard.clear()
-        answer = await WireClient(server, R5).result("tools/call", {"name": name})
+        answer = await WireClient(server, V2026_07_28).result("tools/call", {"name": name})
 
         assert [each[0] for each in heard] == ["sync", "async"]
         assert [each[4] for each in heard] == [False, True]
@@ -104,7 +104,7 @@ async def test_the_error_handler_runs_for_every_kind_of_handler(
     heard: list[BaseException] = []
     server.on_error(lambda error, ctx, reference: heard.append(error))
 
-    await WireClient(server, R5).send(method, params)
+    await WireClient(server, V2026_07_28).send(method, params)
 
     assert len(heard) == 1
 
@@ -114,7 +114,7 @@ async def test_expected_errors_do_not_reach_the_error_handler(server: MCPServer,
     heard: list[BaseException] = []
     server.on_error(lambda error, ctx, reference: heard.append(error))
 
-    await WireClient(server, R5).send("tools/call", {"name": name})
+    await WireClient(server, V2026_07_28).send("tools/call", {"name": name})
 
     assert heard == []
 
@@ -129,7 +129,7 @@ async def test_a_dispatch_error_reaches_the_error_handler_without_a_reference(
         raise ZeroDivisionError
 
     server.core.find_language = fail
-    _, error = await WireClient(server, R5).error("tools/list")
+    _, error = await WireClient(server, V2026_07_28).error("tools/list")
 
     assert error["code"] == -32603
     assert [(type(each), reference) for each, reference in heard] == [(ZeroDivisionError, None)]
@@ -150,7 +150,7 @@ async def test_a_failing_or_hanging_error_handler_changes_nothing(
         await asyncio.Event().wait()
 
     server.on_error(lambda error, ctx, reference: heard.append(reference))
-    answer = await WireClient(server, R5).result("tools/call", {"name": "fail"})
+    answer = await WireClient(server, V2026_07_28).result("tools/call", {"name": "fail"})
 
     assert answer["isError"] is True
     assert "of its own" not in str(answer)

@@ -9,7 +9,7 @@ from opentelemetry import baggage, trace
 
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import R4, R5, WireClient
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 META = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "user=5"}
@@ -39,14 +39,16 @@ def server() -> MCPServer:
     return server
 
 
-async def call(server: MCPServer, name: str, meta: dict[str, Any], revision: Any = R5) -> str:
+async def call(
+    server: MCPServer, name: str, meta: dict[str, Any], revision: Any = V2026_07_28
+) -> str:
     client = WireClient(server, revision)
     result = await client.result("tools/call", {"name": name, "_meta": meta})
     text: str = result["content"][0]["text"]
     return text
 
 
-@pytest.mark.parametrize("revision", [R4, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 @pytest.mark.parametrize("name", ["inline", "threaded"])
 async def test_a_handler_runs_within_the_clients_trace(server: MCPServer, name: str, revision: Any):
     text = await call(server, name, META, revision)

@@ -14,9 +14,18 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LIMIT_S, StreamClient
-from tests.support.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
+from tests.support.wire import (
+    HANDSHAKE,
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+    message,
+)
 
-by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+by_name = pytest.mark.parametrize("revision", HANDSHAKE)
 
 
 @by_name
@@ -39,11 +48,11 @@ async def test_initialize_returns_version_capabilities_and_server_info(
     assert result["instructions"] == "Be kind."
 
 
-@pytest.mark.parametrize("asked", ["1900-01-01", R5.name, ""])
+@pytest.mark.parametrize("asked", ["1900-01-01", V2026_07_28.name, ""])
 async def test_an_unknown_version_gets_the_newest_handshake_revision(
     server: MCPServer, asked: str
 ) -> None:
-    result = await WireClient(server, R4).result(
+    result = await WireClient(server, V2025_11_25).result(
         "initialize",
         {
             "protocolVersion": asked,
@@ -52,7 +61,7 @@ async def test_an_unknown_version_gets_the_newest_handshake_revision(
         },
     )
 
-    assert result["protocolVersion"] == R4.name
+    assert result["protocolVersion"] == V2025_11_25.name
 
 
 async def test_server_info_has_only_fields_the_revision_knows(server: MCPServer) -> None:
@@ -62,15 +71,15 @@ async def test_server_info_has_only_fields_the_revision_knows(server: MCPServer)
         result = await WireClient(server, revision).send("initialize", params)
         keys[revision.name] = set(result[1]["result"]["serverInfo"])
 
-    assert keys[R1.name] == keys[R2.name] == {"name", "version"}
-    assert keys[R3.name] == {"name", "version", "title"}
-    assert keys[R4.name] == {"name", "version", "title", "description"}
+    assert keys[V2024_11_05.name] == keys[V2025_03_26.name] == {"name", "version"}
+    assert keys[V2025_06_18.name] == {"name", "version", "title"}
+    assert keys[V2025_11_25.name] == {"name", "version", "title", "description"}
 
 
 async def test_discover_returns_versions_capabilities_and_server_info(newest: WireClient) -> None:
     result = await newest.result("server/discover")
 
-    assert result["supportedVersions"] == [R5.name]
+    assert result["supportedVersions"] == [V2026_07_28.name]
     assert result["resultType"] == "complete"
     assert result["instructions"] == "Be kind."
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
@@ -85,7 +94,7 @@ async def test_discover_returns_versions_capabilities_and_server_info(newest: Wi
 async def test_server_info_can_be_left_out_of_results() -> None:
     quiet = MCPServer("tests", has_server_info=False)
 
-    assert "_meta" not in await WireClient(quiet, R5).result("server/discover")
+    assert "_meta" not in await WireClient(quiet, V2026_07_28).result("server/discover")
 
 
 async def test_capabilities_follow_the_registered_entries(
@@ -104,10 +113,10 @@ async def test_capabilities_follow_the_registered_entries(
 
 @pytest.mark.http_only("a pipe can")
 async def test_a_transport_without_streaming_has_no_logging_capability(server: MCPServer) -> None:
-    silent = WireClient(server, R5, streams=False)
+    silent = WireClient(server, V2026_07_28, streams=False)
 
     assert (await silent.result("server/discover"))["capabilities"] == {}
-    assert (await WireClient(server, R4, streams=False).error("logging/setLevel"))[1][
+    assert (await WireClient(server, V2025_11_25, streams=False).error("logging/setLevel"))[1][
         "code"
     ] == -32601
 
@@ -121,14 +130,14 @@ async def test_a_persistent_connection_goes_through_its_lifecycle(server: MCPSer
     connection = ConnectionState()
 
     async def say(method: str, params: dict | None = None) -> dict:
-        text = encode(message(method, params, revision=R1)).decode()
+        text = encode(message(method, params, revision=V2024_11_05)).decode()
         return decode(await server.handle_raw(text, connection=connection))
 
     assert "error" in await say("tools/list")
     assert (await say("ping"))["result"] == {}
-    await say("initialize", {"protocolVersion": R3.name, "capabilities": {"roots": {}}})
+    await say("initialize", {"protocolVersion": V2025_06_18.name, "capabilities": {"roots": {}}})
 
-    assert connection.revision is R3
+    assert connection.revision is V2025_06_18
     assert connection.client_capabilities == {"roots": {}}
     assert (
         await server.handle_raw(
@@ -141,23 +150,25 @@ async def test_a_persistent_connection_goes_through_its_lifecycle(server: MCPSer
 
 async def test_two_stateless_requests_on_stdio_share_no_state(server: MCPServer) -> None:
     connection = ConnectionState()
-    text = encode(message("server/discover", revision=R5)).decode()
+    text = encode(message("server/discover", revision=V2026_07_28)).decode()
 
     answer = decode(await server.handle_raw(text, connection=connection))
 
-    assert answer["result"]["supportedVersions"] == [R5.name]
+    assert answer["result"]["supportedVersions"] == [V2026_07_28.name]
     assert connection.revision is None
 
 
 @pytest.mark.http_only("it is told by headers")
 async def test_a_server_may_support_only_some_revisions() -> None:
-    modern = MCPServer("tests", revisions=[R5.name])
-    legacy = MCPServer("tests", revisions=[R3.name, R4.name])
+    modern = MCPServer("tests", revisions=[V2026_07_28.name])
+    legacy = MCPServer("tests", revisions=[V2025_06_18.name, V2025_11_25.name])
 
-    status, error = await WireClient(modern, R4).error("initialize", {"protocolVersion": R4.name})
+    status, error = await WireClient(modern, V2025_11_25).error(
+        "initialize", {"protocolVersion": V2025_11_25.name}
+    )
     assert (status, error["code"]) == (400, -32020)
-    assert R5.name in error["message"]
-    status, error = await WireClient(legacy, R5).error("server/discover")
+    assert V2026_07_28.name in error["message"]
+    status, error = await WireClient(legacy, V2026_07_28).error("server/discover")
     assert (status, error["code"]) == (400, -32600)
 
 
@@ -173,7 +184,7 @@ async def test_streams_and_sessions_are_rejected_in_stateless_mode(server: MCPSe
 @pytest.mark.http_only("a pipe has no verbs")
 async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> None:
     """Only POST is served if no revision opens with `initialize`."""
-    modern = MCPServer("tests", revisions=[R5.name])
+    modern = MCPServer("tests", revisions=[V2026_07_28.name])
 
     for entry in (modern.core.open_stream, modern.core.end_session):
         reply = await entry(Exchange(headers=Headers(()), can_stream=True))
@@ -185,9 +196,9 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
 @pytest.mark.parametrize(
     ("version", "is_buffered", "allowed"),
     [
-        (R5.name, False, b"POST, OPTIONS"),
-        (R4.name, True, b"POST, DELETE, OPTIONS"),
-        (R4.name, False, b"GET, POST, DELETE, OPTIONS"),
+        (V2026_07_28.name, False, b"POST, OPTIONS"),
+        (V2025_11_25.name, True, b"POST, DELETE, OPTIONS"),
+        (V2025_11_25.name, False, b"GET, POST, DELETE, OPTIONS"),
     ],
 )
 async def test_allow_lists_only_supported_methods(
@@ -214,7 +225,7 @@ async def test_a_stray_response_is_dropped_or_rejected(client: WireClient) -> No
 
     reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
 
-    assert reply.status == (400 if client.revision is R5 else 202)
+    assert reply.status == (400 if client.revision is V2026_07_28 else 202)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +264,14 @@ async def test_batches_are_answered_in_revisions_that_have_them(server: MCPServe
         reply = await client.post(encode(batch), {"mcp-protocol-version": revision.name})
         assert reply.body is not None
         answer = decode(reply.body)
-        if revision is R2:
+        if revision is V2025_03_26:
             assert reply.status == 200
             assert [each.get("id") for each in answer] == [1, None, "b"]
             assert answer[0]["result"] == {}
             assert answer[2]["error"]["code"] == -32601
         else:
             assert (reply.status, answer["error"]["code"]) == (400, -32600)
-    quiet = await WireClient(server, R2).post(encode(batch[1:2]), {})
+    quiet = await WireClient(server, V2025_03_26).post(encode(batch[1:2]), {})
     assert (quiet.status, quiet.body) == (202, None)
 
 
@@ -288,13 +299,13 @@ async def test_batch_members_run_concurrently_and_are_cancelled_separately() -> 
         "method": "notifications/cancelled",
         "params": {"requestId": "c"},
     }
-    client = WireClient(server, R2)
+    client = WireClient(server, V2025_03_26)
     await client.open()
     async with asyncio.timeout(10):
         batch = [call("a", "meet"), call("c", "wait"), cancel, call("b", "meet"), call("c", "meet")]
         reply = await client.post(
             encode(batch),
-            {"mcp-protocol-version": R2.name, "mcp-session-id": str(client.session_id)},
+            {"mcp-protocol-version": V2025_03_26.name, "mcp-session-id": str(client.session_id)},
         )
 
     answers = decode(reply.body or b"")
@@ -320,8 +331,8 @@ async def test_a_call_outlives_its_client_and_sends_it_nothing_more(is_batch: bo
 
     params = {"name": "work", "_meta": {"progressToken": 1}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    client = StreamClient(server, R2)
-    headers = {"mcp-protocol-version": R2.name}
+    client = StreamClient(server, V2025_03_26)
+    headers = {"mcp-protocol-version": V2025_03_26.name}
     running = client.run(server.core.answer, headers, encode([request] if is_batch else request))
     async with asyncio.timeout(LIMIT_S):
         await has_begun.wait()
@@ -335,7 +346,7 @@ async def test_a_call_outlives_its_client_and_sends_it_nothing_more(is_batch: bo
 
 
 async def test_handle_accepts_a_parsed_message(server: MCPServer) -> None:
-    assert await server.handle(message("ping", revision=R4, id="x")) == {
+    assert await server.handle(message("ping", revision=V2025_11_25, id="x")) == {
         "jsonrpc": "2.0",
         "id": "x",
         "result": {},
@@ -355,7 +366,7 @@ async def test_a_client_that_accepts_no_streams_is_told_what_to_accept(method: s
     def news() -> str:
         return ""
 
-    client = WireClient(server, R4, streams=False)
+    client = WireClient(server, V2025_11_25, streams=False)
     params = {"uri": "shop://news", "level": "info"}
     status, body = await client.send(method, params, accept="application/json")
 
@@ -369,7 +380,7 @@ async def test_a_server_that_cannot_push_has_no_subscriptions_whatever_is_accept
     server = MCPServer("tests", mode="stateless")
     server.register_resource("shop://news", lambda: "", name="news")
 
-    client = WireClient(server, R4, streams=False)
+    client = WireClient(server, V2025_11_25, streams=False)
     _, body = await client.send("resources/subscribe", {"uri": "x:y"}, accept="application/json")
 
     assert body["error"]["code"] == METHOD_NOT_FOUND
@@ -386,8 +397,8 @@ async def test_a_handler_can_read_which_log_messages_its_client_wants() -> None:
         result = await client.result("tools/call", {"name": "level"})
         return str(result["content"][0]["text"])
 
-    old = WireClient(server, R4)
+    old = WireClient(server, V2025_11_25)
     assert await level_at(old) == "notice"
     await old.result("logging/setLevel", {"level": "error"})
     assert await level_at(old) == "error"
-    assert await level_at(WireClient(server, R5)) == "None"
+    assert await level_at(WireClient(server, V2026_07_28)) == "None"

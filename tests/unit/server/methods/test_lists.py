@@ -8,7 +8,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.server.plain import MCPServer, OpenAccess
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 LISTS = {
     "tools/list": "tools",
@@ -54,7 +54,7 @@ async def test_pages_follow_by_cursor(method: str, key: str) -> None:
     params: dict[str, Any] = {}
     for _ in range(3):
         # A client of its own for each page: nothing but the cursor leads on.
-        result = await WireClient(server, R5).result(method, params)
+        result = await WireClient(server, V2026_07_28).result(method, params)
         names += [item["name"][1:] for item in result[key]]
         params = {"cursor": result.get("nextCursor")}
 
@@ -65,7 +65,7 @@ async def test_pages_follow_by_cursor(method: str, key: str) -> None:
 @every_list
 async def test_a_forged_cursor_is_rejected(method: str, key: str) -> None:
     server = fill(MCPServer("paged", page_size=2))
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     good = (await client.result(method))["nextCursor"]
     other = next(each for each in LISTS if each != method)
     foreign = (await client.result(other))["nextCursor"]
@@ -79,7 +79,7 @@ async def test_a_forged_cursor_is_rejected(method: str, key: str) -> None:
 
 async def test_a_cursor_of_a_removed_entry_starts_over() -> None:
     server = fill(MCPServer("paged", page_size=2))
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     cursor = (await client.result("tools/list"))["nextCursor"]
 
     server.remove_tool("t1")
@@ -110,13 +110,15 @@ async def test_caching_hints_are_sent_in_revisions_that_have_them(
     result = await client.result(method)
 
     hints = {name: result[name] for name in ("ttlMs", "cacheScope") if name in result}
-    assert hints == ({"ttlMs": 0, "cacheScope": "private"} if client.revision is R5 else {})
+    assert hints == (
+        {"ttlMs": 0, "cacheScope": "private"} if client.revision is V2026_07_28 else {}
+    )
 
 
 async def test_caching_hints_can_be_set_and_are_equal_on_all_pages() -> None:
     server = fill(MCPServer("paged", page_size=2))
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5000, scope="public"))
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
 
     first = await client.result("tools/list")
     second = await client.result("tools/list", {"cursor": first["nextCursor"]})
@@ -138,8 +140,8 @@ async def test_invisible_entries_are_treated_as_missing(server: MCPServer) -> No
     fill(server)
     server.core.access = Partial()
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))
-    one = WireClient(server, R5, principal=("t1", "r1", "m1", "p1"))
-    none = WireClient(server, R5, principal=())
+    one = WireClient(server, V2026_07_28, principal=("t1", "r1", "m1", "p1"))
+    none = WireClient(server, V2026_07_28, principal=())
 
     for method, key in LISTS.items():
         assert len((await one.result(method))[key]) == 1

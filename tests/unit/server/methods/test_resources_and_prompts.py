@@ -11,7 +11,7 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
 from django_mcp.server.exchange.call import Failure, FailureKind
 from tests.support.server.plain import MCPServer, NoKnownExceptions
-from tests.support.wire import R5, WireClient
+from tests.support.wire import V2026_07_28, WireClient
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ async def test_an_unknown_resource_is_not_found(client: WireClient, uri: str) ->
     status, error = await client.error("resources/read", {"uri": uri})
 
     assert status == 200
-    assert error["code"] == (-32602 if client.revision is R5 else -32002)
+    assert error["code"] == (-32602 if client.revision is V2026_07_28 else -32002)
     assert error["data"] == {"uri": uri}
 
 
@@ -295,7 +295,7 @@ async def test_range_support_is_advertised_with_resources() -> None:
 async def test_the_range_limit_is_advertised_and_enforced() -> None:
     server = MCPServer("tests", read_chunk_bytes=4)
     server.register_resource("x://text", lambda: "x" * 10, name="text")
-    newest = WireClient(server, R5)
+    newest = WireClient(server, V2026_07_28)
 
     capabilities = (await newest.result("server/discover"))["capabilities"]
     part = await newest.result("resources/read", {"uri": "x://text", "length": 9})

@@ -19,7 +19,15 @@ from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient
+from tests.support.wire import (
+    HANDSHAKE,
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +80,10 @@ async def test_structured_content_is_sent_to_revisions_that_have_it(client: Wire
     whole = await client.call("aadd", {"a": 1})
     scalar = await client.call("add", {"a": 1})
 
-    assert ("structuredContent" in whole) is (client.revision in (R3, R4, R5))
-    known = {R3: {"result": 2}, R4: {"result": 2}, R5: 2}
+    assert ("structuredContent" in whole) is (
+        client.revision in (V2025_06_18, V2025_11_25, V2026_07_28)
+    )
+    known = {V2025_06_18: {"result": 2}, V2025_11_25: {"result": 2}, V2026_07_28: 2}
     assert scalar.get("structuredContent") == known.get(client.revision)
     assert text(scalar) == "2"
 
@@ -120,7 +130,7 @@ async def test_argument_validation_can_be_left_to_the_handler() -> None:
         handler=show,
     )
 
-    assert text(await WireClient(lax, R5).call("t", {"a": "x"})) == "{'a': 'x'}"
+    assert text(await WireClient(lax, V2026_07_28).call("t", {"a": "x"})) == "{'a': 'x'}"
 
 
 async def test_a_tool_error_reaches_the_model(client: WireClient) -> None:
@@ -199,7 +209,7 @@ async def test_a_server_may_disable_the_deadline() -> None:
         """Answer."""
         return "ok"
 
-    assert text(await WireClient(patient, R5).call("answer")) == "ok"
+    assert text(await WireClient(patient, V2026_07_28).call("answer")) == "ok"
 
 
 async def test_an_oversized_result_gets_a_clear_error() -> None:
@@ -210,7 +220,7 @@ async def test_an_oversized_result_gets_a_clear_error() -> None:
         """Be large."""
         return "x" * size
 
-    client = WireClient(small, R5)
+    client = WireClient(small, V2026_07_28)
     assert (await client.call("blob", {"size": 10})).get("isError", False) is False
     result = await client.call("blob", {"size": 5000})
     assert result["isError"] is True
@@ -227,9 +237,9 @@ async def test_newer_content_blocks_are_downgraded_for_older_clients(
 
     kinds = [block["type"] for block in (await client.call("media"))["content"]]
 
-    if client.revision is R1:
+    if client.revision is V2024_11_05:
         assert kinds == ["text", "image", "text", "text"]
-    elif client.revision is R2:
+    elif client.revision is V2025_03_26:
         assert kinds == ["text", "image", "audio", "text"]
     else:
         assert kinds == ["text", "image", "audio", "resource_link"]
@@ -249,7 +259,7 @@ async def test_output_is_validated_on_request(caplog: pytest.LogCaptureFixture) 
             "right": ToolResult(structured={"n": 1}),
         }[kind]
 
-    client = WireClient(strict, R5)
+    client = WireClient(strict, V2026_07_28)
     for kind in ("wrong", "none"):
         status, error = await client.error(
             "tools/call", {"name": "wrong", "arguments": {"kind": kind}}
@@ -265,7 +275,7 @@ async def test_capabilities_required_by_a_tool_are_enforced(server: MCPServer) -
         """Need."""
         return "ok"
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     status, error = await client.error("tools/call", {"name": "needs"})
     assert (status, error["code"]) == (400, -32021)
     assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
@@ -287,7 +297,7 @@ async def test_mirrored_parameters_must_match(server: MCPServer) -> None:
         calls.append(region)
         return "ok"
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
 
     async def send(arguments: dict[str, Any], **headers: str) -> tuple[int, dict[str, Any]]:
         return await client.send("tools/call", {"name": "route", "arguments": arguments}, **headers)
@@ -301,7 +311,7 @@ async def test_mirrored_parameters_must_match(server: MCPServer) -> None:
     assert "isError" not in (await send({"region": None}))[1]["result"]
     assert calls == ["eu", "eu", None]
     assert (
-        await WireClient(server, R4).send(
+        await WireClient(server, V2025_11_25).send(
             "tools/call", {"name": "route", "arguments": {"region": "eu"}}
         )
     )[0] == 200
@@ -326,7 +336,7 @@ async def test_progress_only_increases_and_requires_a_progress_token(
         assert all(
             p["progressToken"] == token and type(p["progressToken"]) is type(token) for p in sent
         )
-        assert all(("message" in p) is (client.revision is not R1) for p in sent)
+        assert all(("message" in p) is (client.revision is not V2024_11_05) for p in sent)
         client.sink.messages.clear()
 
 
@@ -345,7 +355,7 @@ async def test_progress_that_is_not_json_serializable_is_not_sent(
     assert sent == [{"progressToken": 1, "progress": 1}]
 
 
-@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2024_11_05, V2026_07_28])
 async def test_a_flood_of_progress_is_throttled_and_the_last_value_sent(revision: Revision) -> None:
     """What is left out is made up for by the next; the last is always sent."""
     server = MCPServer("tests", progress_rate=10)
@@ -447,7 +457,7 @@ async def test_log_messages_follow_the_level_of_the_request_or_server(
         return found
 
     await client.call("chatty")
-    if client.revision is not R5:
+    if client.revision is not V2026_07_28:
         assert levels() == ["info", "error"]
         assert await client.result("logging/setLevel", {"level": "error"}) == {}
         assert (await client.error("logging/setLevel", {"level": "foo"}))[1]["code"] == -32602
@@ -485,7 +495,7 @@ async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: Wir
 
     sent = [message["params"] for message in client.sink.messages]
     # Without a session, clients of the other revisions get the levels from the server's own on.
-    levels = [each for each in LOG_LEVELS if each != "debug" or client.revision is R5]
+    levels = [each for each in LOG_LEVELS if each != "debug" or client.revision is V2026_07_28]
     once = [{"level": level, "data": {"a": 1}, "logger": "shop"} for level in levels]
     assert sent == once * 2
 
@@ -505,7 +515,7 @@ async def test_a_request_on_a_persistent_connection_is_cancelled_by_id(server: M
             ended.set()
         return "never"
 
-    connection, stranger = ConnectionState(R4), ConnectionState(R4)
+    connection, stranger = ConnectionState(V2025_11_25), ConnectionState(V2025_11_25)
     call = '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"wait"}}'
     running = asyncio.create_task(server.handle_raw(call, connection=connection))
     async with asyncio.timeout(5):

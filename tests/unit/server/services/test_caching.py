@@ -12,14 +12,14 @@ from django_mcp.protocol.results import CacheHint, ReadResult
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.setting import LIST_METHODS
 from tests.support.server.plain import MCPServer, PlainCore
-from tests.support.wire import HANDSHAKE, R5, WireClient
+from tests.support.wire import HANDSHAKE, V2026_07_28, WireClient
 
 SHARED = CacheHint(ttl_ms=5, scope="public")
 META: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 
 
 async def scope_of(server: MCPServer, uri: str) -> tuple[int, str]:
-    result = await WireClient(server, R5).result("resources/read", {"uri": uri})
+    result = await WireClient(server, V2026_07_28).result("resources/read", {"uri": uri})
     return result["ttlMs"], result["cacheScope"]
 
 
@@ -76,7 +76,7 @@ async def test_a_server_with_restricted_access_marks_nothing_as_public(
     server.register_resource("x://plain", lambda: "x", name="plain", cache=SHARED)
     for method in (*LIST_METHODS, "server/discover"):
         server.set_list_cache_hint(method, SHARED)
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
 
     assert await scope_of(server, "x://plain") == (5, "private")
     for method in ("resources/list", "server/discover"):
@@ -89,7 +89,7 @@ async def test_a_result_that_depends_on_user_input_is_not_cacheable(server: MCPS
         answer = ctx.elicit("?", {"type": "object"})
         return ReadResult([TextContents("x://asks", answer.action)], cache=SHARED)
 
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     params: dict[str, Any] = {"uri": "x://asks", "_meta": META}
     first = await client.result("resources/read", params)
     assert "ttlMs" not in first
@@ -110,7 +110,7 @@ async def test_lists_with_translated_texts_are_not_publicly_cacheable(server: MC
     """They are in the language of who asks."""
     for method in (*LIST_METHODS, "server/discover"):
         server.set_list_cache_hint(method, SHARED)
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     assert (await client.result("resources/list"))["cacheScope"] == "public"
 
     server.register_prompt(lambda: "x", name="p", title=gettext_lazy("Delete"))
@@ -121,7 +121,7 @@ async def test_lists_with_translated_texts_are_not_publicly_cacheable(server: MC
             assert (found["ttlMs"], found["cacheScope"]) == (5, "private")
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_older_clients_get_no_caching_hints(server: MCPServer, revision: Any):
     client = WireClient(server, revision)
 

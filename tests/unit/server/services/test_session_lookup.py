@@ -15,7 +15,15 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemorySessions
 from tests.support.server.plain import MCPServer
-from tests.support.wire import HANDSHAKE, R2, R4, R5, WireClient, headers_for, message
+from tests.support.wire import (
+    HANDSHAKE,
+    V2025_03_26,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+    headers_for,
+    message,
+)
 
 
 class Person:
@@ -44,7 +52,7 @@ def server() -> MCPServer:
     return server
 
 
-@pytest.fixture(params=HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.fixture(params=HANDSHAKE)
 def client(server: MCPServer, request: pytest.FixtureRequest) -> WireClient:
     return WireClient(server, request.param)
 
@@ -79,8 +87,10 @@ async def test_a_handshake_opens_a_session(client: WireClient) -> None:
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_rejected_handshake_opens_no_session(server: MCPServer) -> None:
     """An id is minted with a successful result only."""
-    request = message("initialize", {"protocolVersion": 7}, revision=R4)
-    reply = await WireClient(server, R4).post(encode(request), headers_for(request, R4))
+    request = message("initialize", {"protocolVersion": 7}, revision=V2025_11_25)
+    reply = await WireClient(server, V2025_11_25).post(
+        encode(request), headers_for(request, V2025_11_25)
+    )
 
     assert b"mcp-session-id" not in dict(reply.headers)
     assert await server.core.sessions.find("x" * 43) is None
@@ -106,11 +116,11 @@ async def test_a_made_up_session_id_is_unknown(client: WireClient, token: str) -
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_another_principals_session_is_unknown(server: MCPServer) -> None:
     """The same error for everybody who did not open it."""
-    owner = WireClient(server, R4, principal=Person("ann"))
+    owner = WireClient(server, V2025_11_25, principal=Person("ann"))
     await owner.open()
     replies = []
-    for principal in (Person("bob"), WireClient(server, R4).principal):
-        thief = WireClient(server, R4, principal=principal)
+    for principal in (Person("bob"), WireClient(server, V2025_11_25).principal):
+        thief = WireClient(server, V2025_11_25, principal=principal)
         thief.session_id = owner.session_id
         replies.append(await thief.error("tools/list"))
         replies.append(await thief.error("tools/list", mcp_session_id="x" * 43))
@@ -125,7 +135,7 @@ async def test_another_principals_session_is_unknown(server: MCPServer) -> None:
 async def test_a_session_of_one_server_is_unknown_to_another() -> None:
     one, other = MCPServer("one"), MCPServer("other")
     other.core.sessions = one.core.sessions
-    client = WireClient(one, R4)
+    client = WireClient(one, V2025_11_25)
     await client.open()
     client.server = other
     status, _ = await client.error("ping")
@@ -155,7 +165,7 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
         finally:
             stopped.set()
 
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await client.open()
     call = asyncio.create_task(client.send("tools/call", {"name": "sleep", "arguments": {}}))
     await begun.wait()
@@ -188,9 +198,9 @@ async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
 @pytest.mark.http_only("it is told by headers")
 async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
     """Another supported version in the header changes nothing; a wrong one is 400."""
-    client = WireClient(server, R2)
+    client = WireClient(server, V2025_03_26)
     await client.open()
-    _, body = await client.send("tools/list", mcp_protocol_version=R4.name)
+    _, body = await client.send("tools/list", mcp_protocol_version=V2025_11_25.name)
     status, _ = await client.error("tools/list", mcp_protocol_version="2999-01-01")
 
     assert "outputSchema" not in body["result"]["tools"][0]
@@ -200,7 +210,7 @@ async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
 @pytest.mark.http_only("it is told by headers")
 async def test_the_stateless_revision_has_no_sessions(server: MCPServer) -> None:
     """Its messages are served without a session, whatever id they name."""
-    newest = WireClient(server, R5)
+    newest = WireClient(server, V2026_07_28)
     result = await newest.call("forget")
     status, _ = await newest.send("tools/list", mcp_session_id="anything")
     gone = exchange_of(newest)
@@ -212,7 +222,7 @@ async def test_the_stateless_revision_has_no_sessions(server: MCPServer) -> None
 
 
 async def test_data_belongs_to_its_session(server: MCPServer) -> None:
-    one, other = WireClient(server, R4), WireClient(server, R4)
+    one, other = WireClient(server, V2025_11_25), WireClient(server, V2025_11_25)
     await one.call("remember", {"word": "a"})
     await other.call("remember", {"word": "b"})
     result = await one.call("remember", {"word": "c"})
@@ -226,7 +236,7 @@ async def test_idle_sessions_end(server: MCPServer) -> None:
     server.core.sessions = MemorySessions(
         server.core.hub, lambda: server.core.options, lambda: now[0]
     )
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await client.open()
     now[0] += server.core.options.session_idle_s - 1
     await client.result("ping")
@@ -255,7 +265,7 @@ async def test_the_store_is_checked_for_a_cached_session_that_is_not_initialized
     def hello() -> str:
         return "hello"
 
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await client.open(is_ready=False)
 
     assert [each["name"] for each in (await client.result("tools/list"))["tools"]] == ["hello"]
@@ -265,7 +275,7 @@ async def test_the_store_is_checked_for_a_cached_session_that_is_not_initialized
 async def test_sessions_are_bounded() -> None:
     """The longest idle one is evicted."""
     server = MCPServer("small", max_sessions=3, max_sessions_per_principal=2)
-    clients = [WireClient(server, R4, principal=Person(name)) for name in "aaabb"]
+    clients = [WireClient(server, V2025_11_25, principal=Person(name)) for name in "aaabb"]
     for client in clients:
         await client.open()
     statuses = [(await client.send("ping"))[0] for client in clients]
@@ -277,7 +287,7 @@ async def test_a_server_may_require_the_initialized_notification() -> None:
     """Requests before `notifications/initialized` are refused, pings are not."""
     server = MCPServer("strict", require_initialized=True)
     server.tool(name="t")(lambda: "x")
-    client = WireClient(server, R4)
+    client = WireClient(server, V2025_11_25)
     await client.open(is_ready=False)
     status, _ = await client.error("tools/list")
     await client.result("ping")
@@ -293,18 +303,18 @@ async def test_a_stateful_server_requires_the_handshake_from_dual_era_clients(
     """The refusal is 400 and -32600, which no client takes for a modern answer; on a pipe it is -32601."""
     is_pipe = "stdio" in request.node.callspec.id
     server = MCPServer("stateful", mode="stateful")
-    status, error = await WireClient(server, R5).error("server/discover")
-    await WireClient(server, R4).open()
+    status, error = await WireClient(server, V2026_07_28).error("server/discover")
+    await WireClient(server, V2025_11_25).open()
 
     assert (status, error["code"]) == (400, -32601 if is_pipe else -32600)
 
 
 @pytest.mark.http_only("a pipe has no header to name a revision in")
 async def test_a_stateful_server_rejects_stateless_notifications() -> None:
-    client = WireClient(MCPServer("stateful", mode="stateful"), R4)
+    client = WireClient(MCPServer("stateful", mode="stateful"), V2025_11_25)
     await client.open()
     body = encode({"jsonrpc": "2.0", "method": "notifications/cancelled"})
-    headers = {"mcp-session-id": client.session_id or "", "mcp-protocol-version": R5.name}
+    headers = {"mcp-session-id": client.session_id or "", "mcp-protocol-version": V2026_07_28.name}
     reply = await client.post(body, headers)
 
     assert (reply.status, decode(reply.body or b"")["error"]["code"]) == (400, -32600)
@@ -316,7 +326,7 @@ async def test_log_levels_belong_to_the_session(server: MCPServer) -> None:
         await ctx.ainfo("quiet")
         await ctx.aerror("loud")
 
-    one, other = WireClient(server, R4), WireClient(server, R4)
+    one, other = WireClient(server, V2025_11_25), WireClient(server, V2025_11_25)
     await one.result("logging/setLevel", {"level": "error"})
     for client in (one, other):
         await client.call("speak")
@@ -325,7 +335,7 @@ async def test_log_levels_belong_to_the_session(server: MCPServer) -> None:
     assert [each["params"]["data"] for each in other.sink.messages] == ["quiet", "loud"]
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", HANDSHAKE)
 @pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
 async def test_a_cancellation_only_affects_calls_of_the_same_session(
     server: MCPServer, revision: Revision
@@ -366,7 +376,7 @@ async def notify(client: WireClient, method: str, params: dict[str, Any] | None 
 
 
 async def test_a_tool_that_needs_a_session_says_so_where_there_is_none(server: MCPServer) -> None:
-    client = WireClient(server, R5)
+    client = WireClient(server, V2026_07_28)
     result = await client.result("tools/call", {"name": "remember", "arguments": {"word": "a"}})
 
     assert result["isError"]

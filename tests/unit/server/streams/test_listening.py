@@ -10,7 +10,7 @@ from django_mcp.server.handlers.context import Context
 from django_mcp.server.streams.stream import Change
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, StreamClient
-from tests.support.wire import META, R5
+from tests.support.wire import META, V2026_07_28
 
 EVERYTHING = {
     "toolsListChanged": True,
@@ -40,7 +40,7 @@ async def listen(client: StreamClient, wanted: dict[str, Any], id: str = "listen
 
 async def test_only_available_notification_types_are_acknowledged(server: MCPServer):
     """Kinds that a server does not have never change."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     stream, honoured = await listen(client, EVERYTHING)
     assert honoured == {"toolsListChanged": True}
     stream.leave()
@@ -60,7 +60,7 @@ async def test_only_available_notification_types_are_acknowledged(server: MCPSer
 
 async def test_call_messages_are_not_sent_on_a_listen_stream(server: MCPServer):
     """Messages of the listen stream are not sent on a call's stream either."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     stream, _ = await listen(client, EVERYTHING)
     meta = {"progressToken": "p", META + "logLevel": "debug"}
     call = client.call_tool("work", _meta=meta)
@@ -86,7 +86,7 @@ async def test_a_change_during_the_acknowledgement_is_not_lost(
         await sent(self, message, event_id)
 
     monkeypatch.setattr(LiveSink, "send", send)
-    stream, _ = await listen(StreamClient(server, R5), EVERYTHING)
+    stream, _ = await listen(StreamClient(server, V2026_07_28), EVERYTHING)
 
     assert (await stream.sink.message())["method"] == "notifications/tools/list_changed"
     stream.leave()

@@ -19,7 +19,7 @@ from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, Open, StreamClient
 from tests.support.server.tasks import Legacy, Person
 from tests.support.server.tasks import make_server as make_tasks
-from tests.support.wire import R4, R5
+from tests.support.wire import V2025_11_25, V2026_07_28
 
 pytestmark = pytest.mark.http_only("a pipe has one client")
 
@@ -28,7 +28,7 @@ class AddressedClient(StreamClient):
     """A client of the newest revision that listens from an IP address."""
 
     def __init__(self, server: MCPServer, address: str, principal: Any = ANONYMOUS) -> None:
-        super().__init__(server, R5, principal=principal)
+        super().__init__(server, V2026_07_28, principal=principal)
         self.address = address
 
     def run(self, entry: Any, headers: dict[str, str], body: bytes) -> Open:
@@ -107,7 +107,7 @@ async def begin_call(server: MCPServer, go: asyncio.Event) -> tuple[StreamClient
         await go.wait()
         return "done"
 
-    client = StreamClient(server, R4)
+    client = StreamClient(server, V2025_11_25)
     await client.open()
     event_id, _ = await client.call_tool("wait").sink.next()
     return client, event_id or ""
@@ -126,7 +126,7 @@ class SlowSink(LiveSink):
 async def test_streams_whose_clients_do_not_read_yet_are_limited(monkeypatch: pytest.MonkeyPatch):
     SlowSink.reads = asyncio.Event()
     server = make_server(max_streams_per_principal=2, anonymous_share=1.0)
-    clients = [StreamClient(server, R4) for _ in range(5)]
+    clients = [StreamClient(server, V2025_11_25) for _ in range(5)]
     for client in clients:
         await client.open()
     monkeypatch.setattr("tests.support.server.streams.LiveSink", SlowSink)

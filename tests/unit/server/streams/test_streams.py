@@ -17,10 +17,10 @@ from django_mcp.server.streams.process_messages import PingClient, ProcessMessag
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
-from tests.support.wire import R2, R3, R4, R5
+from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
 
 NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
-RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+RESUMABLE = pytest.mark.parametrize("revision", [V2025_03_26, V2025_06_18, V2025_11_25])
 
 MESSAGES = tuple(ProcessMessage.__subclasses__())
 KINDS = tuple(str(each.__struct_config__.tag) for each in MESSAGES)
@@ -96,7 +96,7 @@ async def test_a_change_reaches_the_standalone_stream(
 @pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
     """The newest one; when it ends, the previous one."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone() as older:
         async with client.standalone() as newer:
             assert server.core.hub.announce(tools_changed(server)) == 1
@@ -107,7 +107,7 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
 
 
 async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
-    client, other = await connect(server, R4), await connect(server, R4)
+    client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
     async with client.standalone() as stream, other.standalone():
@@ -123,7 +123,7 @@ async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
 
 @pytest.mark.parametrize("uri", ["other://x", 7, None])
 async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri: Any) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     status, error = await client.error("resources/subscribe", {"uri": uri})
 
     assert status == 200
@@ -131,14 +131,14 @@ async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri
 
 
 async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone():
         assert server.core.hub.announce(Change(server="another", list="tools")) == 0
 
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     stream = client.listen()
     await stream.sink.next()
     session = next(iter(server.core.hub.sessions.values()))
@@ -151,7 +151,7 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
 
 @pytest.mark.http_only("a pipe that is closed is not come back to")
 async def test_a_stream_closed_by_the_server_sends_a_retry_delay(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     stream = client.listen()
     primed = await stream.sink.next()
     server.core.hub.end_streams(Ending.SHUTDOWN)
@@ -164,7 +164,7 @@ async def test_a_stream_closed_by_the_server_sends_a_retry_delay(server: MCPServ
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
 async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
     """Other clients are not affected."""
-    client, other = await connect(server, R4), await connect(server, R4)
+    client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     stuck = asyncio.Event()
     async with other.standalone() as healthy:
         stream = client.listen()
@@ -192,7 +192,7 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
 ) -> None:
     """Beyond the queue, only the names of changed lists are stored, however many changes there are at once."""
     uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
     stream, _ = await listen(client, wanted)
     (push_stream,) = server.core.hub.streams.values()
@@ -222,7 +222,7 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
 
 async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> None:
     """Only change notifications can be merged."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
     async with client.standalone() as stream:
         assert [server.core.hub.announce(own) for _ in range(3)] == [1, 1, 1]
@@ -240,9 +240,9 @@ async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> No
 async def test_streams_get_list_changes_after_lost_messages(server: MCPServer) -> None:
     """Each stream gets its own subscriptions; lists only if the lost messages may be of any server."""
     heard_of = ["stock://mug", "stock://cup"]
-    stream, _ = await listen(StreamClient(server, R5), {"resourceSubscriptions": heard_of})
+    stream, _ = await listen(StreamClient(server, V2026_07_28), {"resourceSubscriptions": heard_of})
     lists, _ = await listen(
-        StreamClient(server, R5), {"resourcesListChanged": True, "toolsListChanged": True}
+        StreamClient(server, V2026_07_28), {"resourcesListChanged": True, "toolsListChanged": True}
     )
     server.core.hub.receive({"kind": "missed", "server": "another"})
     server.core.hub.receive({"kind": "missed", "server": server.name})
@@ -268,7 +268,7 @@ async def test_streams_get_list_changes_after_lost_messages(server: MCPServer) -
 async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
     server: MCPServer,
 ) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone() as stream:
         (key,) = server.core.hub.sessions
         (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
@@ -286,7 +286,7 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
 async def test_an_older_stream_stays_inactive_while_another_process_has_the_newest(
     server: MCPServer,
 ) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone():
         (key,) = server.core.hub.sessions
         async with client.standalone():
@@ -300,7 +300,7 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServer) -> None:
     """Another process may have a newer one."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone():
         (key,) = server.core.hub.sessions
         server.core.hub.bus = bus = RecordingBus()
@@ -317,7 +317,7 @@ async def test_forged_messages_between_processes_are_harmless(
     server: MCPServer, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Anybody with access to Redis can send them; no stream ends, and the log is not flooded."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
     names = sorted({name for each in MESSAGES for name in each.__struct_fields__})
     async with client.standalone() as stream:
@@ -336,7 +336,7 @@ async def test_forged_messages_between_processes_are_harmless(
 
 
 async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone() as stream:
         for _ in range(1000):
             server.core.hub.publish(tools_changed(server))
@@ -349,7 +349,7 @@ async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
 @pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_the_number_of_streams_is_limited() -> None:
     server = MCPServer("small", max_streams=1)
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     async with client.standalone():
         reply = await client.listen().reply()
 
@@ -368,7 +368,7 @@ async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any
 @pytest.mark.parametrize("id", ["listen-1", 7])
 async def test_a_listener_receives_what_it_requested(server: MCPServer, id: Any) -> None:
     """Missing resources send no updates."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     wanted = {
         "toolsListChanged": True,
         "promptsListChanged": True,
@@ -407,7 +407,7 @@ async def test_a_listener_receives_what_it_requested(server: MCPServer, id: Any)
 
 async def test_a_change_right_after_the_acknowledgement_is_received(server: MCPServer) -> None:
     """Every change after the acknowledgement is received."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     stream = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     send = stream.sink.send
 
@@ -430,7 +430,7 @@ async def test_progress_stays_on_the_stream_of_its_request(
     server: MCPServer, go: asyncio.Event
 ) -> None:
     """A listener receives no messages of calls."""
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     listening, _ = await listen(client, {"toolsListChanged": True})
     meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
     call = client.call_tool("work", _meta=meta)
@@ -474,7 +474,7 @@ async def test_progress_of_concurrent_calls_does_not_mix(
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_an_event_id_identifies_its_stream(server: MCPServer, go: asyncio.Event) -> None:
     """The stream's part of the id has 122 random bits, so that no two in a session are alike."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     calls = [
         client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
         for n in range(3)
@@ -494,14 +494,14 @@ async def test_listening_without_any_notifications_is_rejected() -> None:
     """The method exists nevertheless."""
     server = MCPServer("bare")
     wanted = {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]}
-    stream, acknowledged = await listen(StreamClient(server, R5), wanted)
+    stream, acknowledged = await listen(StreamClient(server, V2026_07_28), wanted)
     stream.leave()
 
     assert acknowledged["params"]["notifications"] == {}
 
 
 async def test_listeners_are_independent(server: MCPServer) -> None:
-    client = StreamClient(server, R5)
+    client = StreamClient(server, V2026_07_28)
     one, _ = await listen(client, {"toolsListChanged": True}, "one")
     two, _ = await listen(client, {}, "two")
 
@@ -525,7 +525,7 @@ async def test_listeners_are_independent(server: MCPServer) -> None:
     ],
 )
 async def test_a_malformed_filter_is_rejected(server: MCPServer, params: Any) -> None:
-    status, error = await StreamClient(server, R5).error("subscriptions/listen", params)
+    status, error = await StreamClient(server, V2026_07_28).error("subscriptions/listen", params)
 
     assert (status, error["code"]) == (200, -32602)
 
@@ -557,7 +557,7 @@ async def test_a_call_continues_after_disconnect_and_is_resumed(
 
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Event) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     call.leave()
@@ -577,7 +577,7 @@ async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Ev
 @pytest.mark.http_only("a pipe has no session that ends before it")
 async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> None:
     """It ends like a call with an unread response, without an error of the transport."""
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()
     call.leave()
@@ -590,7 +590,7 @@ async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> N
 async def test_a_handler_closes_its_stream_and_the_client_polls(
     server: MCPServer, go: asyncio.Event
 ) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("polled")
     primed, closed = await call.sink.next(), await call.sink.next()
     resumed = client.listen(primed[0])
@@ -603,7 +603,7 @@ async def test_a_handler_closes_its_stream_and_the_client_polls(
 
 async def test_older_clients_wait_on_the_stream(server: MCPServer, go: asyncio.Event) -> None:
     """It is not closed before the response."""
-    client = await connect(server, R3)
+    client = await connect(server, V2025_06_18)
     call = client.call_tool("polled")
     go.set()
 
@@ -616,7 +616,7 @@ async def test_a_silent_call_opens_its_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django_mcp.server.dispatch.PRIME_AFTER_S", 0.0)
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("work")
     event_id, message = await call.sink.next()
     go.set()
@@ -633,7 +633,7 @@ async def test_only_the_owner_can_resume_a_stream(
 ) -> None:
     """Another session gets no events, whatever ids it sends."""
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
-    client, thief = await connect(server, R4), await connect(server, R4)
+    client, thief = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     go.set()
@@ -647,7 +647,7 @@ async def test_only_the_owner_can_resume_a_stream(
 @pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_an_unknown_event_id_is_rejected(server: MCPServer, last_id: str) -> None:
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     reply = await client.listen(last_id).reply()
 
     assert reply.status == 400
@@ -659,7 +659,7 @@ async def test_no_events_follow_the_response_of_a_call(
 ) -> None:
     """A made-up event is unknown, and no answered call is reported as lost."""
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     go.set()
     call = client.call_tool("work", _meta={"progressToken": "p"})
     last_id = (await call.reply()).event_id or ""
@@ -676,7 +676,7 @@ async def test_a_call_of_a_dead_process_fails(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
-    client = await connect(server, R4)
+    client = await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     # It had recorded nothing, and it is gone.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import FORMS, RELATED, Gate, Legacy, Modern, Person, make_server
-from tests.support.wire import R2, R3, WireClient
+from tests.support.wire import V2025_03_26, V2025_06_18, WireClient
 
 ACCEPTED = {"action": "accept", "content": {"sure": True}}
 
@@ -59,7 +59,7 @@ async def test_tools_list_their_task_support(server: MCPServer, client: Legacy):
     assert tools["wait"]["execution"] == {"taskSupport": "optional"}
     assert tools["auto"]["execution"] == {"taskSupport": "optional"}
     assert tools["fail"]["execution"] == {"taskSupport": "required"}
-    for other in (WireClient(server, R3), Modern(server)):
+    for other in (WireClient(server, V2025_06_18), Modern(server)):
         assert all("execution" not in tool for tool in (await other.result("tools/list"))["tools"])
 
 
@@ -113,7 +113,7 @@ async def test_a_server_without_tasks_ignores_the_task_parameter():
     assert "tasks" not in await initialize(client)
 
 
-@pytest.mark.parametrize("revision", [R2, R3], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", [V2025_03_26, V2025_06_18])
 async def test_older_clients_have_no_tasks(server: MCPServer, gate: Gate, revision: Any):
     client = WireClient(server, revision)
     gate.may_go_on.set()

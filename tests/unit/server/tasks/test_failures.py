@@ -18,7 +18,7 @@ from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
-from tests.support.wire import R5
+from tests.support.wire import V2026_07_28
 
 ACCEPTED = {"action": "accept", "content": {"sure": True}}
 LARGE = "x" * (MAX_QUEUED_BYTES + 1)
@@ -197,7 +197,7 @@ async def test_a_large_filter_is_acknowledged_first():
     # In JSON each quotation mark takes two bytes.
     quotes = '"' * 1000
     uris = [f"x://{number}{quotes}" for number in range(200)]
-    stream = StreamClient(server, R5).begin(
+    stream = StreamClient(server, V2026_07_28).begin(
         "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}
     )
 

@@ -15,7 +15,7 @@ from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.start import sweep_tasks
 from django_mcp.server.tasks.transitions import advance
 from tests.support.server.tasks import Gate, Modern, make_server
-from tests.support.wire import R5
+from tests.support.wire import V2026_07_28
 
 ANY = CountLimits(total=100, anonymous=100, each=100)
 
@@ -63,7 +63,7 @@ async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
         owner=None,
         session=None,
         quota_key="address ",
-        revision=R5.name,
+        revision=V2026_07_28.name,
         tool=tool,
         call=call,
         created_s=now_s - 60,
