@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -21,25 +20,8 @@ from django_mcp.server.services.ports import SessionStore
 from django_mcp.servers import MCPServer
 from django_mcp.sessions.closing import close_sessions, expired_sessions, prune_sessions
 from django_mcp.sessions.data import EngineData
-from tests.support.session_sites import Time, in_first, site
+from tests.support.session_sites import Time, site
 from tests.support.wire import V2025_11_25, WireClient
-
-
-@pytest.fixture
-def clock() -> Time:
-    return Time()
-
-
-@pytest.fixture(params=["memory", "database"])
-def kind(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
 
 
 async def test_data_is_like_a_dict(kind: str, clock: Time):

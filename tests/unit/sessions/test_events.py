@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,13 +24,7 @@ from django_mcp.server.services.ports import Event, EventLog, Resumption
 from django_mcp.sessions.closing import expired_events
 from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Site, Time, in_first, site
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
+from tests.support.session_sites import Site, Time, site
 
 
 @pytest.fixture(params=["memory", "database"])

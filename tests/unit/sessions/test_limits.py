@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,22 +16,10 @@ from django_mcp.server.services.ports import Event, EventLog, PendingResponses
 from django_mcp.sessions import data, messages, rows, writer
 from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Principal, Site, Time, in_first, site
+from tests.support.session_sites import Principal, Site, Time, site
 
 ANN, BOB = Principal("user:ann"), Principal("user:bob")
 KIB = 1024
-
-
-@pytest.fixture(params=["memory", "database"])
-def kind(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
 
 
 @pytest.fixture

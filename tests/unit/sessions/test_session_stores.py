@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -13,25 +12,7 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import Principal, Time, in_first, site
-
-
-@pytest.fixture
-def clock() -> Time:
-    return Time()
-
-
-@pytest.fixture(params=["memory", "database"])
-def kind(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
-
+from tests.support.session_sites import Principal, Time, site
 
 # -- every store
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -28,25 +27,7 @@ from django_mcp.sessions.closing import close_sessions, find_prunes
 from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import V2025_11_25, Principal, Time, in_first, site
-
-
-@pytest.fixture
-def clock() -> Time:
-    return Time()
-
-
-@pytest.fixture(params=["memory", "database"])
-def kind(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
-
+from tests.support.session_sites import V2025_11_25, Principal, Time, site
 
 # -- database stores only
 

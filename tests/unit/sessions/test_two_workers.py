@@ -19,7 +19,6 @@ from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
 from django_mcp.server.exchange.exchange import Exchange
-from tests.support.session_sites import in_first
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient, headers_for
 
 
@@ -34,12 +33,6 @@ class ToBroken:
         return "broken"
 
     db_for_write = db_for_read
-
-
-@pytest.fixture(autouse=True)
-def routed(databases: str) -> Iterator[None]:
-    with in_first():
-        yield
 
 
 @pytest.fixture

@@ -15,21 +15,6 @@ ACCEPTED = {"action": "accept", "content": {"sure": True}}
 
 
 @pytest.fixture
-async def made() -> tuple[MCPServer, Gate]:
-    return make_server()
-
-
-@pytest.fixture
-def server(made: tuple[MCPServer, Gate]) -> MCPServer:
-    return made[0]
-
-
-@pytest.fixture
-def gate(made: tuple[MCPServer, Gate]) -> Gate:
-    return made[1]
-
-
-@pytest.fixture
 def client(server: MCPServer) -> Legacy:
     return Legacy(server)
 

@@ -19,26 +19,6 @@ ACCEPTED = {"action": "accept", "content": {"sure": True}}
 FLAT = {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
 
 
-@pytest.fixture
-async def made() -> tuple[MCPServer, Gate]:
-    return make_server()
-
-
-@pytest.fixture
-def server(made: tuple[MCPServer, Gate]) -> MCPServer:
-    return made[0]
-
-
-@pytest.fixture
-def gate(made: tuple[MCPServer, Gate]) -> Gate:
-    return made[1]
-
-
-@pytest.fixture
-def client(server: MCPServer) -> Modern:
-    return Modern(server)
-
-
 async def test_the_tasks_extension_is_advertised_without_a_capability(client: Modern):
     capabilities = (await client.result("server/discover"))["capabilities"]
 

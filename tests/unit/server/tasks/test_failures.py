@@ -114,11 +114,6 @@ def server(request: pytest.FixtureRequest) -> Server:
     return server
 
 
-@pytest.fixture
-def client(server: Server) -> Modern:
-    return Modern(server)
-
-
 async def test_a_task_that_cannot_start_gets_503_and_frees_its_slot(server: Server, client: Modern):
     server.given.is_away = True
     for _ in range(3):

@@ -34,16 +34,6 @@ async def made() -> tuple[BaseServer, Gate]:
     return server, gate
 
 
-@pytest.fixture
-def server(made: tuple[BaseServer, Gate]) -> BaseServer:
-    return made[0]
-
-
-@pytest.fixture
-def gate(made: tuple[BaseServer, Gate]) -> Gate:
-    return made[1]
-
-
 async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
     """Leave a task as a killed worker does; return its id."""
     now_s = server.core.clock()
