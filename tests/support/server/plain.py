@@ -29,7 +29,7 @@ from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import check_options
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.upkeep import maintain_streams
-from tests.support.converters import PlainConverter
+from tests.support.registry import PlainConverter
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.registry_site import Site
+from tests.support.registry import Site
 
 
 @pytest.fixture

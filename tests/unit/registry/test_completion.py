@@ -8,9 +8,7 @@ import pytest
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError
-from tests.support.converters import PlainConverter
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Site, User
+from tests.support.registry import Ctx, PlainConverter, Site, User, bind
 
 
 class Tone(enum.Enum):

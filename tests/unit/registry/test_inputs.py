@@ -21,8 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from django_mcp.protocol.header_params import HeaderParam, McpHeader
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Lazy, Site
+from tests.support.registry import Ctx, Lazy, Site, bind
 
 # Under names of their own, so that the older spellings are tested as well.
 Either: Any = Union

@@ -19,7 +19,7 @@ from django_mcp.registry.plain_types import (
 )
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
-from tests.support.registry_site import Site
+from tests.support.registry import Site
 
 # Under names of their own, so that the older spellings are tested as well, and types in variables fit.
 Either: Any = Union

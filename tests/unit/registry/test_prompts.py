@@ -13,8 +13,7 @@ from django_mcp.protocol.results import PromptMessage, PromptResult
 from django_mcp.registry.entries import PromptArgument
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.returns import ReturnError
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Lazy, Site, User
+from tests.support.registry import Ctx, Lazy, Site, User, bind
 
 
 class Tone(enum.Enum):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict
 
 from django_mcp.registry.returns import ReturnError
-from tests.support.registry_site import Lazy, Site
+from tests.support.registry import Lazy, Site
 
 # Under names of their own, so that the older spellings are tested as well.
 Either: Any = Union

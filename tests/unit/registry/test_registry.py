@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_mcp.registry.problems import RegistrationError
-from tests.support.registry_site import Site
+from tests.support.registry import Site
 
 KINDS: dict[str, tuple[Callable[[Site, str], Any], Callable[[Site, str], bool], str, str]] = {
     "tool": (

@@ -26,9 +26,7 @@ from django_mcp.protocol.results import CacheHint, ReadResult
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.returns import ReturnError
 from django_mcp.registry.signatures import EMPTY
-from tests.support.converters import PlainConverter
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Lazy, Site, User
+from tests.support.registry import Ctx, Lazy, PlainConverter, Site, User, bind
 
 URI = "thing://1"
 

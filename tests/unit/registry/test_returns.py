@@ -30,8 +30,7 @@ from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError, find_output, to_json
 from django_mcp.registry.signatures import EMPTY
-from tests.support.converters import PlainConverter
-from tests.support.registry_site import Lazy, Site
+from tests.support.registry import Lazy, PlainConverter, Site
 
 # Under names of their own, so that the older spellings are tested as well.
 Either: Any = Union

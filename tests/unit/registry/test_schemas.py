@@ -9,7 +9,7 @@ from django_mcp.protocol.subschemas import children
 from django_mcp.registry import schemas
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.schemas import DIALECTS, check_schema, resolve_texts
-from tests.support.registry_site import Lazy
+from tests.support.registry import Lazy
 from tests.unit.protocol.test_json import json_values
 
 

@@ -17,7 +17,7 @@ from django_mcp.registry.signatures import (
     read_docs,
     read_signature,
 )
-from tests.support.registry_site import Ctx, HttpRequest, Site, User
+from tests.support.registry import Ctx, HttpRequest, Site, User
 
 # Under names of their own, so that the older spellings are tested as well.
 Maybe: Any = Optional

@@ -12,8 +12,7 @@ from django_mcp.protocol.content import Text
 from django_mcp.protocol.header_params import HeaderParam
 from django_mcp.registry.options import RULES, ResourceOptions, ToolOptions
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError, describe_source
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Lazy, Site, User
+from tests.support.registry import Ctx, Lazy, Site, User, bind
 
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -22,8 +22,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from django_mcp.registry.adapters import adapt
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.unions import AmbiguousUnion
-from tests.support.registry import bind
-from tests.support.registry_site import Ctx, Site
+from tests.support.registry import Ctx, Site, bind
 
 DEPTH = 30
 """Levels of a value. Trying each form at each level would take 2**30 steps, which is many minutes."""
