@@ -108,7 +108,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_slow = path.is_relative_to(LIVE) and path not in KEPT
         is_never_again = any(map(path.is_relative_to, NEVER_AGAIN))
         for item in of_file:
-            if is_slow:
+            # Where no service runs, the default run would skip these; so it takes as long everywhere.
+            if is_slow or item.get_closest_marker("services") is not None:
                 item.add_marker("slow")
             name = item.name.partition("[")[0].removeprefix("test_")
             if is_never_again or NEVER_AGAIN_WORDS.search(name):
