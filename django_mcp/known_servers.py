@@ -42,7 +42,7 @@ def find_unknown(kind: str, names: Collection[str]) -> list[str]:
     """
 
     def unknown() -> list[str]:
-        registries = [each.core.registry for each in known_servers()]
+        registries = [each.registry for each in known_servers()]
         mappings = ("resources", "templates") if kind == "resources" else (kind,)
         known = {key for each in registries for name in mappings for key in getattr(each, name)}
         return [name for name in names if name not in known and not is_matched(name)]
@@ -50,9 +50,7 @@ def find_unknown(kind: str, names: Collection[str]) -> list[str]:
     def is_matched(uri: str) -> bool:
         if kind != "resources":
             return False
-        templates = (
-            key for each in known_servers() for key in each.core.registry.templates.values()
-        )
+        templates = (key for each in known_servers() for key in each.registry.templates.values())
         return any(entry.template.match(uri) is not None for entry in templates)
 
     if unknown():

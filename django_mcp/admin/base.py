@@ -106,7 +106,7 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
         if None in (found, url) or not request.user.has_perm("django_mcp.view_disabledentry"):
             return []
         for kind in KINDS.get(method, ()):
-            for key, entry in found.core.registry.registered[kind].items():
+            for key, entry in found.registry.registered[kind].items():
                 if entry.name == name:
                     query = urlencode({"server": server, "kind": kind, "key": key})
                     return [(_("Catalogue: %(name)s") % {"name": name}, f"{url}?{query}")]

@@ -70,7 +70,7 @@ class Viewer(Struct, frozen=True, kw_only=True):
         # Django loads this module when it starts.
         from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator
 
-        gate = server.core.gate
+        gate = server.engine.gate
         authenticators = () if gate is None else gate.authenticators
         takes_keys = any(isinstance(each, APIKeyAuthenticator) for each in authenticators)
         return self.key is not None and not takes_keys
@@ -151,7 +151,7 @@ class CatalogueAdmin(Page):
         term: str,
         calls: dict[tuple[str, str], Any],
     ) -> list[dict[str, Any]]:
-        registry = server.core.registry
+        registry = server.registry
         registered = registry.registered[kind.value]
         disabled = _find_disabled(server, kind.value)
         entry_url = self.url_of("entry")
@@ -254,7 +254,7 @@ class CatalogueAdmin(Page):
         # Names of arguments or variables.
         completers: list[str] = []
         if isinstance(entry, PromptEntry | TemplateEntry):
-            find = server.core.registry.completer
+            find = server.registry.completer
             completers = [each for each in entry.argument_names if find(entry, each)]
         may_try = request.user.has_perm("django_mcp.try_entry")
         is_task_only = getattr(entry, "task", NEVER) == REQUIRED
@@ -355,7 +355,7 @@ _TITLES = {
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
     """Return a registered entry, disabled or not; raise Http404 if there is none."""
-    entry = server.core.registry.registered[kind].get(key) if kind in Kind.values else None
+    entry = server.registry.registered[kind].get(key) if kind in Kind.values else None
     if entry is None:
         raise Http404
     return entry

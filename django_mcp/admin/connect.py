@@ -49,7 +49,7 @@ def find_endpoints(request: HttpRequest, key: str = "") -> list[dict[str, Any]]:
             configuration = form.over_http(name, url, place if is_keyed else None)
             link = form.install_link(name, configuration)
             clients.append((client, encode_pretty(configuration), str(form.where), link))
-        title = escape_invisible(str(server.core.options.title or name), 80)
+        title = escape_invisible(str(server.options.title or name), 80)
         found.append({"name": title, "url": url, "clients": clients})
     return found
 
@@ -70,7 +70,7 @@ def find_own_keys(user: Any) -> list[dict[str, Any]]:
 def kept_arguments(call: CallRecord) -> JSONObject | None:
     """Return the arguments of a call; None if only their kinds were recorded, or a part of them."""
     server = find_server(call.server)
-    tool = None if server is None else server.core.registry.registered["tools"].get(call.name)
+    tool = None if server is None else server.registry.registered["tools"].get(call.name)
     if call.method != CallRecord.Method.TOOL or not getattr(tool, "record_arguments", False):
         return None
     try:
@@ -92,8 +92,8 @@ def call_as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str
     )
     texts = [("Python", python)]
     path = find_path(server)
-    if path is not None and server.core.revisions.stateless:
-        revision = server.core.revisions.stateless[-1]
+    if path is not None and server.engine.revisions.stateless:
+        revision = server.engine.revisions.stateless[-1]
         params: JSONObject = {"name": call.name, "arguments": arguments}
         body = write_request(
             call.method, params, revision, capabilities=ALL_CAPABILITIES, client_info=CLIENT_INFO

@@ -96,7 +96,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         servers = all_servers()
-        gates = [server.core.gate for server in servers if server.core.gate is not None]
+        gates = [server.engine.gate for server in servers if server.engine.gate is not None]
         required = chain.from_iterable(gate.required_scopes for gate in gates)
         scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
         offered = {"scopes": scopes, **usable_entries(self.viewer)}
@@ -122,8 +122,8 @@ def usable_entries(user: Any) -> dict[str, set[str]]:
     """Return the tools, resources and prompts that a user may use; others stay unknown to them."""
     found: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
     for server in all_servers():
-        visible = visible_to(user, server.core.derived.requirements)
-        for entry in server.core.registry.entries():
+        visible = visible_to(user, server.engine.derived.requirements)
+        for entry in server.registry.entries():
             if visible.includes(entry):
                 mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
                 found[mapping].add(entry.key)

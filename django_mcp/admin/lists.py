@@ -203,7 +203,7 @@ def _by_choice(field: str, title: Any, values: Callable[[], Iterable[str]]) -> t
 
 
 def _entry_names() -> list[str]:
-    registries = [server.core.registry for server in all_servers()]
+    registries = [server.registry for server in all_servers()]
     kinds = [reg.registered[kind.mapping] for reg in registries for kind in KINDS]
     return sorted({each.name for kind in kinds for each in kind.values()})
 

@@ -120,7 +120,7 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
         (server.name, method): {
             clean(entry.name, 200)
             for kind in kinds
-            for entry in server.core.registry.registered[kind].values()
+            for entry in server.registry.registered[kind].values()
         }
         for server in all_servers()
         for method, kinds in KINDS.items()

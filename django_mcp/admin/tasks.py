@@ -63,7 +63,7 @@ class TaskAdmin(ReadOnlyList):
         for name in set(lost.values_list("server", flat=True)[:SWEPT_AT_ONCE]):
             server = find_server(name)
             if server is not None:
-                async_to_sync(sweep_tasks)(server.core, may_begin=False)
+                async_to_sync(sweep_tasks)(server.engine, may_begin=False)
         return super().changelist_view(request, extra_context)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
@@ -110,7 +110,7 @@ def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
     for task in tasks:
         server = find_server(task.server)
         ended = server and async_to_sync(advance)(
-            server.core, task.pk, lambda each, now_s: each.cancel(now_s)
+            server.engine, task.pk, lambda each, now_s: each.cancel(now_s)
         )
         if ended:
             count += 1

@@ -43,7 +43,7 @@ def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> b
     Before 2026-07-28 that needs a session, and a server that can stream.
     """
     can_push = isinstance(request, ASGIRequest)
-    return revision.is_stateless or (can_push and server.core.keeps_sessions)
+    return revision.is_stateless or (can_push and server.engine.keeps_sessions)
 
 
 def session_headers(revision: Revision, token: str) -> Headers:
@@ -96,14 +96,14 @@ class Conversation:
 
     async def close(self) -> None:
         if self.token:
-            await self._server.core.end_session(
+            await self._server.engine.end_session(
                 Exchange(headers=self.headers, principal=self._principal)
             )
 
     async def _send(self, message: JSONObject) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
         body = encode({"jsonrpc": "2.0", **message})
         self.exchanged.append(line("sent", body))
-        reply = await self._server.core.answer(
+        reply = await self._server.engine.answer(
             Exchange(body=body, headers=self.headers, principal=self._principal, can_stream=True)
         )
         found: JSONObject = {}
@@ -184,7 +184,7 @@ def _respond(
 
 
 async def _answer(server: MCPServer, exchange: Exchange) -> Reply:
-    return await server.core.answer(exchange)
+    return await server.engine.answer(exchange)
 
 
 async def _exchange(
@@ -222,7 +222,7 @@ async def _exchange(
 
 async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
     yield _encode(line("sent", exchange.body))
-    task = asyncio.ensure_future(server.core.answer(exchange))
+    task = asyncio.ensure_future(server.engine.answer(exchange))
     task.add_done_callback(lambda _task: wire.put_nowait(None))
     try:
         while (ahead := await wire.get()) is not None:
@@ -240,8 +240,8 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
 
 def revision_tried(server: MCPServer, name: object) -> Revision:
     """Return the requested revision, else the newest that the server has enabled."""
-    found = server.core.revisions.find(name) if isinstance(name, str) else None
-    return found or (server.core.revisions.stateless or server.core.revisions.handshake)[-1]
+    found = server.engine.revisions.find(name) if isinstance(name, str) else None
+    return found or (server.engine.revisions.stateless or server.engine.revisions.handshake)[-1]
 
 
 def _encode(message: JSONObject) -> bytes:

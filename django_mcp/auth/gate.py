@@ -29,11 +29,11 @@ from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.problems import find_near
 from django_mcp.registry.signatures import is_async_callable
-from django_mcp.server.core import Core
+from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import network_of
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.request_checks import find_wait_s, too_many
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.request_checks import find_wait_s, too_many
 
 MAX_WAITING = 10_000
 """Addresses that a process remembers; beyond that the first ones are forgotten."""
@@ -57,7 +57,7 @@ class Gate:
 
     def __init__(
         self,
-        server: Core,
+        server: Engine,
         authenticators: Sequence[Authenticator],
         *,
         is_public: bool = False,
@@ -146,7 +146,7 @@ class Gate:
         if not self._waiting or not exchange.address:
             return None
         until_s = self._waiting.get(network_of(exchange.address))
-        wait_s = 0.0 if until_s is None else until_s - self.server.clock()
+        wait_s = 0.0 if until_s is None else until_s - self.server.ports.clock()
         return refusal_reply(too_many(wait_s)) if wait_s > 0 else None
 
     async def _count_failure(self, exchange: Exchange) -> Reply | None:
@@ -162,7 +162,7 @@ class Gate:
             return refusal_reply(error.to_refusal())
         if wait_s is None:
             return None
-        self._waiting.set(network, self.server.clock() + wait_s, wait_s)
+        self._waiting.set(network, self.server.ports.clock() + wait_s, wait_s)
         return refusal_reply(too_many(wait_s))
 
 

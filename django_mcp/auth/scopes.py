@@ -19,7 +19,7 @@ NOT_OF_RESOURCES = frozenset({"offline_access"})
 
 def named_scopes(servers: Iterable[BaseServer]) -> list[str]:
     """Return the scopes that the entries of servers name: sorted, each once."""
-    needed = (each.core.derived.requirements.scopes.values() for each in servers)
+    needed = (each.engine.derived.requirements.scopes.values() for each in servers)
     found = set(chain.from_iterable(chain.from_iterable(needed)))
     return sorted(found - NOT_OF_RESOURCES)
 

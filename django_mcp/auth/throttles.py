@@ -13,7 +13,7 @@ from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import PerProcess
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 _trouble = Warner()
 

@@ -194,7 +194,7 @@ def _note(
 ) -> RecordedCall:
     principal, failure = call.exchange.principal, call.failure
     user = getattr(principal, "user", principal)
-    name, is_known = _name(server.core.registry, call)
+    name, is_known = _name(server.registry, call)
     client_name, client_version = name_and_version(call.connection.client_info)
     return RecordedCall(
         server=server,

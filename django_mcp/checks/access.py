@@ -40,7 +40,7 @@ def check_gates() -> Iterator[CheckMessage]:
     """E006, E007, W006, W007: access to the mounted servers."""
     for server in _mounted_servers():
         try:
-            gate = server.core.gate
+            gate = server.engine.gate
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
@@ -76,10 +76,10 @@ def _mounted_servers() -> list[MCPServer]:
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
-    needs = server.core.derived.requirements
+    needs = server.engine.derived.requirements
     tools = [
         tool.name
-        for tool in server.core.registry.tools.values()
+        for tool in server.registry.tools.values()
         if not (tool.annotations or {}).get("readOnlyHint")
         and tool not in needs.rules
         and tool not in needs.scopes
@@ -102,7 +102,7 @@ def check_permissions() -> Iterator[CheckMessage]:
     from django_mcp.auth.permissions import find_unknown_permissions
 
     for server in all_servers():
-        for source, name, near in find_unknown_permissions(server.core.derived.requirements):
+        for source, name, near in find_unknown_permissions(server.engine.derived.requirements):
             first = (
                 f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
             )
@@ -116,10 +116,10 @@ def check_permissions() -> Iterator[CheckMessage]:
 def check_reach() -> Iterator[CheckMessage]:
     """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
     for server in _mounted_servers():
-        gate = server.core.gate
+        gate = server.engine.gate
         if gate is not None and gate.authenticators:
             continue
-        needs = server.core.derived.requirements
+        needs = server.engine.derived.requirements
         asking = {
             guarded.source
             for guarded, rules in needs.rules.items()
@@ -160,7 +160,7 @@ def check_scopes() -> Iterator[CheckMessage]:
     found = {
         (guarded.source, scope)
         for server in all_servers()
-        for guarded, scopes in server.core.derived.requirements.scopes.items()
+        for guarded, scopes in server.engine.derived.requirements.scopes.items()
         for scope in scopes
     }
     for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
@@ -180,15 +180,15 @@ def check_tools_without_scope() -> Iterator[CheckMessage]:
     A person who allows a client one scope allows it all tools without one.
     """
     for server in _mounted_servers():
-        gate = server.core.gate
+        gate = server.engine.gate
         if gate is None or gate.is_public or gate.required_scopes:
             continue
         if not any(
             each.is_of_this_site or each.authorization_servers for each in gate.authenticators
         ):
             continue
-        needs = server.core.derived.requirements
-        tools = server.core.registry.tools.values()
+        needs = server.engine.derived.requirements
+        tools = server.registry.tools.values()
         unsaid = [
             each.name for each in tools if each not in needs.scopes and each.access.scopes is None
         ]
@@ -213,7 +213,7 @@ def check_mirrored_arguments() -> Iterator[CheckMessage]:
     Source: 2026-07-28 server/tools "x-mcp-header", security considerations.
     """
     for server in all_servers():
-        for tool in server.core.registry.tools.values():
+        for tool in server.registry.tools.values():
             for param in tool.header_params:
                 name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", "_", param.path[-1])
                 if _PRIVATE.search(name.lower()):

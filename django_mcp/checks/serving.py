@@ -28,7 +28,7 @@ _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 @check(id="django_mcp.W016")
 def check_urls() -> Iterator[CheckMessage]:
     """W016: the default server has entries, and no URL leads to it."""
-    count = sum(1 for _ in default_server.core.registry.entries())
+    count = sum(1 for _ in default_server.registry.entries())
     is_served = any(mount.server is default_server for mount in find_mounts())
     if not count or is_served or sys.argv[1:2] == ["mcp_serve"]:
         return

@@ -26,7 +26,8 @@ from django_mcp.middleware import load_middleware
 from django_mcp.registry import hints
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.servers import all_servers
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.servers import all_servers, default_server
 
 _DESCRIBING = {"title", "description", "default"}
 """The keywords of a schema that accepts everything."""
@@ -49,8 +50,12 @@ def check_settings() -> Iterator[CheckMessage]:
 def check_middleware() -> Iterator[CheckMessage]:
     """E003: middleware in `DJANGO_MCP` cannot be loaded."""
     paths = settings.MIDDLEWARE
+
+    async def get_reply(exchange: Exchange) -> Reply:
+        return await default_server.engine.answer(exchange)
+
     try:
-        load_middleware(paths, all_servers()[0].core.answer)
+        load_middleware(paths, get_reply)
     except ImproperlyConfigured as error:
         yield Error(str(error), hint="Name factories by dotted path.")
 
@@ -84,7 +89,7 @@ def check_runner() -> Iterator[CheckMessage]:
 def check_returned_models() -> Iterator[CheckMessage]:
     """E014: a function declares that it returns a model or a queryset, without the fields to publish."""
     for server in all_servers():
-        registry = server.core.registry
+        registry = server.registry
         for entry in chain(
             registry.tools.values(), registry.resources.values(), registry.templates.values()
         ):
@@ -117,7 +122,7 @@ def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
 def check_descriptions() -> Iterator[CheckMessage]:
     """I007: a tool has no description, which models choose tools by."""
     for server in all_servers():
-        for tool in server.core.registry.tools.values():
+        for tool in server.registry.tools.values():
             if not tool.description:
                 yield Info(
                     f"{tool.source} has no description, so models do not know when to call {tool.name}.",
@@ -129,7 +134,7 @@ def check_descriptions() -> Iterator[CheckMessage]:
 def check_annotations() -> Iterator[CheckMessage]:
     """I008: nothing says what a parameter of a tool is."""
     for server in all_servers():
-        for tool in server.core.registry.tools.values():
+        for tool in server.registry.tools.values():
             for name in _find_unannotated(tool):
                 yield Info(
                     f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
@@ -262,7 +267,7 @@ def check_web_resources() -> Iterator[CheckMessage]:
     Source: 2025-11-25 server/resources "Common URI Schemes".
     """
     for server in all_servers():
-        registry = server.core.registry
+        registry = server.registry
         for uri, entry in chain(registry.resources.items(), registry.templates.items()):
             if str(uri).lower().startswith(("https://", "http://")):
                 yield Info(

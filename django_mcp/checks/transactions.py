@@ -34,12 +34,12 @@ def check_atomic() -> Iterator[CheckMessage]:
 def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what names databases, with the aliases: tools, the setting, and servers."""
     for server in all_servers():
-        for tool in server.core.registry.tools.values():
+        for tool in server.registry.tools.values():
             yield f"{tool.source}: atomic=", tool.handler.aliases or ()
     of_site = site_aliases(server_settings.atomic)
     yield "DJANGO_MCP['ATOMIC']", of_site
     for server in all_servers():
-        of_server = site_aliases(server.core.options.atomic)
+        of_server = site_aliases(server.options.atomic)
         if of_server != of_site:
             yield f"The option atomic of the server {server.name!r}", of_server
 
@@ -47,8 +47,8 @@ def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
 def _find_atomic_tools() -> Iterator[tuple[ToolEntry, tuple[str, ...]]]:
     """Yield the tools that get a transaction, with the databases that it is on."""
     for server in all_servers():
-        of_server = site_aliases(server.core.options.atomic)
-        for tool in server.core.registry.tools.values():
+        of_server = site_aliases(server.options.atomic)
+        for tool in server.registry.tools.values():
             aliases = of_server if tool.handler.aliases is None else tool.handler.aliases
             if aliases:
                 yield tool, aliases

@@ -87,7 +87,7 @@ class GeneratedOptions:
 
     def is_open_to(self, server: MCPServer, user: Any) -> bool:
         """Return whether a user has the permissions that the tools on a server need."""
-        default = read_access(server.name, permission=server.core.options.permission)
+        default = read_access(server.name, permission=server.options.permission)
         rules = read_access(server.name, permission=self.permission).rules(default)
         return not rules or rules <= find_granted(user, rules)
 

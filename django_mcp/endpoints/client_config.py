@@ -103,7 +103,7 @@ CLIENTS = {
 
 def needs_key(server: MCPServer) -> bool:
     """Return whether the server accepts neither anonymous clients nor OAuth, only API keys."""
-    gate = server.core.gate
+    gate = server.engine.gate
     if gate is None or gate.is_public:
         return False
     tokens = [each for each in gate.authenticators if isinstance(each, BearerAuthenticator)]

@@ -39,7 +39,7 @@ def refresh() -> None:
     for server, kind, key in DisabledEntry.objects.values_list("server", "kind", "key"):
         found[server].add((kind, key))
     for each in all_servers():
-        each.core.registry.set_disabled(frozenset(found[each.name]))
+        each.registry.set_disabled(frozenset(found[each.name]))
 
 
 def _start() -> threading.Event:

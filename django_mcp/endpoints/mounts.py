@@ -148,7 +148,7 @@ _announced: WeakSet[BaseServer] = WeakSet()
 def announce() -> None:
     """Log where each server of the URLconf is and what it offers, once in a process."""
     for mount in find_mounts():
-        server, registry = mount.server, mount.server.core.registry
+        server, registry = mount.server, mount.server.registry
         if server in _announced:
             continue
         _announced.add(server)

@@ -118,7 +118,7 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
     """Return the URL patterns of a server: its endpoint and health, each in both slash forms, and the stylesheet of pages."""
     view, health = MCPView(server, require_authorization_servers), HealthView()
     try:
-        has_legacy_sse = server.core.options.legacy_sse
+        has_legacy_sse = server.options.legacy_sse
     except ImproperlyConfigured:
         # An exception here would end manage.py check before it reports the wrong setting.
         has_legacy_sse = False
@@ -134,8 +134,8 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
 
 def legacy_patterns_of(server: BaseServer) -> list[URLPattern]:
     """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
-    stream = LegacyStreamConsumer.as_asgi(server=server.core)
-    message = LegacyMessageConsumer.as_asgi(server=server.core)
+    stream = LegacyStreamConsumer.as_asgi(server=server)
+    message = LegacyMessageConsumer.as_asgi(server=server)
     return [
         path("sse", EndpointView(stream, server), name="sse"),
         path("messages", EndpointView(message), name="messages"),

@@ -98,7 +98,7 @@ def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
 
 def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
     """Return the authenticators of a server; none if everybody may call it."""
-    return () if server.core.gate is None else server.core.gate.authenticators
+    return () if server.engine.gate is None else server.engine.gate.authenticators
 
 
 def server_at_path(path_info: str) -> MCPServer | None:
@@ -130,10 +130,10 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
         path_info = path_info.removeprefix(prefix.rstrip("/"))
     server = server_at_path(path_info)
     issuers = [] if server is None else find_issuers(server, request)
-    if server is None or server.core.gate is None or not issuers:
+    if server is None or server.engine.gate is None or not issuers:
         return refusal("not_found", "No protected resource is at this path", 404)
-    scopes = list(dict.fromkeys((*server.core.gate.required_scopes, *baseline_scopes(server))))
-    options = server.core.options
+    scopes = list(dict.fromkeys((*server.engine.gate.required_scopes, *baseline_scopes(server))))
+    options = server.options
     document = {
         "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),
         "authorization_servers": issuers,
@@ -155,7 +155,7 @@ def find_root_path() -> str | None:
     """Return the path of the root metadata's endpoint: the default server's, or the only one."""
     endpoints = {mount.server: mount.path for mount in reversed(find_mounts()) if mount.is_fixed}
     for server, endpoint in endpoints.items():
-        if getattr(server.core, "is_default", False) or len(endpoints) == 1:
+        if getattr(server, "is_default", False) or len(endpoints) == 1:
             return endpoint
     return None
 

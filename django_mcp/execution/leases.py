@@ -23,7 +23,7 @@ from django_mcp.execution.pool import AwaitedWork, LoopPool, QueueFull, Work
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.services.ports import BUSY, StoreUnavailable
+from django_mcp.server.ports import BUSY, StoreUnavailable
 
 has_thread: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_has_thread", default=False

@@ -60,7 +60,7 @@ def find_missing() -> list[str]:
 
 def _find_read_models() -> Collection[str]:
     """Return the labels of models and apps that the authenticators of the servers read."""
-    gates = [getattr(server.core, "gate", None) for server in known_servers()]
+    gates = [getattr(server.engine, "gate", None) for server in known_servers()]
     return {
         label
         for gate in gates

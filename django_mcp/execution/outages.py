@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from django_mcp.log import logger
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from django_mcp.execution.outages import Breaker, Warner, is_outage
 from django_mcp.execution.pool import AwaitedWork, LoopPool
 from django_mcp.execution.threads import find_breaker, find_own_pool, run_in_pool
 from django_mcp.process import PerProcess, Sharing
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 T = TypeVar("T")
 

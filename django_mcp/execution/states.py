@@ -18,7 +18,7 @@ from django_mcp.execution.own_writes import write_in_pool
 from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.quotas import Limits
-from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
+from django_mcp.server.ports import STATE_STORE_FULL, StateStoreFull
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

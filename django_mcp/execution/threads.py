@@ -24,7 +24,7 @@ from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits, network_of
-from django_mcp.server.services.ports import NoThread
+from django_mcp.server.ports import NoThread
 
 T = TypeVar("T")
 

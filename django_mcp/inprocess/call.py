@@ -16,7 +16,7 @@ from django_mcp.inprocess.results import MCPError, Unanswered, to_error
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject, decode, encode, present
 from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
-from django_mcp.server.core import Core
+from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 
@@ -190,7 +190,7 @@ class Surroundings(TypedDict, total=False):
 
 
 async def send(
-    server: Core, method: str, params: JSONObject, **how: Unpack[Surroundings]
+    server: Engine, method: str, params: JSONObject, **how: Unpack[Surroundings]
 ) -> JSONObject:
     """Return the result of one request, after all its rounds, or raise the server's `MCPError`."""
     given = how.get("answers")
@@ -228,7 +228,7 @@ def is_question(result: JSONObject) -> bool:
 
 
 async def _send_once(
-    server: Core, how: Surroundings, method: str, params: JSONObject
+    server: Engine, how: Surroundings, method: str, params: JSONObject
 ) -> JSONObject:
     revision = revision_called(how.get("revision"))
     capabilities = how.get("capabilities")

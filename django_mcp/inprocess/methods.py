@@ -80,7 +80,7 @@ class InProcess(BaseServer):
             MCPError: any other error.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        return CallResult(raw=await send(self.core, "tools/call", params, **how))
+        return CallResult(raw=await send(self.engine, "tools/call", params, **how))
 
     async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
         """Read the resource at a URI.
@@ -89,7 +89,7 @@ class InProcess(BaseServer):
             UnknownResource: there is none for this user.
             MCPError: any other error, or a failure of the handler.
         """
-        return ResourceResult(raw=await send(self.core, "resources/read", {"uri": uri}, **how))
+        return ResourceResult(raw=await send(self.engine, "resources/read", {"uri": uri}, **how))
 
     async def aget_prompt(
         self,
@@ -104,7 +104,7 @@ class InProcess(BaseServer):
             MCPError: any other error, such as a missing argument, or a failure of the handler.
         """
         params = {"name": name, "arguments": to_texts(arguments or {})}
-        return FilledPrompt(raw=await send(self.core, "prompts/get", params, **how))
+        return FilledPrompt(raw=await send(self.engine, "prompts/get", params, **how))
 
     async def acomplete(
         self,
@@ -128,7 +128,7 @@ class InProcess(BaseServer):
             MCPError: any other error, such as an unknown argument.
         """
         params = completion_params(of, argument, value, arguments)
-        return CompletionResult(raw=await send(self.core, "completion/complete", params, **how))
+        return CompletionResult(raw=await send(self.engine, "completion/complete", params, **how))
 
     async def alist_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
         """Return the tools that the user sees, in the protocol's form."""
@@ -156,10 +156,10 @@ class InProcess(BaseServer):
     list_prompts = _in_sync(alist_prompts)
 
     async def _list(self, method: str, how: Surroundings) -> list[JSONObject]:
-        if method.partition("/")[0] not in self.core.derived.features:
+        if method.partition("/")[0] not in self.engine.derived.features:
             # The server has no such list if nothing is registered; in process it is empty.
             return []
-        return await read_pages(method, lambda params: send(self.core, method, params, **how))
+        return await read_pages(method, lambda params: send(self.engine, method, params, **how))
 
 
 def to_texts(arguments: Mapping[str, Any]) -> dict[str, Any]:

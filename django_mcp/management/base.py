@@ -144,7 +144,7 @@ class ServerCommand(SiteCommand):
             for entry in getattr(server, kind.method)(user=user)
         ]
         things = self.kinds[0].key
-        registry = server.core.registry
+        registry = server.registry
         of_kind = [getattr(registry, kind.mapping) for kind in self.kinds]
         if user is None and any(name in entries for entries in of_kind):
             return f"{error}. Anonymous users cannot use it: name a user with --user."

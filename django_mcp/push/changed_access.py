@@ -16,7 +16,7 @@ from django_mcp.auth.authenticator import forget_verdicts
 from django_mcp.auth.principal import KEY_START
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all, offer_lists
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.process_messages import ProcessMessage
 from django_mcp.server.streams.stream import PushStream
 

@@ -71,10 +71,10 @@ class SiteClientMethods(BaseServer):
 
         if transaction.get_connection(using).in_atomic_block:
             transaction.on_commit(
-                partial(announce, self.core.hub, change), using=using, robust=True
+                partial(announce, self.engine.hub, change), using=using, robust=True
             )
             return None
-        return announce(self.core.hub, change)
+        return announce(self.engine.hub, change)
 
     open_streams = _blocking(BaseServer.aopen_streams)
     connected_sessions = _blocking(BaseServer.aconnected_sessions)

@@ -26,7 +26,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.push.web_servers import find_ending
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.messenger import Bus, OutageLog
 from django_mcp.server.streams.stream import Ending

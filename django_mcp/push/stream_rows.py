@@ -30,7 +30,7 @@ from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 
 _State: TypeAlias = tuple[tuple[int, int], tuple[set[str] | None, str]]

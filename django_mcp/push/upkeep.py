@@ -20,7 +20,7 @@ from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.derived import VisibleEntries
-from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 
@@ -165,7 +165,7 @@ async def _check_stream(hub: ServerHub, stream: PushStream) -> bool:
         if stream.session is not None:
             # Otherwise the next stream of the session would end as well.
             for uri in lost:
-                await server.sessions.unsubscribe(stream.session, uri)
+                await server.ports.sessions.unsubscribe(stream.session, uri)
         stream.end(Ending.PRINCIPAL)
     stream.rights = visible
     if before is None or before.granted == visible.granted or not stream.is_active:

@@ -1,4 +1,4 @@
-"""Registry: the entries of one server, in order of registration.
+"""Registry: what is registered on one server. Entries are in order of registration.
 
 Each change replaces a mapping by a new one, so an iteration sees a single state.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import (
     Entry,
@@ -33,7 +35,7 @@ _KINDS: Mapping[str, ListKind] = MappingProxyType(
 
 
 class Registry:
-    """The entries of one server. May be read and changed from any thread.
+    """What is registered on one server. May be read and changed from any thread.
 
     A disabled entry stays registered but is in none of the mappings, so it is unknown to clients.
 
@@ -57,6 +59,14 @@ class Registry:
         self.registered: dict[str, Mapping[str, Entry]] = {
             each: MappingProxyType({}) for each in _KINDS
         }
+        self.extensions: dict[str, JSONObject] = {}
+        """Settings of the extensions that the server tells clients of, by identifier."""
+        self.experimental: dict[str, JSONObject] = {}
+        """Settings of the capabilities outside of the specification, by name."""
+        self.list_hints: dict[str, CacheHint] = {}
+        """How long clients may cache a list, by its method."""
+        self.error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...] = ()
+        """Each takes the exception, the context, and the reference in the log; may be asynchronous."""
         self.completion_handler: Handler | None = None
         self.completers: Mapping[tuple[str, str, str], Handler] = MappingProxyType({})
         self._callbacks: tuple[Callable[[ListKind], Any], ...] = ()

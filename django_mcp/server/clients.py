@@ -122,7 +122,7 @@ class ClientMethods(NotifyMethods):
         return list(found.values())
 
     def _streams_here(self) -> list[PushStream]:
-        streams = list(self.core.hub.streams.values())
+        streams = list(self.engine.hub.streams.values())
         return [each for each in streams if each.server_name == self.name]
 
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
@@ -136,10 +136,10 @@ class ClientMethods(NotifyMethods):
         whichever process. A stream of another process counts two seconds after it opened at the latest.
         """
         return (
-            bool(self.core.hub.index.find(self.name, (None, uri)))
+            bool(self.engine.hub.index.find(self.name, (None, uri)))
             or any(
                 uri in (each.subscriptions or ())
-                for each in list(self.core.hub.sessions.values())
+                for each in list(self.engine.hub.sessions.values())
                 if each.server_name == self.name and not each.is_ended
             )
             or await self._is_subscribed_elsewhere(uri)
@@ -151,10 +151,10 @@ class ClientMethods(NotifyMethods):
 
     async def aclose_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is. Its client may open another one."""
-        await self.core.hub.run(self._close_stream, stream_id)
+        await self.engine.hub.run(self._close_stream, stream_id)
 
     async def _close_stream(self, stream_id: str) -> None:
-        hub, message = self.core.hub, CloseStream(stream=stream_id)
+        hub, message = self.engine.hub, CloseStream(stream=stream_id)
         if hub.is_running:
             hub.hand_over(message)
         else:
@@ -167,17 +167,17 @@ class ClientMethods(NotifyMethods):
 
     async def aclose_sessions(self, keys: Iterable[str]) -> list[str]:
         """End sessions, in one transaction; return the keys of those that existed."""
-        return await self.core.hub.run(
+        return await self.engine.hub.run(
             self._close_sessions, [key for key in keys if _KEY.fullmatch(key)]
         )
 
     async def _close_sessions(self, keys: list[str]) -> list[str]:
-        ended = await self.core.sessions.end(keys, Closing.SITE) if keys else []
-        if self.core.hub.is_running:
+        ended = await self.engine.ports.sessions.end(keys, Closing.SITE) if keys else []
+        if self.engine.hub.is_running:
             for key in ended:
-                self.core.hub.end_session(key)
+                self.engine.hub.end_session(key)
         elif ended:
-            await self.core.hub.send(*(SessionEnded(session=key) for key in ended))
+            await self.engine.hub.send(*(SessionEnded(session=key) for key in ended))
         return ended
 
     async def aping_client(
@@ -196,9 +196,9 @@ class ClientMethods(NotifyMethods):
         Source: 2025-11-25 basic/utilities/ping.
         """
         if session_key is not None:
-            return await self.core.hub.run(self._ping_client, session_key, timeout_s)
+            return await self.engine.hub.run(self._ping_client, session_key, timeout_s)
         keys = [each.key for each in await self.aconnected_sessions()]
-        return await self.core.hub.run(self._ping_any, keys, timeout_s)
+        return await self.engine.hub.run(self._ping_any, keys, timeout_s)
 
     async def _ping_any(self, keys: list[str], timeout_s: float) -> float | None:
         """Ping several clients, a few at a time; return the seconds until the first answer."""
@@ -223,15 +223,19 @@ class ClientMethods(NotifyMethods):
         return None
 
     async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
-        hub = self.core.join_hub()
-        session = await self.core.sessions.get(session_key) if _KEY.fullmatch(session_key) else None
+        hub = self.engine.join_hub()
+        session = (
+            await self.engine.ports.sessions.get(session_key)
+            if _KEY.fullmatch(session_key)
+            else None
+        )
         if session is None:
             return None
         ask_id = f"ask-{uuid.uuid4().hex}"
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:
-            async with expect_response(self.core, session, ask_id, timeout_s) as wait:
+            async with expect_response(self.engine, session, ask_id, timeout_s) as wait:
                 hub.hand_over(PingClient(session=session_key, id=ask_id))
                 await wait()
         except (NoAnswer, TimeoutError):
@@ -255,8 +259,12 @@ class ClientMethods(NotifyMethods):
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
-        return await self.core.hub.run(self._cancel_request, session_key, request_id, reason)
+        return await self.engine.hub.run(self._cancel_request, session_key, request_id, reason)
 
     async def _cancel_request(self, session_key: str, request_id: str, reason: str) -> bool:
-        session = await self.core.sessions.get(session_key) if _KEY.fullmatch(session_key) else None
-        return session is not None and await withdraw(self.core, session, request_id, reason)
+        session = (
+            await self.engine.ports.sessions.get(session_key)
+            if _KEY.fullmatch(session_key)
+            else None
+        )
+        return session is not None and await withdraw(self.engine, session, request_id, reason)

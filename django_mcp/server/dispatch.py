@@ -49,9 +49,9 @@ from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.discovery import complete_handshake
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, check_rate, load_session
-from django_mcp.server.services.services import ServedCall, Services
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.request_checks import ALREADY_INITIALIZED, check_rate, load_session
+from django_mcp.server.services import ServedCall, Services
 from django_mcp.server.streams.process_messages import CallCancelled
 from django_mcp.server.streams.upkeep import take_pong
 
@@ -64,7 +64,7 @@ _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 
 def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-    """Return the reply to one POST, or one line; see `Core.answer`."""
+    """Return the reply to one POST, or one line; see `Engine.answer`."""
     if exchange.timers is None:
         return _dispatch_timed(server, exchange)
     message = decode_message(exchange.body, server.options.max_body_values)
@@ -204,7 +204,7 @@ async def _run_observed(
     call: ServedCall, derived: Derived, kept: ConnectionState | None
 ) -> bytes | Refusal | None:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
-    observer = call.server.find_observer() if call.method in _OBSERVED else None
+    observer = call.server.ports.find_observer() if call.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
     outcome: bytes | Refusal | None = None
     try:
@@ -240,7 +240,7 @@ async def _run_observed(
 def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
     exchange, method = call.exchange, METHODS[call.method]
-    visible = call.server.access.find_visible(exchange, derived.requirements)
+    visible = call.server.ports.access.find_visible(exchange, derived.requirements)
     if visible is not None:
         exchange.visible = visible
         if not derived.rates:
@@ -365,10 +365,10 @@ async def _handle_notification(
         if not isinstance(connection, Session):
             connection.is_initialized = True
         elif not connection.is_initialized:
-            await server.sessions.update(connection, {"is_initialized": True})
+            await server.ports.sessions.update(connection, {"is_initialized": True})
     elif connection is not None and message.method == "notifications/cancelled":
         _cancel(server, connection, message.params)
-    server.connection_observer.client_notification(connection, message.method, message.params)
+    server.ports.connection_observer.client_notification(connection, message.method, message.params)
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -10,12 +12,15 @@ from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
+from django_mcp.registry.registry import ListKind, Registry
+from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import ClientMethods
-from django_mcp.server.core import Core
+from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.options import Options
 from django_mcp.server.setting import LIST_METHODS
 
 F = TypeVar("F", bound=Callable[[BaseException, Any, str | None], Any])
@@ -27,11 +32,69 @@ TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 class BaseServer(Registration, ClientMethods):
     """A Model Context Protocol server: what `MCPServer` is without a site."""
 
-    core: Core
+    def __init__(self, registry: Registry, converter: ResultConverter) -> None:
+        self._registry, self._converter = registry, converter
+        self._lock = threading.RLock()
+        self._options: Options | None = None
+        self._engine: Engine | None = None
+        self._former: Engine | None = None
+        registry.on_change(self._announce_list)
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
-        self._registry, self._converter = core.registry, core.converter
+    @property
+    def registry(self) -> Registry:
+        """What is registered on this server."""
+        return self._registry
+
+    @property
+    def options(self) -> Options:
+        """The current options of this server."""
+        options = self._options
+        if options is None:
+            with self._lock:
+                options = self._options = self._options or self._make_options()
+        return options
+
+    @property
+    def name(self) -> str:
+        """The name of this server, for clients and other processes."""
+        return self.options.name
+
+    @property
+    def engine(self) -> Engine:
+        """What answers this server's messages, made on first use and again when settings change.
+
+        It is what the package's own code uses of a server, and may change in any version.
+        """
+        engine = self._engine
+        if engine is None:
+            with self._lock:
+                if self._engine is None:
+                    made = self._make_engine()
+                    former, self._former = self._former, None
+                    if former is not None:
+                        made.replace(former)
+                    self._engine = made
+                engine = self._engine
+        return engine
+
+    @abstractmethod
+    def _make_options(self) -> Options:
+        """Return the options by the current settings."""
+
+    @abstractmethod
+    def _make_engine(self) -> Engine:
+        """Return a new engine with the current options."""
+
+    def forget_settings(self) -> None:
+        """Make the options and the engine again on their next use; registrations stay."""
+        with self._lock:
+            self._former = self._engine or self._former
+            self._options = self._engine = None
+
+    def _announce_list(self, kind: ListKind) -> None:
+        # Without an engine, nobody listens.
+        if self._engine is not None:
+            self._engine.announce_list(kind)
 
     # -- messages without a transport of this package
 
@@ -46,7 +109,7 @@ class BaseServer(Registration, ClientMethods):
         """
         exchange = exchange or Exchange()
         exchange.body = encode(message)
-        reply = await self.core.answer(exchange)
+        reply = await self.engine.answer(exchange)
         answer: JSONObject | None = None if reply.body is None else decode(reply.body)
         return answer
 
@@ -82,7 +145,7 @@ class BaseServer(Registration, ClientMethods):
             server_request=server_request,
             principal=principal,
         )
-        reply = await self.core.answer(exchange)
+        reply = await self.engine.answer(exchange)
         return "" if reply.body is None else reply.body.decode()
 
     def capabilities(self, revision: str | None = None) -> JSONObject:
@@ -97,11 +160,11 @@ class BaseServer(Registration, ClientMethods):
         Raises:
             ValueError: the server does not speak that revision.
         """
-        names = self.core.revisions.names()
-        found = self.core.revisions.find(names[-1] if revision is None else revision)
+        names = self.engine.revisions.names()
+        found = self.engine.revisions.find(names[-1] if revision is None else revision)
         if found is None:
             raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
-        return self.core.capabilities_for(found, Exchange(can_stream=True))
+        return self.engine.capabilities_for(found, Exchange(can_stream=True))
 
     def advertise_extension(
         self, identifier: str, settings: Mapping[str, Any] | None = None
@@ -123,7 +186,7 @@ class BaseServer(Registration, ClientMethods):
                 f"{identifier!r} is no name for an extension: use a domain of yours backwards, a "
                 f"slash and a name, such as 'com.example/receipts'."
             )
-        self.core.extensions[identifier] = _plain(identifier, settings)
+        self.registry.extensions[identifier] = _plain(identifier, settings)
 
     def advertise_experimental(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
         """Tell clients of a capability that is not in the specification.
@@ -137,7 +200,7 @@ class BaseServer(Registration, ClientMethods):
         """
         if not name:
             raise ValueError("An experimental capability needs a name.")
-        self.core.experimental[name] = _plain(name, settings)
+        self.registry.experimental[name] = _plain(name, settings)
 
     # -- registration
 
@@ -153,7 +216,7 @@ class BaseServer(Registration, ClientMethods):
         `ValidationError` are not. `reference` is in the log and in the client's message; it is None
         for an error of this package, and for a `check=` that failed, which looks like a missing entry.
         """
-        self.core.error_handlers = (*self.core.error_handlers, function)
+        self.registry.error_handlers = (*self.registry.error_handlers, function)
         return function
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
@@ -164,7 +227,7 @@ class BaseServer(Registration, ClientMethods):
         """
         if method not in (*LIST_METHODS, "server/discover"):
             raise ValueError(f"{method!r} is no list method: use one of {', '.join(LIST_METHODS)}.")
-        self.core.list_hints[method] = self.core.options.list_cache[method] = hint
+        self.registry.list_hints[method] = hint
 
     def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""

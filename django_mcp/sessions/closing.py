@@ -42,7 +42,7 @@ def notify_closed(session: Session, reason: Closing) -> None:
     """Notify the session's server, if this process has one of its name, in the thread that deleted it."""
     server = find_server(session.server_name)
     if server is not None:
-        server.core.connection_observer.session_closed(session, reason.value)
+        server.engine.ports.connection_observer.session_closed(session, reason.value)
 
 
 def close_sessions(

@@ -25,7 +25,7 @@ from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, CountLimits, check_uris
 from django_mcp.server.memory.state import digest_of
-from django_mcp.server.services.request_checks import SESSIONS_FULL
+from django_mcp.server.request_checks import SESSIONS_FULL
 from django_mcp.sessions.closing import close_sessions
 from django_mcp.sessions.writer import session_writer
 

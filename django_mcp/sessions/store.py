@@ -18,14 +18,14 @@ from django_mcp.execution.tables import Pruner
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import Refusal, invalid_params
-from django_mcp.server.core import Core
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Closing, Session, SessionData, memory_size
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, check_uris
 from django_mcp.server.memory.state import digest_of, new_token
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.options import Options
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.services import ServerHub
 from django_mcp.sessions.closing import close_sessions, find_prunes, to_session
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.rows import (
@@ -65,8 +65,11 @@ class DatabaseSessions:
     The server's hub holds the session objects, so that there is one for each session in use.
     """
 
-    def __init__(self, server: Core, clock: Callable[[], float] = time.time) -> None:
-        self._server = server
+    def __init__(
+        self, hub: ServerHub, options: Options, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._hub = hub
+        self._options = options
         self._clock = clock
         self._tally = Tally()
         # Not at once, since workers that start together would all do it.
@@ -83,13 +86,13 @@ class DatabaseSessions:
     # -- opening and ending
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
-        options, now_s = self._server.options, self._clock()
+        options, now_s = self._options, self._clock()
         token = new_token()
         user_id = getattr(getattr(exchange.principal, "user", None), "pk", None)
         known = Known(digest_of(token), user_id)
         known.read_s = known.seen_s = known.noted_s = now_s
         known.expires_s = now_s + options.session_max_age_s
-        row = new_row(session, self._server.name, known, exchange.quota_key)
+        row = new_row(session, self._options.name, known, exchange.quota_key)
         limits = CountLimits.of(
             options.max_sessions, options.max_sessions_per_principal, options.anonymous_share
         )
@@ -113,7 +116,7 @@ class DatabaseSessions:
         if isinstance(ended, Refusal):
             return ended
         for key in ended:
-            self._server.hub.end_session(key)
+            self._hub.end_session(key)
         session.quota_key = row.quota_key
         session.subscriptions = set()
         self._remember(session, known)
@@ -129,7 +132,7 @@ class DatabaseSessions:
         self._ending.update(keys)
         ended = await write_database(write, lambda: list(keys))
         for key in ended:
-            session = self._server.hub.sessions.get(key)
+            session = self._hub.sessions.get(key)
             is_anonymous = session is not None and session.principal_key is None
             self._tally.add(-1, anonymous=-1 if is_anonymous else 0)
         for key in keys:
@@ -137,7 +140,7 @@ class DatabaseSessions:
         return ended
 
     def _forget(self, key: str) -> None:
-        hub = self._server.hub
+        hub = self._hub
         session = hub.sessions.get(key)
         if session is None:
             return
@@ -151,7 +154,7 @@ class DatabaseSessions:
         session = self._cache.get(digest_of(token))
         if session is None or session.is_ended:
             return None
-        known, now_s, idle_s = session.state, self._clock(), self._server.options.session_idle_s
+        known, now_s, idle_s = session.state, self._clock(), self._options.session_idle_s
         if not 0 <= now_s - known.read_s < FRESH_S or known.is_over(now_s, idle_s):
             return None
         known.note_use(session.key, now_s, idle_s)
@@ -170,7 +173,7 @@ class DatabaseSessions:
             # Another process may have opened it while SQLite was locked.
             session = await self._read(None, digest=digest)
         if session is not None:
-            session.state.note_use(session.key, self._clock(), self._server.options.session_idle_s)
+            session.state.note_use(session.key, self._clock(), self._options.session_idle_s)
             self._remember(session, session.state)
         return session
 
@@ -180,10 +183,10 @@ class DatabaseSessions:
     async def _read(self, key: str | None, **lookup: Any) -> Session | None:
         if key in self._ending:
             return None
-        held = None if key is None else self._server.hub.sessions.get(key)
+        held = None if key is None else self._hub.sessions.get(key)
         if held is not None and self._unwritten.get(held.state.digest) is held:
             return held
-        rows = models.Session.objects.filter(server=self._server.name, **lookup)
+        rows = models.Session.objects.filter(server=self._options.name, **lookup)
 
         def read() -> models.Session | None:
             write_if_alone()
@@ -198,7 +201,7 @@ class DatabaseSessions:
             return None
         if row.pk.hex in self._ending:
             return None
-        session = self._server.hub.sessions.get(row.pk.hex)
+        session = self._hub.sessions.get(row.pk.hex)
         if session is None or session.is_ended or not isinstance(session.state, Known):
             session = to_session(row)
             # Over HTTP+SSE the row exists before the handshake, so it has no revision yet.
@@ -214,10 +217,10 @@ class DatabaseSessions:
         # Never reset: the row may have been read before this process wrote it.
         session.is_initialized = session.is_initialized or row.is_initialized
         session.log_level = row.log_level or None
-        if known.is_over(now_s, self._server.options.session_idle_s):
+        if known.is_over(now_s, self._options.session_idle_s):
             await self.end([session.key], Closing.EXPIRED)
             return None
-        self._server.hub.sessions[session.key] = session
+        self._hub.sessions[session.key] = session
         return session
 
     def _remember(self, session: Session, known: Known) -> None:
@@ -229,7 +232,7 @@ class DatabaseSessions:
             known.cached_bytes = size
             while len(self._cache) > MAX_CACHED or self._cached_bytes > MAX_CACHED_BYTES:
                 self._uncache(next(iter(self._cache)))
-        hub = self._server.hub
+        hub = self._hub
         hub.sessions[session.key] = session
         hub.stores.add(self)
 
@@ -261,7 +264,7 @@ class DatabaseSessions:
             return _ENDED
         if isinstance(found, Refusal):
             return found
-        self._server.hub.set_subscriptions(session, found, as_of_s=now_s)
+        self._hub.set_subscriptions(session, found, as_of_s=now_s)
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
@@ -270,13 +273,13 @@ class DatabaseSessions:
             lambda: remove_subscription(session.key, uri),
             lambda: {*(session.subscriptions or ())} - {uri},
         )
-        self._server.hub.set_subscriptions(session, found, as_of_s=now_s)
+        self._hub.set_subscriptions(session, found, as_of_s=now_s)
 
     async def read_subscriptions(self, session: Session) -> set[str]:
         now_s = self._clock()
         found = await ask_database(lambda: read_uris(session.key))
         uris = found.get(session.key, set())
-        self._server.hub.set_subscriptions(session, uris, as_of_s=now_s)
+        self._hub.set_subscriptions(session, uris, as_of_s=now_s)
         return session.subscriptions if session.subscriptions is not None else set()
 
     def data(self, session: Session, call: Call) -> SessionData:
@@ -285,7 +288,7 @@ class DatabaseSessions:
         return RowData(session)
 
     def _engine_data(self, key: str) -> EngineData:
-        return EngineData(key, self._server.options.session_max_age_s)
+        return EngineData(key, self._options.session_max_age_s)
 
     # -- upkeep
 
@@ -312,7 +315,7 @@ class DatabaseSessions:
             if key not in alive:
                 self._forget(key)
                 continue
-            session.state.note_use(key, now_s, self._server.options.session_idle_s)
+            session.state.note_use(key, now_s, self._options.session_idle_s)
             if session.subscriptions is not None and session.state.mark != alive[key]:
                 changed[key] = session
         if changed:
@@ -334,7 +337,7 @@ class DatabaseSessions:
 
     def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
-            is_ours = session.server_name == self._server.name and isinstance(session.state, Known)
+            is_ours = session.server_name == self._options.name and isinstance(session.state, Known)
             if (
                 is_ours
                 and session.state.is_written
@@ -344,8 +347,8 @@ class DatabaseSessions:
 
     def _prune_if_due(self, now_s: float) -> None:
         if self._pruner.is_due:
-            idle_s = self._server.options.session_idle_s
-            self._pruner.prune_if_due(*find_prunes(self._server.name, now_s, idle_s))
+            idle_s = self._options.session_idle_s
+            self._pruner.prune_if_due(*find_prunes(self._options.name, now_s, idle_s))
 
 
 def _limit(uris: set[str]) -> set[str] | Refusal:

@@ -111,8 +111,8 @@ def run_task(server_name: str, task_id: str) -> None:
 
 async def _execute(server: BaseServer, task_id: str) -> None:
     try:
-        await execute(server.core, task_id)
+        await execute(server.engine, task_id)
     finally:
         # The event loop ends here, so pending notifications are sent first.
-        await server.core.hub.flush()
+        await server.engine.hub.flush()
         await end_loop()

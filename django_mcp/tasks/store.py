@@ -27,7 +27,7 @@ from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Step, Task
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
+from django_mcp.server.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ class _Requests(BaseClient):
         with in_calling_thread():
             result = await self._request(method, dict(params or {}))
         is_task = method == "tools/call" and find_created(result)
-        if is_task and self._loop_ends() and self.server.core.runner.is_here:
+        if is_task and self._loop_ends() and self.server.engine.ports.runner.is_here:
             raise MCPError(NO_LOOP)
         return result
 

@@ -206,7 +206,7 @@ class BaseClient:
             error = MCPError(
                 f"{method} got no answer, HTTP {response.status}", status=response.status
             )
-        name, tools = params.get("name"), self.server.core.registry.tools
+        name, tools = params.get("name"), self.server.registry.tools
         if isinstance(error, UnknownTool) and tools and name not in tools:
             error.add_note(suggest(name, tools))
         if response.status == 401 and self._principal is None:
@@ -268,7 +268,7 @@ class BaseClient:
             "server": ("testserver", 80),
             "url_route": {"args": (), "kwargs": dict(self._url_kwargs)},
         }
-        target: Any = self.server.core
+        target: Any = self.server
         if self._principal is not None:
             target = LoggedIn(target, self._principal)
         await MCPConsumer(server=target)(scope, side.receive, side.send)
@@ -281,7 +281,7 @@ class BaseClient:
         mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
         if isinstance(mirrored, str):
             found[names.NAME] = encode_value(mirrored)
-        tools = self.server.core.registry.tools if method == "tools/call" else {}
+        tools = self.server.registry.tools if method == "tools/call" else {}
         tool = tools.get(params.get("name", ""))
         for param in () if tool is None else tool.header_params:
             value = find_argument(param.path, params.get("arguments"))

@@ -9,7 +9,6 @@ from typing import Any
 
 from django_mcp.endpoints.mounts import find_path, resolve
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
-from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.view import MCPView
@@ -50,19 +49,24 @@ def find_endpoint(
 
 
 class LoggedIn:
-    """Wraps a server with a fixed principal in place of its authentication."""
+    """A server whose engine has a fixed principal in place of its authentication."""
 
-    def __init__(self, server: Core, principal: Any) -> None:
-        self._server = server
+    def __init__(self, server: BaseServer, principal: Any) -> None:
+        self._engine = server.engine
         self._principal = principal
 
+    @property
+    def engine(self) -> Any:
+        """This object, which has everything else of the server's engine."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._server, name)
+        return getattr(self._engine, name)
 
     async def authenticate(self, exchange: Exchange) -> None:
         """Set the principal of the request."""
         # The gate sends the challenges for missing scopes, for a fixed principal as well.
-        exchange.gate = getattr(self._server, "gate", None)
+        exchange.gate = getattr(self._engine, "gate", None)
         exchange.principal = self._principal
 
 

@@ -89,7 +89,7 @@ class AsyncListening:
             async with asyncio.timeout(LIMIT_S if timeout_s is None else timeout_s):
                 return await self._queue.get()
         except TimeoutError:
-            registry = self._client.server.core.registry
+            registry = self._client.server.registry
             unknown = [uri for uri in self._uris if not any(find_matches(registry, uri))]
             why = (
                 f"No resource of this server matches {', '.join(unknown)}."

@@ -36,7 +36,7 @@ async def call_as_task(client: BaseClient, tool: str, arguments: JSONObject) -> 
     result = await client._request("tools/call", call)
     created = find_created(result)
     if created is None:
-        entry = client.server.core.registry.tools.get(tool)
+        entry = client.server.registry.tools.get(tool)
         if entry is None or entry.task != "auto":
             raise MCPError(f"Tool {tool} cannot run as a task: register it with task=.")
         return result

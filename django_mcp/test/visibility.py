@@ -45,7 +45,7 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
     listed = await _listed(client)
     missing = [name for name in names if not any(name in seen for seen in listed.values())]
     known = sorted(name for seen in listed.values() for name in seen)
-    templates = client.server.core.registry.templates
+    templates = client.server.registry.templates
     hints = [
         f" {name!r} is a URI of the template {template!r}: name the template."
         for name in missing
@@ -57,7 +57,7 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
 
 async def _listed(client: BaseClient) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    features = client.server.core.derived.features
+    features = client.server.engine.derived.features
     for method, key in LIST_METHODS.items():
         is_there = method.partition("/")[0] in features
         request = partial(client._request, method)
@@ -68,7 +68,7 @@ async def _listed(client: BaseClient) -> dict[str, set[str]]:
 
 def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
     """Return the methods that use an entry of this name, and the param that holds its name."""
-    registry = client.server.core.registry
+    registry = client.server.registry
     found = []
     if name in registry.tools:
         found.append(("tools/call", "name"))

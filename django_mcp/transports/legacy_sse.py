@@ -30,15 +30,15 @@ from django_mcp.protocol.messages import (
     encode_error,
 )
 from django_mcp.protocol.records import Record
-from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import count_stream, run_stream
+from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import release_answers
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.request_checks import UNKNOWN_SESSION, find_session
+from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.process_messages import ProcessMessage
 from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import EntryPoint, MCPConsumer
@@ -106,7 +106,7 @@ class _Connection(Record):
     exchange is that of the GET that opened the stream.
     """
 
-    _server: Core
+    _server: Engine
     _exchange: Exchange
     _session: Session
     _stream: PushStream
@@ -152,7 +152,7 @@ class _Connection(Record):
     async def serve_stored(self, reference: str) -> None:
         """Serve a message that another process received and stored."""
         try:
-            body = await self._server.states.take(self._session.key, reference)
+            body = await self._server.ports.states.take(self._session.key, reference)
         except Exception:
             logger.exception("Could not read a message that was passed on")
             return
@@ -196,7 +196,7 @@ class _Connection(Record):
 
 
 async def keep_stream(
-    server: Core, sink: StreamSink, messages_url: str, exchange: Exchange
+    server: Engine, sink: StreamSink, messages_url: str, exchange: Exchange
 ) -> Reply:
     """Open a stream, send the client the URL to post to, and serve it until it disconnects."""
     session = Session(
@@ -210,12 +210,12 @@ async def keep_stream(
         if refusal is not None:
             return refusal_reply(refusal)
         try:
-            token: str | Refusal = await server.sessions.open(session, exchange)
+            token: str | Refusal = await server.ports.sessions.open(session, exchange)
         except StoreUnavailable as error:
             token = error.to_refusal()
         if isinstance(token, Refusal):
             return refusal_reply(token)
-        server.connection_observer.session_opened(session)
+        server.ports.connection_observer.session_opened(session)
         exchange.connection = session
         server.hub.on(ForwardedMessage, partial(_receive_forwarded, server.hub))
         try:
@@ -224,7 +224,7 @@ async def keep_stream(
                 server_name=server.name,
                 sink=sink,
                 principal=exchange.principal,
-                uris=await server.sessions.read_subscriptions(session),
+                uris=await server.ports.sessions.read_subscriptions(session),
                 session=session,
             )
             _connections[session.key] = _Connection(server, exchange, session, stream)
@@ -240,15 +240,15 @@ async def keep_stream(
     return Reply(200)
 
 
-async def _end(server: Core, session: Session) -> None:
+async def _end(server: Engine, session: Session) -> None:
     try:
-        await server.sessions.end([session.key], Closing.STREAM)
+        await server.ports.sessions.end([session.key], Closing.STREAM)
     finally:
         # Its calls have nobody to answer to, even if the store cannot be reached.
         server.hub.end_session(session.key)
 
 
-async def take_message(server: Core, token: str, exchange: Exchange) -> Reply:
+async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
     """Receive a message for the stream of `token`, on which its response is sent."""
     message = decode_message(exchange.body, server.options.max_body_values)
     try:
@@ -261,7 +261,7 @@ async def take_message(server: Core, token: str, exchange: Exchange) -> Reply:
         if connection is not None:
             refusal = connection.serve(message, exchange.body, exchange)
             return Reply(202) if refusal is None else refusal_reply(refusal)
-        if not await server.sessions.has_stream(session):
+        if not await server.ports.sessions.has_stream(session):
             # The process that held the stream was killed.
             return refusal_reply(UNKNOWN_SESSION)
     except StoreUnavailable as error:
@@ -269,7 +269,7 @@ async def take_message(server: Core, token: str, exchange: Exchange) -> Reply:
     return await _forward(server, session, exchange.body, exchange.address)
 
 
-async def _forward(server: Core, session: Session, body: bytes, address: str | None) -> Reply:
+async def _forward(server: Engine, session: Session, body: bytes, address: str | None) -> Reply:
     """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
@@ -282,8 +282,8 @@ async def _forward(server: Core, session: Session, body: bytes, address: str | N
         if len(body) <= MAX_PASSED_BYTES:
             message = ForwardedMessage(session=session.key, body=body.decode())
         else:
-            until_s = server.clock() + KEPT_S
-            reference = await server.states.keep(session.key, body, until_s, quota_key)
+            until_s = server.ports.clock() + KEPT_S
+            reference = await server.ports.states.keep(session.key, body, until_s, quota_key)
             message = ForwardedMessage(session=session.key, reference=reference)
         await bus.send(message.to_wire())
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business

@@ -60,12 +60,12 @@ def test_a_documented_server_keyword_takes_effect(name: str):
 
     assert value != KEYWORDS[name].default
     if name == "public":
-        assert server.core.is_public is value
+        assert server.engine.is_public is value
     elif name == "authenticators":
-        assert server.core.gate is not None
-        assert len(server.core.gate.authenticators) == 1
+        assert server.engine.gate is not None
+        assert len(server.engine.gate.authenticators) == 1
     else:
-        assert getattr(server.core.options, name) == value
+        assert getattr(server.engine.options, name) == value
 
 
 def test_each_keyword_and_each_setting_is_documented():

@@ -94,7 +94,7 @@ def fill() -> Any:
 
 def handlers(server: Any, ctx: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Handler]:
     """Return the handlers of a server's tools by name, to be called with these arguments."""
-    entries = server.core.registry.tools
+    entries = server.registry.tools
 
     def bind(name: str, arguments: dict[str, Any]) -> Handler:
         function = entries[name].handler.function

@@ -58,9 +58,7 @@ class Fuzzer:
         self._seed = seed
         self._records = Records()
         self._known: dict[str, list[Any]] = {}
-        self._targets = [
-            (server, name) for server in servers for name in server.core.registry.tools
-        ]
+        self._targets = [(server, name) for server in servers for name in server.registry.tools]
 
     def run(self, calls: int, first: int = 0) -> None:
         """Make so many calls."""
@@ -90,7 +88,7 @@ class Fuzzer:
             what, run = self._pick_resource(random, extremes)
         else:
             server, name = random.choice(self._targets)
-            given = extremes.arguments(server.core.registry.tools[name].input_schema)
+            given = extremes.arguments(server.registry.tools[name].input_schema)
             what = f"{name} {str(given)[:3000]}"
             run = self._calling(server, name, given)
         self.calls += 1
@@ -102,11 +100,9 @@ class Fuzzer:
         return lambda: server.call_tool(name, given, user=self._user)
 
     def _pick_resource(self, random: Random, extremes: Extremes) -> tuple[str, Callable[[], Any]]:
-        found = [
-            (server, uri) for server in self._servers for uri in server.core.registry.templates
-        ]
+        found = [(server, uri) for server in self._servers for uri in server.registry.templates]
         server, template = random.choice(found)
-        entry = server.core.registry.templates[template]
+        entry = server.registry.templates[template]
         name = random.choice(entry.argument_names)
         text = extremes.known_or_text(name)
         if random.random() < 0.5:

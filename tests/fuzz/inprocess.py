@@ -211,7 +211,7 @@ class Fuzzer:
                 exchange.interrupt(task.cancel)
         if client.session_id is not None:
             lines = [(b"mcp-session-id", client.session_id)]
-            await server.core.end_session(
+            await server.engine.end_session(
                 Exchange(headers=Headers(lines), principal=PEOPLE[client.user])
             )
         if left:
@@ -233,10 +233,10 @@ class Fuzzer:
 def _enter(server: MCPServer, verb: str, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     match verb:
         case "POST":
-            return server.core.answer(exchange)
+            return server.engine.answer(exchange)
         case "GET":
-            return server.core.open_stream(exchange)
-    return server.core.end_session(exchange)
+            return server.engine.open_stream(exchange)
+    return server.engine.end_session(exchange)
 
 
 def run(

@@ -19,7 +19,7 @@ settings.configure(
 )
 django.setup()
 from django_mcp import default_server
-print(",".join(default_server.core.registry.tools))
+print(",".join(default_server.registry.tools))
 """
 
 

@@ -8,6 +8,7 @@ from django_mcp.registry.decorators import Registration
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
+from django_mcp.server.memory.ports import PlainConverter
 
 
 @dataclass
@@ -33,16 +34,6 @@ def bind(handler: Handler, arguments: dict[str, Any], ctx: Any) -> dict[str, Any
     bound = handler.read(arguments)
     handler.inject(bound, ctx)
     return bound
-
-
-class PlainConverter:
-    """Converts no framework's objects."""
-
-    def convert(self, value: Any) -> Any:
-        return value
-
-    def needs_thread(self, value: Any) -> bool:
-        return False
 
 
 class Site(Registration):

@@ -16,8 +16,8 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.options import Options
-from django_mcp.server.services.ports import SessionStore
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.ports import SessionStore
+from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.store import DatabaseSessions
 from tests.support.background import wait_for_pools, wait_for_stopped_writers
@@ -73,8 +73,9 @@ class Site:
         if kind == "memory":
             self.store = MemorySessions(self.hub, lambda: self.options, clock, closed)
         else:
-            self.core = server = cast("Any", self)
-            self.store = DatabaseSessions(server, clock)
+            self.engine = server = cast("Any", self)
+            self.ports = server
+            self.store = DatabaseSessions(self.hub, options, clock)
             # The store finds whom to notify by the name of the session's server.
             self.connection_observer = self
             remember(server)

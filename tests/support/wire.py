@@ -106,7 +106,7 @@ class WireClient:
             event_stream=self.sink if self.streams else None,
             principal=self.principal,
         )
-        return await self.server.core.answer(exchange)
+        return await self.server.engine.answer(exchange)
 
     async def open(
         self, capabilities: Mapping[str, Any] | None = None, *, is_ready: bool = True
@@ -146,7 +146,7 @@ class WireClient:
         `headers` are added to the right ones (with `_` for `-`), `drop` names one to leave out.
         """
         is_handshake = method == "initialize"
-        if self.revision in HANDSHAKE and self.server.core.keeps_sessions and not is_handshake:
+        if self.revision in HANDSHAKE and self.server.engine.keeps_sessions and not is_handshake:
             await self.open()
         self._last_id += 1
         request = message(method, params, revision=self.revision, id=self._last_id)

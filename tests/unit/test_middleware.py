@@ -62,7 +62,7 @@ def exchange_of(method: str, params: Any = None, **headers: str) -> Exchange:
 
 
 async def call(server: MCPServer, tool: str, **headers: str) -> str:
-    reply = await server.core.answer(exchange_of("tools/call", {"name": tool}, **headers))
+    reply = await server.engine.answer(exchange_of("tools/call", {"name": tool}, **headers))
     assert reply.body is not None
     return str(decode(reply.body)["result"]["content"][0]["text"])
 
@@ -124,7 +124,7 @@ def test_an_empty_middleware_list_adds_nothing():
 @pytest.mark.parametrize("path", [f"{HERE}.nothing", "nowhere.at.All", f"{HERE}.HERE", "nowhere"])
 def test_middleware_that_cannot_be_imported_raises(path: str):
     with pytest.raises(ImproperlyConfigured, match="MIDDLEWARE"):
-        load_middleware([path], MCPServer("x").core.answer)
+        load_middleware([path], MCPServer("x").engine.answer)
 
 
 # -- languages
@@ -160,7 +160,7 @@ async def test_handlers_and_messages_use_the_callers_language(server: MCPServer)
     assert await call(server, "language", accept_language="en") == "en"
     assert translation.get_language() == "en"
 
-    reply = await server.core.answer(exchange_of("tools/list", accept_language="de"))
+    reply = await server.engine.answer(exchange_of("tools/list", accept_language="de"))
 
     assert reply.body is not None
     assert decode(reply.body)["result"]["tools"][0]["title"] == "Nicht gefunden."
@@ -182,7 +182,7 @@ async def test_without_translations_the_header_is_not_read(server: MCPServer):
 
 
 async def test_an_exchange_without_headers_is_accepted(server: MCPServer):
-    reply = await server.core.answer(Exchange(body=exchange_of("tools/list").body))
+    reply = await server.engine.answer(Exchange(body=exchange_of("tools/list").body))
 
     assert reply.status == 200
 
@@ -195,7 +195,7 @@ WITH_ID = override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{OURS}.RequestIDMiddlew
 
 async def reply_to(server: MCPServer, **headers: str) -> tuple[Exchange, dict[bytes, bytes]]:
     exchange = exchange_of("tools/call", {"name": "log"}, **headers)
-    reply = await server.core.answer(exchange)
+    reply = await server.engine.answer(exchange)
     return exchange, dict(reply.headers)
 
 
@@ -277,7 +277,7 @@ async def test_a_tenant_is_active_during_the_exchange(server: MCPServer):
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
 async def test_without_a_tenant_the_server_is_not_found(server: MCPServer):
-    reply = await server.core.answer(exchange_of("tools/list"))
+    reply = await server.engine.answer(exchange_of("tools/list"))
 
     assert reply.status == 404
     assert reply.body is not None

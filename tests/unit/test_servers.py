@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import logging
+from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
@@ -20,8 +21,9 @@ from django_mcp.known_servers import find_server
 from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
+from django_mcp.server.ports import Ports
 from django_mcp.servers import MCPServer, all_servers, default_server
-from tests.support.wire import V2025_11_25, V2026_07_28, headers_for, message
+from tests.support.wire import V2025_11_25, V2026_07_28, WireClient, headers_for, message
 
 
 def test_the_module_level_decorators_use_the_default_server():
@@ -52,7 +54,7 @@ def test_a_lookup_by_name_finds_the_newest_server():
     }
 )
 def test_the_default_server_follows_the_settings():
-    options = default_server.core.options
+    options = default_server.engine.options
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
     assert options.page_size == 5
@@ -63,12 +65,12 @@ def test_the_default_server_follows_the_settings():
     ]
     assert options.list_cache["tools/list"] == CacheHint(ttl_ms=1000)
     assert default_server.name == "shop"
-    assert default_server.core.options is options
+    assert default_server.engine.options is options
 
 
 @override_settings(DJANGO_MCP={"NAME": "shop", "TITLE": "The shop", "PAGE_SIZE": 5, "VERSION": "7"})
 def test_another_server_shares_limits_but_not_its_identity():
-    options = MCPServer("staff", call_timeout_s=3).core.options
+    options = MCPServer("staff", call_timeout_s=3).engine.options
 
     assert (options.name, options.title, options.version) == ("staff", None, "7")
     assert (options.page_size, options.call_timeout_s) == (5, 3)
@@ -76,33 +78,54 @@ def test_another_server_shares_limits_but_not_its_identity():
 
 def test_options_follow_the_settings():
     server = MCPServer("staff")
-    server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=9))
-    before = server.core.options
+    before = server.engine.options
 
     with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
-        assert server.core.options.page_size == 5
-        assert server.core.options.list_cache["tools/list"] == CacheHint(ttl_ms=9)
-    assert server.core.options == before
+        assert server.engine.options.page_size == 5
+    assert server.engine.options == before
 
 
 def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
     server = MCPServer("staff", authenticators=[APIKeyAuthenticator()])
-    names = {
-        name
-        for name, value in inspect.getmembers_static(type(server.core))
-        if type(value).__name__ == "cached_property"
-    }
-
-    def made() -> dict[str, Any]:
-        return {name: getattr(server.core, name) for name in names}
-
     with override_settings(DJANGO_MCP={"SESSION_STORE": "memory", "TASK_STORE": "memory"}):
-        before = made()
+        before = server.engine
     with override_settings(DJANGO_MCP={"SESSION_STORE": "model", "TASK_STORE": "model"}):
-        after = made()
+        after = server.engine
 
-    assert {"options", "pending_responses", "tasks"} <= names
-    assert [name for name in sorted(names) if before[name] is after[name]] == []
+    shared = {"hub", "clock", "counter", "find_language", "make_form", "make_context", "max_step_s"}
+    assert after is not before
+    assert after.gate is not before.gate
+    assert after.registry is before.registry
+    assert {
+        each.name
+        for each in fields(Ports)
+        if getattr(before.ports, each.name) is getattr(after.ports, each.name)
+    } == shared
+
+
+async def test_streams_and_calls_that_are_open_go_on_when_settings_change():
+    server = MCPServer("staff", public=True)
+    is_begun, go = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        """Wait."""
+        is_begun.set()
+        await go.wait()
+        return "done"
+
+    client = WireClient(server, V2026_07_28)
+    running = asyncio.ensure_future(client.call("wait", {}))
+    await is_begun.wait()
+    listening = server.engine
+    hub = listening.join_hub()
+    with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
+        # The former engine is known to the hub until there is another one.
+        assert hub.servers["staff"] is listening
+        assert server.engine is not listening
+        assert hub.servers["staff"] is server.engine
+        go.set()
+        assert (await running)["content"][0]["text"] == "done"
 
 
 def test_an_unknown_option_is_refused_at_once():
@@ -250,4 +273,4 @@ def test_the_view_logs_its_endpoints_on_first_use(
 
 
 def test_every_revision_is_known():
-    assert MCPServer("all").core.revisions.names()[-1] == V2026_07_28.name
+    assert MCPServer("all").engine.revisions.names()[-1] == V2026_07_28.name

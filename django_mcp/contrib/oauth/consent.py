@@ -271,7 +271,7 @@ class ConsentView(AuthorizationView):
             **_describe_site(self.request),
             "tools_without_scope": count_tools_without_scope(servers, self.request.user),
             "endpoints": [
-                AskedEndpoint(title=str(server.core.options.title or server.name), address=address)
+                AskedEndpoint(title=str(server.options.title or server.name), address=address)
                 for address, server in endpoints.items()
             ],
             "asked": [
@@ -355,14 +355,14 @@ def _is_trusted(client: Any, redirect_uri: str) -> bool:
 
 
 def _origins_of_logo() -> list[str]:
-    icons = read_icons(default_server.core.options.icons)[:1]
+    icons = read_icons(default_server.options.icons)[:1]
     parts = [urlsplit(icon.src) for icon in icons]
     return [f"https://{each.netloc}" for each in parts if each.scheme == "https"]
 
 
 def _describe_site(request: HttpRequest) -> dict[str, Any]:
     """Return the name and logo of the site: the title and first icon of its default server, or its host."""
-    options = default_server.core.options
+    options = default_server.options
     icon = next(iter(read_icons(options.icons)), None)
     return {
         "site_name": str(options.title or urlsplit(issuer_of(request)).netloc),

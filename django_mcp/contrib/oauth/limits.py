@@ -16,7 +16,7 @@ from django_mcp.conf import settings
 from django_mcp.contrib.oauth.room import make_room, self_registered, warn_if_nearly_full
 from django_mcp.execution.outages import Warner
 from django_mcp.server.exchange.quotas import network_of
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 HOUR_S = 3600
 MINUTE_S = 60

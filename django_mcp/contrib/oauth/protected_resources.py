@@ -68,7 +68,7 @@ def _find_visible(
     servers: Iterable[BaseServer], user: Any
 ) -> Iterator[tuple[Entry, tuple[str, ...]]]:
     for server in servers:
-        visible = visible_to(user, server.core.derived.requirements)
-        for entry in server.core.registry.entries():
+        visible = visible_to(user, server.engine.derived.requirements)
+        for entry in server.registry.entries():
             if visible.includes(entry):
                 yield entry, visible.scopes_of(entry)

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.well_known import View, refusal
 from django_mcp.execution.primary import reading_primary
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"

@@ -55,7 +55,7 @@ class Command(SiteCommand):
                 command += ["--user", options["user"]]
                 if getattr(user, "is_superuser", False):
                     command.append("--superuser")
-            elif not server.core.is_public:
+            elif not server.engine.is_public:
                 raise wrong_use(
                     f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
                     "the user with --user."

@@ -69,7 +69,7 @@ class Command(ServerCommand):
             return
         self._print_servers(server)
         if not any(lists.values()):
-            has_entries = any(getattr(server.core.registry, kind.mapping) for kind in KINDS)
+            has_entries = any(getattr(server.registry, kind.mapping) for kind in KINDS)
             self.stdout.write(
                 f"Of the server {server.name!r} this user sees nothing: name one with --user."
                 if has_entries

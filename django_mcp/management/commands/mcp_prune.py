@@ -89,7 +89,7 @@ def _find_expired() -> Expired:
     """Return what is to be deleted in this order, and what deletes some of it."""
     now = datetime.now(UTC)
     now_s = now.timestamp()
-    idle_s = {each.name: each.core.options.session_idle_s for each in all_servers()}
+    idle_s = {each.name: each.engine.options.session_idle_s for each in all_servers()}
     of_servers = [expired_sessions(now_s, idle_s[name]).filter(server=name) for name in idle_s]
     # Those of servers that no longer exist.
     others = expired_sessions(now_s, server_settings.session_idle_s).exclude(server__in=[*idle_s])
@@ -126,8 +126,10 @@ def _settle_tasks() -> int:
     sweep = async_to_sync(sweep_tasks)
     with in_calling_thread():
         return sum(
-            _until_none(partial(sweep, core, may_begin=not core.runner.is_here, may_extend=False))
-            for core in (server.core for server in all_servers())
+            _until_none(
+                partial(sweep, engine, may_begin=not engine.ports.runner.is_here, may_extend=False)
+            )
+            for engine in (server.engine for server in all_servers())
         )
 
 

@@ -81,7 +81,7 @@ class Command(SiteCommand):
             find = _fresh(partial(_load_user, user))
         elif token is not None:
             find = _fresh(partial(_load_token, server, token))
-        elif not server.core.is_public:
+        elif not server.engine.is_public:
             raise CommandError(
                 f"The server {server.name!r} is not public: name the user with "
                 f"--user, or give a token in {TOKEN_VARIABLE}."
@@ -119,7 +119,7 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
             await find()
         except Revoked as error:
             raise CommandError(str(error)) from None
-    await serve(server.core, reading, writing, find_principal=find, stop=stop)
+    await serve(server.engine, reading, writing, find_principal=find, stop=stop)
 
 
 async def _load_user(user: Any) -> Principal:
@@ -131,7 +131,7 @@ async def _load_user(user: Any) -> Principal:
 
 
 async def _load_token(server: MCPServer, token: str) -> Principal:
-    authenticate = server.core.authenticate
+    authenticate = server.engine.authenticate
     exchange = Exchange(headers=Headers([(b"authorization", f"Bearer {token}".encode())]))
     refusal = None if authenticate is None else await authenticate(exchange)
     principal = exchange.principal

@@ -85,7 +85,7 @@ def surface_of(server: MCPServer) -> JSONObject:
     found: JSONObject = {"server": server.name}
     for kind in KINDS:
         entries = found[kind.key] = {}
-        for entry in getattr(server.core.registry, kind.mapping).values():
+        for entry in getattr(server.registry, kind.mapping).values():
             wire, permission = entry.to_wire(), entry.access.permission or None
             access = present(
                 permission=[*permission] if isinstance(permission, tuple) else _name(permission),

@@ -18,8 +18,8 @@ from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Sink
 from django_mcp.server.exchange.quotas import QuotaReached
-from django_mcp.server.services.ports import ResponseRelay
-from django_mcp.server.services.services import ServedCall, ServerHub, Services
+from django_mcp.server.ports import ResponseRelay
+from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.streams.process_messages import ResponseStored
 
 POLL_S = 2.0
@@ -153,7 +153,7 @@ async def expect_response(
 
     async def wait() -> JSONObject:
         async with asyncio.timeout(timeout_s):
-            relay = server.pending_responses.relay
+            relay = server.ports.pending_responses.relay
             if session is None or relay is None:
                 return await waiting
             while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
@@ -164,7 +164,9 @@ async def expect_response(
         if session is not None:
             server.join_hub()
             try:
-                is_expected = await server.pending_responses.expect(session, ask_id, timeout_s)
+                is_expected = await server.ports.pending_responses.expect(
+                    session, ask_id, timeout_s
+                )
             except QuotaReached:
                 raise NoAnswer(_TOO_MANY) from None
             if not is_expected:
@@ -173,7 +175,7 @@ async def expect_response(
     finally:
         del connection.asked[ask_id]
         if session is not None and is_expected:
-            await server.pending_responses.forget(session, ask_id)
+            await server.ports.pending_responses.forget(session, ask_id)
 
 
 async def _fetch(
@@ -189,7 +191,7 @@ def take_response(hub: ServerHub, message: ResponseStored) -> None:
     """Fetch a response that arrived at another process, if this one waits for it."""
     server, session = hub.servers.get(message.server), hub.sessions.get(message.session)
     waiting = session.asked.get(message.id) if session is not None else None
-    relay = server.pending_responses.relay if server is not None else None
+    relay = server.ports.pending_responses.relay if server is not None else None
     if relay is not None and session is not None and waiting is not None and not waiting.done():
         hub.spawn(_fetch(relay, session, message.id, waiting))
 
@@ -221,7 +223,7 @@ async def withdraw(
 
 async def pass_on(server: Services, session: Session, ask_id: str, response: JSONObject) -> bool:
     """Store a response for another process; return whether one waits for it."""
-    relay = server.pending_responses.relay
+    relay = server.ports.pending_responses.relay
     is_expected = relay is not None and await relay.put(session, ask_id, response)
     if is_expected:
         server.hub.broadcast(ResponseStored(server=server.name, session=session.key, id=ask_id))
@@ -252,7 +254,7 @@ async def _await_initialized(call: ServedCall, asks: Mapping[str, Ask]) -> None:
     while True:
         if isinstance(connection, Session) and not connection.is_initialized:
             # Reading the session updates the object.
-            await call.server.sessions.get(connection.key)
+            await call.server.ports.sessions.get(connection.key)
         if connection.is_initialized:
             return
         if clock() >= until_s:

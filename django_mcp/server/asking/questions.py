@@ -29,7 +29,7 @@ from django_mcp.registry.signatures import named
 from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
 from django_mcp.server.exchange.derived import covers
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -97,7 +97,7 @@ class AskMethods:
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Do as `ask` does."""
         if needs_thread_to_ask(self._call, asks):
-            return await self._call.server.scope.run(lambda: self.ask(asks), self._call)
+            return await self._call.server.ports.scope.run(lambda: self.ask(asks), self._call)
         return self.ask(asks)
 
     def _ask_one(self, question: Ask, key: str | None) -> Any:
@@ -251,7 +251,7 @@ class AskMethods:
         """Return a question with the schema of its form, and the form that reads its answer."""
         if ask.form is None:
             return self._without_context(ask), None
-        form = self._call.server.make_form(ask.form)
+        form = self._call.server.ports.make_form(ask.form)
         if not isinstance(ask.form, Mapping):
             message = (ask.params or {})["message"]
             ask = replace(ask, params=ask_form(message, form.schema).params)
@@ -293,7 +293,7 @@ class AskMethods:
 def needs_thread_to_ask(call: ServedCall, asks: Mapping[str, Ask]) -> bool:
     """Return whether making one of the forms may query a database."""
     forms = [each.form for each in asks.values() if each.form is not None]
-    return any(call.server.make_form(each).needs_thread for each in forms)
+    return any(call.server.ports.make_form(each).needs_thread for each in forms)
 
 
 def complete_asks(call: ServedCall, asks: Mapping[str, Ask]) -> dict[str, Ask]:

@@ -19,8 +19,8 @@ from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.exchange.call import RetryAnswers
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TaskStateTooLarge
-from django_mcp.server.services.ports import StateStoreFull
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.ports import StateStoreFull
+from django_mcp.server.services import ServedCall
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +116,7 @@ REFUSAL_S = 0.01
 async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
     """Return the sealed state for the next round; raise `TaskStateTooLarge` or `StateStoreFull`."""
     server, answers = call.server, call.answers
-    until_s = server.clock() + call.options.state_ttl_s
+    until_s = server.ports.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
         "for": _binding(call),
         "until": until_s,
@@ -128,7 +128,7 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
     if len(encoded) <= call.options.state_inline_bytes:
         sealed.update(known)
     elif len(encoded) <= MAX_KNOWN_BYTES:
-        sealed["reference"] = await server.states.keep(
+        sealed["reference"] = await server.ports.states.keep(
             key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
@@ -136,7 +136,7 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
             f"{MAX_KNOWN_BYTES} are kept between two rounds"
         )
-    return server.sealer.seal(encode(sealed))
+    return server.ports.sealer.seal(encode(sealed))
 
 
 async def open_answers(call: ServedCall) -> RetryAnswers | Refusal:
@@ -178,7 +178,7 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
     server = call.server
     if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
-    raw = server.sealer.unseal(text)
+    raw = server.ports.sealer.unseal(text)
     if raw is None:
         return "not sealed by us"
     try:
@@ -189,14 +189,16 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
         return "sealed by us, for something else"
     if opened["for"] != _binding(call):
         return "made for another call or principal"
-    if opened["until"] < server.clock():
+    if opened["until"] < server.ports.clock():
         return "expired"
     if "reference" in opened:
-        encoded = await server.states.find(key_of(call.exchange.principal), opened["reference"])
+        encoded = await server.ports.states.find(
+            key_of(call.exchange.principal), opened["reference"]
+        )
         if encoded is None:
             return "kept no longer"
         opened.update(decode(encoded))
-    if call.options.state_single_use and not await server.states.use(
+    if call.options.state_single_use and not await server.ports.states.use(
         opened["salt"], opened["until"], call.exchange.quota_key
     ):
         return "used before"

@@ -32,9 +32,9 @@ from django_mcp.server.exchange.derived import NONE_VISIBLE
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.pending import PendingBytes
 from django_mcp.server.exchange.quotas import Limits, QuotaScope
-from django_mcp.server.services.ports import Event, Resumption, StoreUnavailable
-from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
-from django_mcp.server.services.services import Services
+from django_mcp.server.ports import Event, Resumption, StoreUnavailable
+from django_mcp.server.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
+from django_mcp.server.services import Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists, ping_later
 
@@ -88,7 +88,7 @@ class ResumableSink(Record):
         self._number = 0
         start = secrets.token_hex(8)
         self.id = start + _mark(start, self._session)
-        self._server.events.open(self.id, self._session)
+        self._server.ports.events.open(self.id, self._session)
         if not revision.primes_streams:
             return self._event_id()
         await self._wire.prime(self._event_id())
@@ -127,7 +127,7 @@ class ResumableSink(Record):
     def abandon(self) -> None:
         """End the stream without a response."""
         if self._number >= 0:
-            self._server.events.close(self.id, self._session)
+            self._server.ports.events.close(self.id, self._session)
 
     def finish(self, reply: Reply) -> None:
         """Record the response, if the client can resume, and set its id."""
@@ -139,7 +139,7 @@ class ResumableSink(Record):
     def _record(self, message: bytes, *, is_last: bool) -> str:
         self._number += 1
         event = Event(number=self._number, message=message, is_last=is_last)
-        self._server.events.append(self.id, self._session, event)
+        self._server.ports.events.append(self.id, self._session, event)
         if self.is_detached:
             self._server.hub.followers.wake(self.id, everywhere=True)
         return self._event_id()
@@ -162,7 +162,7 @@ async def _read_on(
     server: Services, session: Session, stream_id: str, number: int
 ) -> Resumption | None:
     try:
-        return await server.events.read(stream_id, session, number)
+        return await server.ports.events.read(stream_id, session, number)
     except StoreUnavailable:
         # Until the store is available again, nothing new is known.
         return Resumption(events=(), is_running=True)
@@ -185,7 +185,7 @@ async def resume(
     if found is None or sink is None:
         return refusal_reply(_UNKNOWN_ID)
     stream_id, number, request_id = found
-    resumption = await server.events.read(stream_id, session, number)
+    resumption = await server.ports.events.read(stream_id, session, number)
     if resumption is None and request_id is None:
         return None
     waited_s = 0.0
@@ -228,7 +228,7 @@ async def _find_end(
     server: Services, session: Session, stream_id: str, number: int, request_id: str | None
 ) -> Reply:
     """Return the end of a stream without recorded events behind event `number`."""
-    resumption = await server.events.read(stream_id, session, 0)
+    resumption = await server.ports.events.read(stream_id, session, 0)
     events = _events_of(resumption)
     if events and events[-1].is_last:
         # The client has the response, or names an event that does not exist.
@@ -268,7 +268,7 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
                 reply = await resume(server, exchange, session, last_id)
             if reply is not None:
                 return reply
-        uris = await server.sessions.read_subscriptions(session)
+        uris = await server.ports.sessions.read_subscriptions(session)
     except StoreUnavailable as error:
         return refusal_reply(error.to_refusal())
     sink, revision = exchange.event_stream, session.revision
@@ -306,7 +306,7 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     stream.rights = exchange.visible
     if stream.rights is NONE_VISIBLE:
         # Only if that is known without a query.
-        stream.rights = server.access.find_visible(exchange, server.derived.requirements)
+        stream.rights = server.ports.access.find_visible(exchange, server.derived.requirements)
     hub = server.join_hub()
     hub.attach(stream)
     ping_later(hub, stream)
@@ -316,12 +316,12 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
         notify_lists(server.derived.features, stream)
     reason = Ending.CLIENT
     try:
-        server.connection_observer.stream_opened(stream)
+        server.ports.connection_observer.stream_opened(stream)
         reason = await stream.run()
         return reason
     finally:
         server.hub.detach(stream)
-        server.connection_observer.stream_closed(stream, reason.value)
+        server.ports.connection_observer.stream_closed(stream, reason.value)
 
 
 def check_stream_limits(server: Services, exchange: Exchange) -> Refusal | None:
@@ -362,7 +362,7 @@ async def end_session(server: Services, exchange: Exchange) -> Reply:
         session = await _join(server, exchange, needs_stream=False)
         if not isinstance(session, Session):
             return session
-        was_open = await server.sessions.end([session.key], Closing.CLIENT)
+        was_open = await server.ports.sessions.end([session.key], Closing.CLIENT)
     except StoreUnavailable as error:
         return refusal_reply(error.to_refusal())
     if was_open:

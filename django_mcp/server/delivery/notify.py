@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.log import logger
@@ -20,7 +20,7 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.derived import NO_REQUIREMENTS, Requirements
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.stream import (
     ELICITATION_COMPLETE,
     LISTS,
@@ -36,6 +36,9 @@ MAX_PARAMS_BYTES = 32 * 1024
 
 WAIT_S = 1.0
 """How long a thread waits for the number of streams that receive its notification. Our own limit."""
+
+MayRead: TypeAlias = Callable[[Any, str], Awaitable[bool]]
+"""Returns whether the principal of a call could read a resource; its handler is not run."""
 
 Made: TypeAlias = tuple[Change, str | None]
 """A notification, and the database whose transaction it waits for."""
@@ -58,7 +61,7 @@ def _pair(
 
     async def anotify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
         change, _using = make(server, *args, **kwargs)
-        hub: ServerHub = server.core.hub
+        hub: ServerHub = server.engine.hub
         if hub.is_running:
             return await hub.run(_announce, hub, change)
         await hub.send(change)
@@ -67,30 +70,14 @@ def _pair(
     return named(notify, name, like=make), named(anotify, f"a{name}", like=make)
 
 
-class ChangePolicy(Services):
-    """The part of a server's services that decides which streams receive a change."""
+class ChangePolicy:
+    """Decides which streams of a server receive a change."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._changed_lists: set[str] = set()
+    def __init__(self, server: Services, may_read: MayRead) -> None:
+        self._server = server
+        self._may_read = may_read
         self._checks: dict[tuple[PushStream, str], bool] = {}
         """Streams and URIs whose read check runs, and whether a change came since it began."""
-        self.registry.on_change(self._registry_changed)
-
-    def _registry_changed(self, kind: ListKind) -> None:
-        """Publish a change of what is registered, from any thread. Several at once are published once."""
-        loop = self.hub.loop
-        if loop is not None and loop.is_running() and kind not in self._changed_lists:
-            self._changed_lists.add(kind)
-            loop.call_soon_threadsafe(self._publish_list, kind)
-
-    def _publish_list(self, kind: ListKind) -> None:
-        self._changed_lists.discard(kind)
-        self.hub.announce(Change(server=self.name, list=kind))
-
-    @abstractmethod
-    async def _may_read(self, call: Any, uri: str) -> bool:
-        """Return whether the principal of a call could read a resource; its handler is not run."""
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """See `Services.may_receive`: a principal must be able to read the resource now.
@@ -109,7 +96,7 @@ class ChangePolicy(Services):
 
         It returns False as well if the client has had too many. A message that it allows counts.
         """
-        options, rank = self.options, LOG_LEVELS[level]
+        options, rank = self._server.options, LOG_LEVELS[level]
 
         def is_wanted(stream: PushStream) -> bool:
             exchange = stream.exchange
@@ -123,8 +110,8 @@ class ChangePolicy(Services):
 
     def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
         """Return a function that returns whether a stream may be notified of a resource now; None: each may."""
-        requirements = self.derived.requirements
-        entries = [entry for entry, _variables in find_matches(self.registry, uri)]
+        requirements = self._server.derived.requirements
+        entries = [entry for entry, _variables in find_matches(self._server.registry, uri)]
         is_open = _is_open(requirements, entries)
 
         def is_due_now(stream: PushStream) -> bool:
@@ -133,7 +120,7 @@ class ChangePolicy(Services):
                 return False
             if is_open and self._is_unrestricted(exchange):
                 return True
-            visible = self.access.find_visible(exchange, requirements)
+            visible = self._server.ports.access.find_visible(exchange, requirements)
             if visible is not None:
                 found = next((each for each in entries if visible.includes(each, uri)), None)
                 if found is None and (
@@ -146,14 +133,14 @@ class ChangePolicy(Services):
             is_running = (stream, uri) in self._checks
             self._checks[stream, uri] = True
             if not is_running:
-                self.hub.spawn(self._check(stream, exchange, uri), stream.context)
+                self._server.hub.spawn(self._check(stream, exchange, uri), stream.context)
             return False
 
         return is_due_now
 
     def _is_unrestricted(self, exchange: Exchange) -> bool:
         """Return whether the principal's credentials are for everything that its user may see."""
-        visible = self.access.find_visible(exchange, NO_REQUIREMENTS)
+        visible = self._server.ports.access.find_visible(exchange, NO_REQUIREMENTS)
         return visible is not None and visible.allowed is None
 
     async def _check(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
@@ -163,19 +150,19 @@ class ChangePolicy(Services):
             while self._checks[key] and stream.is_open:
                 self._checks[key] = False
                 try:
-                    call = _make_call(self, stream, exchange, uri)
-                    await self.refresh_visible(call.exchange)
+                    call = _make_call(self._server, stream, exchange, uri)
+                    await self._server.refresh_visible(call.exchange)
                     if await self._may_read(call, uri) and uri in stream.uris:
                         # Another stream of the session may have become the active one meanwhile.
-                        active = self.hub.find_active(stream.session_key or "") or stream
-                        active.notify(Change(server=self.name, uri=uri))
+                        active = self._server.hub.find_active(stream.session_key or "") or stream
+                        active.notify(Change(server=self._server.name, uri=uri))
                 except Exception:
                     logger.exception("Read check for an update notification failed")
         finally:
             del self._checks[key]
 
 
-class NotifyMethods:
+class NotifyMethods(ABC):
     """The part of a server that notifies clients of changes.
 
     Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
@@ -185,13 +172,15 @@ class NotifyMethods:
     waits for, on sites with databases. The asynchronous twins never wait for one, and ignore it.
     """
 
-    core: Services
-    """What the package's own code uses of the server; it may change in any version."""
+    @property
+    @abstractmethod
+    def engine(self) -> Services:
+        """What the package's own code uses of the server; it may change in any version."""
 
     @property
     def name(self) -> str:
         """The name of this server, for clients and other processes."""
-        return self.core.name
+        return self.engine.name
 
     def _notify_list_changed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
@@ -287,7 +276,7 @@ class NotifyMethods:
     notify_log, anotify_log = _pair(_notify_log)
 
     def _publish(self, change: Change, using: str | None = None) -> int | None:
-        return announce(self.core.hub, change)
+        return announce(self.engine.hub, change)
 
     def _custom(
         self, method: str, params: JSONObject | None, session: str | None, level: str | None = None

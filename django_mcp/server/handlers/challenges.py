@@ -10,7 +10,7 @@ from django_mcp.protocol.content import Text
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 
 META_KEY = "mcp/www_authenticate"
 """The key in `_meta` of a result that holds its challenges, each as in the header `WWW-Authenticate`."""

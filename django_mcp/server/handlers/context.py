@@ -221,7 +221,7 @@ class Context(AskMethods, Generic[PrincipalT]):
                 "There is no session here: pass what is to be remembered back to the client as an "
                 "argument of its next call, or keep it with the user in the database."
             )
-        return self._call.server.sessions.data(self._call.connection, self._call)
+        return self._call.server.ports.sessions.data(self._call.connection, self._call)
 
     async def aclose_stream(self, retry_ms: int = 1000) -> None:
         """Close the connection to the client and go on; the client connects again for the answer.

@@ -43,8 +43,8 @@ from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
-from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.ports import BUSY, NoThread, StateStoreFull
+from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def describe_problems(problems: Sequence[Problem]) -> str:
 async def _run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
     locks = _turns.setdefault(asyncio.get_running_loop(), (asyncio.Lock(), asyncio.Lock()))
     async with locks[call.run is not None]:
-        return await call.server.scope.run(function, call)
+        return await call.server.ports.scope.run(function, call)
 
 
 _Due: TypeAlias = InputRequired | Waiting | Asked
@@ -227,7 +227,7 @@ async def _run(
 def _may_run_again(call: ServedCall, error: Exception) -> bool:
     """Return whether a call lost against another transaction, and does no harm when it is run twice."""
     is_harmless = not isinstance(call.entry, ToolEntry) or call.entry.may_run_again
-    return is_harmless and call.server.exceptions.is_conflict(error)
+    return is_harmless and call.server.ports.exceptions.is_conflict(error)
 
 
 async def _run_once(
@@ -249,7 +249,7 @@ async def _run_once(
             await _demand(call, handler.check, kwargs)
         if finish is None:
             return b""
-        limit_s = server.max_step_s
+        limit_s = server.ports.max_step_s
         value = await (
             handler.function(**kwargs)
             if limit_s is None
@@ -257,18 +257,18 @@ async def _run_once(
         )
         if type(value) is str or not _needs_thread(call, value):
             return _end(call, finish, value)
-        return await server.scope.run(partial(_end, call, finish, value), call)
+        return await server.ports.scope.run(partial(_end, call, finish, value), call)
     call.bind_loop()
     function = partial(_run_here, call, handler, kwargs, finish)
     aliases = call.options.atomic if handler.aliases is None else handler.aliases
-    return await server.scope.run(function, call, aliases)
+    return await server.ports.scope.run(function, call, aliases)
 
 
 async def _keep(call: ServedCall, handler: Handler, due: OnceDue) -> None:
     """Run a function that is due once, and keep its result for all rounds."""
     aliases = call.options.atomic if handler.aliases is None else handler.aliases
     try:
-        call.answers.kept[due.key] = await call.server.scope.run(due.function, call, aliases)
+        call.answers.kept[due.key] = await call.server.ports.scope.run(due.function, call, aliases)
     except OnceDue as inner:
         raise RuntimeError(_NESTED_ONCE.format(inner.key, due.key)) from None
     if call.run is not None:
@@ -279,7 +279,7 @@ async def _keep(call: ServedCall, handler: Handler, due: OnceDue) -> None:
 def _needs_thread(call: ServedCall, value: Any) -> bool:
     if isinstance(value, InputRequired):
         return needs_thread_to_ask(call, value.asks)
-    return call.server.converter.needs_thread(value)
+    return call.server.ports.converter.needs_thread(value)
 
 
 def _time_out(call: ServedCall, handler: Handler, timeout_s: float) -> Exception:
@@ -297,7 +297,7 @@ async def _demand(call: ServedCall, check: ObjectCheck, arguments: Mapping[str, 
     if check.is_async:
         await check.ademand(call.context, arguments)
     else:
-        await call.server.scope.run(partial(check.demand, call.context, arguments), call)
+        await call.server.ports.scope.run(partial(check.demand, call.context, arguments), call)
 
 
 def _run_here(
@@ -372,7 +372,7 @@ async def _describe(call: ServedCall, error: Exception | SystemExit, what: str) 
 
     The message for an unexpected one contains nothing of it but a reference to the log record.
     """
-    exceptions = call.server.exceptions
+    exceptions = call.server.ports.exceptions
     if isinstance(error, Forbidden):
         cause = error.__cause__
         is_expected = cause is None or isinstance(cause, ToolError)

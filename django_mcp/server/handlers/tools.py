@@ -16,7 +16,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import describe_problems, run_handler
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 
 
 async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
@@ -34,7 +34,7 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
         return encode_failure(call, outcome)
     if call.links:
         # Restricted credentials may read what their tools link to, in any process.
-        await call.server.access.give_links(call.exchange, entry.name, call.links)
+        await call.server.ports.access.give_links(call.exchange, entry.name, call.links)
     return outcome
 
 

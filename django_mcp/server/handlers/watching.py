@@ -12,7 +12,7 @@ from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from django_mcp.log import logger
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
 
@@ -87,13 +87,13 @@ TIMEOUT_S = 5.0
 
 async def report_error(call: ServedCall, error: BaseException, reference: str | None) -> None:
     """Call the site's functions with an error; raises nothing but `CancelledError`."""
-    for function in call.server.error_handlers:
+    for function in call.server.registry.error_handlers:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 if iscoroutinefunction(function):
                     await function(error, call.context, reference)
                 else:
-                    await call.server.scope.run(
+                    await call.server.ports.scope.run(
                         partial(function, error, call.context, reference), call
                     )
         except Exception:

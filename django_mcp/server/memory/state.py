@@ -34,9 +34,9 @@ from django_mcp.server.exchange.quotas import (
     is_anonymous_quota,
 )
 from django_mcp.server.options import Options
-from django_mcp.server.services.ports import Event, ResponseRelay, Resumption
-from django_mcp.server.services.request_checks import SESSIONS_FULL
-from django_mcp.server.services.services import ServerHub
+from django_mcp.server.ports import Event, ResponseRelay, Resumption
+from django_mcp.server.request_checks import SESSIONS_FULL
+from django_mcp.server.services import ServerHub
 
 MAX_OWN_BYTES = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024

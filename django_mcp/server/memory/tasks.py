@@ -14,7 +14,7 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
 from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.exchange.timers import hold
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
+from django_mcp.server.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from django_mcp.server.methods import (
     tasks,
     tools,
 )
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 
 Method: TypeAlias = Callable[[ServedCall], Awaitable[bytes | Refusal]]
 """Returns the encoded result of an admitted request, or a refusal."""

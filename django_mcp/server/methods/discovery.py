@@ -20,8 +20,8 @@ from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Reply, key_of
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.services import ServedCall
 from django_mcp.server.setting import LIST_METHODS
 
 
@@ -54,7 +54,7 @@ async def complete_handshake(call: ServedCall, reply: Reply) -> Reply | Refusal:
             for stream in server.hub.streams_of(kept.key):
                 stream.client_info = call.connection.client_info
                 stream.revision_name = call.rules.name
-            await server.sessions.update(kept, call.connection.settled())
+            await server.ports.sessions.update(kept, call.connection.settled())
         elif kept is not None:
             kept.update(call.connection.settled())
         elif call.exchange.headers is not None and server.keeps_sessions:
@@ -64,13 +64,13 @@ async def complete_handshake(call: ServedCall, reply: Reply) -> Reply | Refusal:
                 principal_key=key_of(call.exchange.principal),
                 **call.connection.settled(),
             )
-            token = await server.sessions.open(session, call.exchange)
+            token = await server.ports.sessions.open(session, call.exchange)
             if isinstance(token, Refusal):
                 return token
             if not call.exchange.is_buffered:
                 # The hub ends sessions that expire.
                 server.join_hub()
-            server.connection_observer.session_opened(session)
+            server.ports.connection_observer.session_opened(session)
             reply.headers = ((SESSION_ID.encode(), token.encode()),)
     except StoreUnavailable as error:
         return error.to_refusal()
@@ -106,7 +106,7 @@ async def set_level(call: ServedCall) -> bytes | Refusal:
     if type(level) is not str or level not in LOG_LEVELS:
         return invalid_params(f"level must be one of {', '.join(LOG_LEVELS)}")
     if isinstance(call.connection, Session):
-        await call.server.sessions.update(call.connection, {"log_level": level})
+        await call.server.ports.sessions.update(call.connection, {"log_level": level})
     else:
         call.connection.log_level = level
     return call.server.encode_result({}, call.rules)
@@ -123,14 +123,14 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
     server = call.server
     after = None
     if "cursor" in call.params:
-        after = decode_cursor(call.params["cursor"], call.method, server.sealer.unseal)
+        after = decode_cursor(call.params["cursor"], call.method, server.ports.sealer.unseal)
         if after is None:
             return INVALID_CURSOR
     key = (
         call.method,
         call.rules.name,
         after,
-        server.find_language(),
+        server.ports.find_language(),
         call.exchange.visible.variant,
     )
     cache = server.derived.lists
@@ -166,7 +166,7 @@ def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
             if isinstance(entry, ToolEntry) and entry.task != NEVER:
                 wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
     if start + size < len(visible):
-        result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.sealer.seal)
+        result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.ports.sealer.seal)
     result = lower(call.method, result, call.rules)
     return {**result, **server.list_cache_fields(call)}
 

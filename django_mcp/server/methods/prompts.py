@@ -11,8 +11,8 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short, within_limit
-from django_mcp.server.services.request_checks import check_scopes
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.request_checks import check_scopes
+from django_mcp.server.services import ServedCall
 
 
 async def get(call: ServedCall) -> bytes | Refusal:

@@ -14,8 +14,8 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short, within_limit
-from django_mcp.server.services.request_checks import check_scopes
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.request_checks import check_scopes
+from django_mcp.server.services import ServedCall
 
 
 async def read(call: ServedCall) -> bytes | Refusal:
@@ -88,7 +88,7 @@ async def _find_readable(
     for entry, variables in find_matches(call.server.registry, uri):
         # Restricted credentials may also read what a tool linked to.
         if visible.includes(entry, uri) or (
-            visible.permits(entry) and await call.server.access.was_given(exchange, uri)
+            visible.permits(entry) and await call.server.ports.access.was_given(exchange, uri)
         ):
             call.entry = entry
             return check_scopes(call, entry) or (entry, variables)

@@ -13,7 +13,7 @@ from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.methods.resources import authorize_read
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.start import find_own_all
@@ -36,7 +36,7 @@ async def subscribe(call: ServedCall) -> bytes | Refusal:
         return refusal
     connection = call.connection
     if isinstance(connection, Session):
-        refusal = await call.server.sessions.subscribe(connection, uri)
+        refusal = await call.server.ports.sessions.subscribe(connection, uri)
         if refusal is not None:
             return refusal
         _tell(call, connection)
@@ -56,7 +56,7 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
         return invalid_params("uri must be a string")
     connection = call.connection
     if isinstance(connection, Session):
-        await call.server.sessions.unsubscribe(connection, uri)
+        await call.server.ports.sessions.unsubscribe(connection, uri)
         _tell(call, connection)
     elif connection.stream_id is not None:
         call.server.hub.set_subscriptions(connection, (connection.subscriptions or set()) - {uri})

@@ -24,7 +24,7 @@ from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.task import Task, TaskStateTooLarge, new_id
 from django_mcp.server.methods.discovery import INVALID_CURSOR
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.services import ServedCall
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
 from django_mcp.server.tasks.transitions import (
@@ -62,7 +62,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in call.params:
-        text = decode_cursor(call.params["cursor"], "tasks/list", server.sealer.unseal)
+        text = decode_cursor(call.params["cursor"], "tasks/list", server.ports.sealer.unseal)
         if text is None:
             return INVALID_CURSOR
         created, _, task_id = text.partition(" ")
@@ -71,7 +71,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     shown: list[Task] = []
     is_more = True
     while is_more and len(shown) <= size:
-        found = await server.tasks.list_of(server.name, owner, after, MAX_PAGE)
+        found = await server.ports.tasks.list_of(server.name, owner, after, MAX_PAGE)
         shown += filter(partial(_is_listed, call), found)
         is_more = len(found) == MAX_PAGE
         after = (found[-1].created_s, found[-1].id) if found else None
@@ -79,7 +79,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     wire: JSONObject = {"tasks": [to_wire(task) for task in page]}
     if len(shown) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
-        wire["nextCursor"] = encode_cursor("tasks/list", place, server.sealer.seal)
+        wire["nextCursor"] = encode_cursor("tasks/list", place, server.ports.sealer.seal)
     return server.encode_result(wire, call.rules)
 
 
@@ -132,7 +132,7 @@ async def _answer(
 ) -> None:
     """Store answers in a task, and continue it if no question is left."""
     server = call.server
-    run = new_id() if server.runner.is_here else None
+    run = new_id() if server.ports.runner.is_here else None
     await hand_over(
         server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run), call.exchange
     )

@@ -24,8 +24,8 @@ from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
 from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.services.request_checks import check_scopes, check_tool_rate
-from django_mcp.server.services.services import ServedCall
+from django_mcp.server.request_checks import check_scopes, check_tool_rate
+from django_mcp.server.services import ServedCall
 from django_mcp.server.tasks.start import call_with_tasks
 
 

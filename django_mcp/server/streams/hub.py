@@ -70,13 +70,6 @@ class CallTable:
         self._calls.clear()
 
 
-class Subscriptions(Protocol):
-    """What a hub needs of the sessions of a server."""
-
-    async def read_subscriptions(self, session: Session) -> set[str]:
-        """See `SessionStore.read_subscriptions`."""
-
-
 class StreamPolicy(Protocol):
     """What a hub needs of the servers whose streams it has."""
 
@@ -84,9 +77,8 @@ class StreamPolicy(Protocol):
     def options(self) -> Options:
         """The settings of the server."""
 
-    @property
-    def sessions(self) -> Subscriptions:
-        """The sessions of the server."""
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        """Return the subscriptions of a session from the store, and set them on the object."""
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """Return a function that returns whether a stream receives a change; None: each does."""
@@ -414,7 +406,7 @@ class Hub(Messenger, Generic[ServerT]):
         try:
             while server is not None and is_changed:
                 self._reading[session.key] = False
-                await server.sessions.read_subscriptions(session)
+                await server.read_subscriptions(session)
                 is_changed = self._reading.get(session.key, False)
         except Exception as error:  # noqa: BLE001 - the next recheck reads them
             logger.debug("Could not read the subscriptions of a session: %r", error)

@@ -24,8 +24,8 @@ from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.services import ServedCall, ServerHub, Services
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
 
 BEAT_S = 2.0
@@ -181,7 +181,7 @@ async def execute(
         if run_id is None:
             task = await advance(server, task_id, lambda each, now_s: each.claim(own_id, now_s))
         else:
-            task = (await server.tasks.find((task_id,))).get(task_id)
+            task = (await server.ports.tasks.find((task_id,))).get(task_id)
         if task is None or task.run != own_id:
             return
         run = await _prepare(server, own_id, task, exchange)
@@ -201,13 +201,15 @@ async def _prepare(
     """Return the run of a task, with the context that its tool is called with, or why it is not called."""
     stored = task.call
     principal = (
-        given.principal if given is not None else await server.access.revive(stored["principal"])
+        given.principal
+        if given is not None
+        else await server.ports.access.revive(stored["principal"])
     )
     if principal is None or key_of(principal) != task.owner:
         return _GONE
     connection = given.connection if given is not None else None
     if task.session is not None and connection is None:
-        connection = await server.sessions.get(task.session)
+        connection = await server.ports.sessions.get(task.session)
     revision = find_revision(task.revision)
     if connection is None or connection.revision is not revision:
         connection = ConnectionState(
@@ -267,7 +269,7 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
         server.hub.calls.discard(call, run)
         call.run = None
         call.is_finished = True
-        observer = server.find_observer()
+        observer = server.ports.find_observer()
         if observer is not None and run.asks is None:
             observer(call, outcome, time.perf_counter() - started)
 

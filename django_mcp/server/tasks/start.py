@@ -26,8 +26,8 @@ from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
 from django_mcp.server.handlers.run import LARGE_BYTES
-from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.services import ServedCall, ServerHub, Services
+from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.tasks.run import TaskRun, execute, finish_run, runs_of
 from django_mcp.server.tasks.transitions import (
     STOPPED,
@@ -55,7 +55,7 @@ async def start_run(
     """Have the runner of a server run a task; else have it take another step and raise `NotStarted`."""
     run = partial(execute, server, task.id, exchange, task.run)
     try:
-        await server.runner.start(task, exchange, run)
+        await server.ports.runner.start(task, exchange, run)
     except BaseException as error:
         await advance(
             server,
@@ -106,7 +106,7 @@ async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
     server = call.server
     # Other texts are not looked up: PostgreSQL refuses U+0000.
     wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
-    found = await server.tasks.find(wanted) if wanted else {}
+    found = await server.ports.tasks.find(wanted) if wanted else {}
     own = [found[key] for key in wanted if key in found and _is_own(call, found[key])]
     return [await settle(server, call.exchange, task) for task in own]
 
@@ -132,7 +132,7 @@ async def settle(
 
     A run of this process has not ended, and any other gets its lease extended first if it `may_extend`.
     """
-    if not task.is_orphaned(server.clock()) or any(
+    if not task.is_orphaned(server.ports.clock()) or any(
         run.id == task.run for run in runs_of(server.hub)
     ):
         return task
@@ -150,7 +150,7 @@ async def _replace_run(server: Services, exchange: Exchange | None, task: Task) 
     """Start a task again, or end it: its worker has ended."""
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
-        run = new_id() if server.runner.is_here else None
+        run = new_id() if server.ports.runner.is_here else None
         try:
             again = await hand_over(
                 server,
@@ -176,7 +176,7 @@ async def _replace_run(server: Services, exchange: Exchange | None, task: Task) 
     if ended is not None:
         logger.warning("Task %s (tool %s) failed: its worker has ended", task.id[:8], task.tool)
         return ended
-    return (await server.tasks.find((task.id,))).get(task.id, task)
+    return (await server.ports.tasks.find((task.id,))).get(task.id, task)
 
 
 SWEEP_EVERY_S = 10.0
@@ -224,7 +224,7 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True, may_extend: b
     their lease.
     """
     settled = 0
-    for task in await server.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):
+    for task in await server.ports.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):
         tool = server.registry.tools.get(task.tool)
         may_run_again = tool is not None and tool.may_run_again
         if may_run_again and (not may_begin or task.call.get("is_of_tenant")):
@@ -274,7 +274,7 @@ async def _make(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
 ) -> bytes | Refusal:
     server = call.server
-    run_id = new_id() if server.runner.is_here else None
+    run_id = new_id() if server.ports.runner.is_here else None
     task = await _insert(call, entry, arguments, ttl_ms, run_id)
     if task is None:
         return invalid_request("Too many tasks are running: wait for one to end, or cancel it")
@@ -299,7 +299,7 @@ async def _insert(
 ) -> Task | None:
     """Store a call as a task and return it; None: there are too many."""
     server, options = call.server, call.options
-    now_s, owner = server.clock(), key_of(call.exchange.principal)
+    now_s, owner = server.ports.clock(), key_of(call.exchange.principal)
     most_ms = int(options.task_ttl_s * 1000)
     task = Task(
         id=new_id(),
@@ -324,7 +324,7 @@ async def _insert(
             "can_ask": call.has_back_channel,
             "is_of_tenant": call.exchange.is_of_tenant,
             "url_kwargs": {key: str(value) for key, value in call.exchange.url_kwargs.items()},
-            "principal": server.access.describe(call.exchange.principal),
+            "principal": server.ports.access.describe(call.exchange.principal),
         },
         created_s=now_s,
         updated_s=now_s,
@@ -336,7 +336,7 @@ async def _insert(
     limits = CountLimits.of(
         options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
     )
-    return task if await server.tasks.insert(task, limits) else None
+    return task if await server.ports.tasks.insert(task, limits) else None
 
 
 def _encode(call: ServedCall, task: Task) -> bytes:
@@ -357,7 +357,7 @@ async def _run_for_a_while(
     call.notes_progress = True
     # They would interrupt the asyncio task of the request.
     exchange.timers = None
-    running = server.runner.spawn(run(), exchange)
+    running = server.ports.runner.spawn(run(), exchange)
     waiting = asyncio.wrap_future(running)
     try:
         await asyncio.wait((waiting,), timeout=call.options.task_after_s)
@@ -375,5 +375,5 @@ async def _run_for_a_while(
         return running.result()
     exchange.cancels_on_disconnect = False
     call.is_task = True
-    server.runner.spawn(finish_run(TaskRun(server, run_id, task, call), running), exchange)
+    server.ports.runner.spawn(finish_run(TaskRun(server, run_id, task, call), running), exchange)
     return _encode(call, task)

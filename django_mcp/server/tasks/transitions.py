@@ -17,7 +17,7 @@ from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRul
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
-from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.process_messages import TaskEnded
 from django_mcp.server.streams.stream import Change
 
@@ -35,7 +35,7 @@ async def advance(
 
     See `TaskStore.change`.
     """
-    found = await server.tasks.change(task_id, step, server.clock, may_defer=may_defer)
+    found = await server.ports.tasks.change(task_id, step, server.ports.clock, may_defer=may_defer)
     if found is None:
         return None
     task, changed = found

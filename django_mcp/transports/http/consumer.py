@@ -21,7 +21,6 @@ from django_mcp.log import logger
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import find_id
 from django_mcp.protocol.records import Record
-from django_mcp.server.core import Core
 from django_mcp.server.exchange.answers import count_answer, release_answers
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.pending import (
@@ -31,6 +30,7 @@ from django_mcp.server.exchange.pending import (
     PendingBytes,
 )
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
+from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import (
     error_reply,
@@ -84,9 +84,10 @@ class MCPConsumer(AsyncHttpConsumer):
     _pending: PendingBytes | None = None
     """What counts of the request's body; None: nothing, since it is small."""
 
-    def __init__(self, *, server: Core) -> None:
+    def __init__(self, *, server: BaseServer) -> None:
         super().__init__()
-        self.server = server
+        # One engine serves all of a request, also if settings change meanwhile.
+        self.server = server.engine
 
     @classmethod
     def as_asgi(cls, **initkwargs: Any) -> Any:

@@ -20,7 +20,6 @@ from django_mcp.log import logger
 from django_mcp.protocol import sse
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
-from django_mcp.server.core import Core
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.timers import call_in_loop, hold
@@ -76,7 +75,7 @@ class MCPView(EndpointView):
     server: BaseServer
 
     def __init__(self, server: BaseServer, check: Callable[[], None] | None = None) -> None:
-        super().__init__(MCPConsumer.as_asgi(server=server.core), server)
+        super().__init__(MCPConsumer.as_asgi(server=server), server)
         self._check = check
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
@@ -85,7 +84,7 @@ class MCPView(EndpointView):
             self._check()
             self._check = None
         can_stream = isinstance(request, ASGIRequest)
-        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server.core, request)
+        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server, request)
         response: HttpResponseBase
         # In a separate task, since the call may outlive the view and the client.
         hold(asyncio.create_task(consumer.serve(url_kwargs)))
@@ -122,7 +121,7 @@ class MCPView(EndpointView):
 class _ViewConsumer(MCPConsumer):
     """Serves a request that Django has built, and middleware may have changed."""
 
-    def __init__(self, server: Core, request: HttpRequest) -> None:
+    def __init__(self, server: BaseServer, request: HttpRequest) -> None:
         super().__init__(server=server)
         self.messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(MAX_QUEUED)
         self._request = request

@@ -12,8 +12,8 @@ from typing import Any
 from django_mcp.log import logger
 from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.messages import encode_error, find_id
-from django_mcp.server.core import Core
 from django_mcp.server.delivery.client_streams import run_stream
+from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import count_answer, release_answers
 from django_mcp.server.exchange.connection import ConnectionState, MemoryData
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
@@ -59,7 +59,7 @@ class Pipe:
 
     def __init__(
         self,
-        server: Core,
+        server: Engine,
         reading: int,
         writing: int,
         find_principal: FindPrincipal | None,
@@ -285,7 +285,7 @@ _EAGER: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 async def serve(
-    server: Core,
+    server: Engine,
     reading: int,
     writing: int,
     *,

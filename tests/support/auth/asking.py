@@ -47,7 +47,7 @@ def exchange_with(
 
 def ask(server: Any, exchange: Exchange) -> Reply | None:
     """Return the rejection; None if the principal is set."""
-    authenticate = server.core.authenticate
+    authenticate = server.engine.authenticate
     return None if authenticate is None else async_to_sync(authenticate)(exchange)
 
 

@@ -42,7 +42,7 @@ class ScriptedServer:
         self.exchanges: list[Exchange] = []
 
     @property
-    def core(self) -> ScriptedServer:
+    def engine(self) -> ScriptedServer:
         return self
 
     def allowed_methods(self, headers: Any, *, can_push: bool = True) -> bytes:

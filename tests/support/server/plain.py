@@ -2,216 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import contextvars
-import hashlib
-import hmac
-import secrets
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+import time
+from collections.abc import Callable
+from typing import Any
 
-from django_mcp.protocol.errors import Refusal
-from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.forms import make_form
-from django_mcp.registry.options import Atomic
-from django_mcp.server.core import Core
-from django_mcp.server.exchange.call import Call, Failure, FailureKind
-from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.memory.state import LocalBus
+from django_mcp.registry.registry import Registry
+from django_mcp.server.engine import Engine
+from django_mcp.server.memory.ports import PlainConverter, ports_in_memory
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
-from django_mcp.server.services.ports import STATE_STORE_FULL, Observer, StateStoreFull
-from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import check_options
-from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.upkeep import maintain_streams
-from tests.support.registry import PlainConverter
-
-T = TypeVar("T")
-
-
-class ThreadScope:
-    """Run synchronous handlers in a bounded pool of threads."""
-
-    def __init__(self, max_threads: int = 32) -> None:
-        self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="mcp")
-
-    async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
-        """See `HandlerScope.run`. There are no databases here."""
-        loop, exchange = asyncio.get_running_loop(), call.exchange
-
-        def work() -> T:
-            exchange.waits_for_thread = False
-            return function()
-
-        exchange.waits_for_thread = True
-        return await loop.run_in_executor(self._pool, contextvars.copy_context().run, work)
-
-
-class OpenAccess:
-    """Allow everything to everybody."""
-
-    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
-        return ALL_VISIBLE
-
-    async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
-        return ALL_VISIBLE
-
-    def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        return None
-
-    async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
-        """See `AccessPolicy.give_links`: everything can be read already."""
-
-    async def was_given(self, exchange: Exchange, uri: str) -> bool:
-        return True
-
-    def describe(self, principal: Any) -> JSONObject | None:
-        """See `AccessPolicy.describe`: there is no other process."""
-        return None
-
-    async def revive(self, described: JSONObject | None) -> Any | None:
-        return ANONYMOUS
-
-
-class ProcessCounter:
-    """Count in this process; at most `limit` counts, of which the oldest are forgotten."""
-
-    def __init__(self, limit: int = 100_000) -> None:
-        self._limit = limit
-        self._counts: dict[str, int] = {}
-
-    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        found = []
-        for key, _ in keys:
-            count = self._counts[key] = self._counts.pop(key, 0) + 1
-            found.append(count)
-        while len(self._counts) > self._limit:
-            del self._counts[next(iter(self._counts))]
-        return found
-
-
-class NoKnownExceptions:
-    """Know no exceptions of a framework."""
-
-    def map(self, error: Exception) -> Failure | None:
-        return None
-
-    def is_conflict(self, error: Exception) -> bool:
-        return False
-
-    def missing(self) -> Failure:
-        return Failure(kind=FailureKind.MISSING, message="Not found.")
-
-
-class ProcessSealer:
-    """Seal with a key of the process."""
-
-    def __init__(self, key: bytes | None = None) -> None:
-        self._key = key or secrets.token_bytes(32)
-
-    def seal(self, value: bytes) -> str:
-        return base64.urlsafe_b64encode(self._sign(value) + value).decode().rstrip("=")
-
-    def unseal(self, text: str) -> bytes | None:
-        try:
-            raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        except ValueError:
-            return None
-        signature, value = raw[:16], raw[16:]
-        return value if hmac.compare_digest(signature, self._sign(value)) else None
-
-    def _sign(self, value: bytes) -> bytes:
-        return hmac.new(self._key, value, hashlib.sha256).digest()[:16]
-
-
-class ProcessStates:
-    """Store states in the process, `limit` of them at most; the oldest are evicted first.
-
-    One caller has at most a quarter of them, and of their bytes.
-    """
-
-    def __init__(self, limit: int = 1000, limit_bytes: int = 64 * 1024 * 1024) -> None:
-        self._limit = limit
-        self._limit_bytes = limit_bytes
-        self._kept: dict[tuple[str | None, str], tuple[str, bytes]] = {}
-        self._used: dict[str, None] = {}
-
-    async def keep(self, owner: str | None, value: bytes, until_s: float, quota_key: str) -> str:
-        own = [len(each) for key, each in self._kept.values() if key == quota_key]
-        if len(own) >= self._limit // 4 or sum(own) + len(value) > self._limit_bytes // 4:
-            raise StateStoreFull(STATE_STORE_FULL)
-        reference = secrets.token_urlsafe(16)
-        self._kept[owner, reference] = (quota_key, value)
-        size = sum(len(each) for _, each in self._kept.values())
-        while len(self._kept) > self._limit or size > self._limit_bytes:
-            _, forgotten = self._kept.pop(next(iter(self._kept)))
-            size -= len(forgotten)
-        return reference
-
-    async def find(self, owner: str | None, reference: str) -> bytes | None:
-        found = self._kept.get((owner, reference))
-        return None if found is None else found[1]
-
-    async def take(self, owner: str | None, reference: str) -> bytes | None:
-        found = self._kept.pop((owner, reference), None)
-        return None if found is None else found[1]
-
-    async def use(self, token: str, until_s: float, quota_key: str) -> bool:
-        if token in self._used:
-            return False
-        self._used[token] = None
-        if len(self._used) > self._limit:
-            del self._used[next(iter(self._used))]
-        return True
-
-
-class NoObserver:
-    """Look at nothing."""
-
-    def session_opened(self, session: Session) -> None:
-        """See `ConnectionObserver`."""
-
-    def session_closed(self, session: Session, reason: str) -> None:
-        """See `ConnectionObserver`."""
-
-    def stream_opened(self, stream: Any) -> None:
-        """See `ConnectionObserver`."""
-
-    def stream_closed(self, stream: Any, reason: str) -> None:
-        """See `ConnectionObserver`."""
-
-    def client_notification(self, connection: Any, method: str, params: JSONObject) -> None:
-        """See `ConnectionObserver`."""
-
-
-class PlainCore(Core):
-    """A core with plain ports, and a hub of its own."""
-
-    def __init__(self, options: Options) -> None:
-        self.hub: ServerHub = Hub(LocalBus())
-        maintain_streams(self.hub)
-        super().__init__()
-        self._options = options
-        self.scope = ThreadScope()
-        self.access = OpenAccess()
-        self.counter = ProcessCounter().add
-        self.exceptions = NoKnownExceptions()
-        self.sealer = ProcessSealer()
-        self.states = ProcessStates()
-        self.find_language = lambda: None
-        self.converter = PlainConverter()
-        self.observer: Observer | None = None
-        self.connection_observer = NoObserver()
-        self.make_form = make_form
-
-    @property
-    def options(self) -> Options:
-        return self._options
 
 
 class MCPServer(BaseServer):
@@ -219,4 +19,13 @@ class MCPServer(BaseServer):
 
     def __init__(self, name: str, **options: Any) -> None:
         check_options(options, OPTIONS)
-        super().__init__(PlainCore(Options(name=name, **options)))
+        super().__init__(Registry(), PlainConverter())
+        self._given = Options(name=name, **options)
+        self.clock: Callable[[], float] = time.time
+
+    def _make_options(self) -> Options:
+        return self._given
+
+    def _make_engine(self) -> Engine:
+        ports = ports_in_memory(self.options, clock=lambda: self.clock())  # noqa: PLW0108 - it is changed
+        return Engine(ports, self.registry, self.options)

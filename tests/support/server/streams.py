@@ -75,7 +75,7 @@ class StreamClient(WireClient):
     ) -> Open:
         request = message(method, params, revision=self.revision, id=id)
         return self.run(
-            self.server.core.answer, headers_for(request, self.revision), encode(request)
+            self.server.engine.answer, headers_for(request, self.revision), encode(request)
         )
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Open:
@@ -85,7 +85,7 @@ class StreamClient(WireClient):
         headers = {"accept": "text/event-stream", "mcp-protocol-version": self.revision.name}
         if last_event_id is not None:
             headers["last-event-id"] = last_event_id
-        return self.run(self.server.core.open_stream, headers, b"")
+        return self.run(self.server.engine.open_stream, headers, b"")
 
     def run(self, entry: Callable[..., Any], headers: dict[str, str], body: bytes) -> Open:
         if self.session_id is not None:

@@ -50,7 +50,7 @@ class PipeClient(StreamClient):
             return self.principal
 
         self._serving = asyncio.create_task(
-            serve(self.server.core, reading, writing, find_principal=find_principal)
+            serve(self.server.engine, reading, writing, find_principal=find_principal)
         )
         self._descriptors = (reading, writing)
         self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
@@ -139,7 +139,7 @@ class PipeClient(StreamClient):
             shake = message("initialize", params, revision=self.revision, id=self._last_id)
             await self.post(encode(shake), {})
             # Otherwise the test does.
-            if is_ready and not self.server.core.options.require_initialized:
+            if is_ready and not self.server.engine.options.require_initialized:
                 await self.ready()
 
     async def send(

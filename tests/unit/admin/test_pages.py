@@ -134,12 +134,12 @@ def test_an_entry_is_disabled_and_enabled(
 ):
     with django_capture_on_commit_callbacks(execute=True):
         assert switch(admin, "off") == 302
-    assert list(server.core.registry.tools) == ["secret", "which"]
+    assert list(server.registry.tools) == ["secret", "which"]
     with django_capture_on_commit_callbacks(execute=True):
         assert switch(admin, "off") == 302
         assert switch(admin, "on") == 302
         assert switch(admin, "on") == 302
-    assert list(server.core.registry.tools) == ["greet", "secret", "which"]
+    assert list(server.registry.tools) == ["greet", "secret", "which"]
     assert [each.change_message for each in LogEntry.objects.order_by("pk")] == [
         "Disabled.",
         "Enabled.",

@@ -104,7 +104,7 @@ def test_a_closed_server_logs_a_rate_limited_hint(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_public_server_requires_no_credentials():
-    assert MCPServer("open", public=True).core.authenticate is None
+    assert MCPServer("open", public=True).engine.authenticate is None
 
 
 @override_settings(DJANGO_MCP={"PUBLIC": True, "AUTHENTICATORS": [Known()]})
@@ -131,7 +131,7 @@ def test_an_invalid_authenticator_raises(entry: Any):
             server_with(entry)
         return
     with pytest.raises(ImproperlyConfigured, match=entry.split(".")[-1]):
-        _ = server_with(entry).core.authenticate
+        _ = server_with(entry).engine.authenticate
 
 
 # -- in order

@@ -146,15 +146,15 @@ def query() -> bytes:
 
 @async_to_sync
 async def by_consumer(tool: str) -> str:
-    app: Any = MCPConsumer.as_asgi(server=served.core)
+    app: Any = MCPConsumer.as_asgi(server=served)
     talked = await talk(app, scope_of(wire_headers(tool)), part(body_of(tool)))
     return talked.body.decode()
 
 
 @async_to_sync
 async def by_legacy_sse(tool: str) -> str:
-    streams: Any = LegacyStreamConsumer.as_asgi(server=served.core)
-    messages: Any = LegacyMessageConsumer.as_asgi(server=served.core)
+    streams: Any = LegacyStreamConsumer.as_asgi(server=served)
+    messages: Any = LegacyMessageConsumer.as_asgi(server=served)
     headers = {**HEADERS, **ADDRESSES, "Accept": "text/event-stream"}
     stream = Conversation(streams, scope_of(headers, method="GET", path="/sse"), part())
     await stream.until_sent(2)

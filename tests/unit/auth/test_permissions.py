@@ -19,6 +19,7 @@ from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,7 +40,7 @@ def clock() -> Clock:
 @pytest.fixture
 def server(clock: Clock) -> MCPServer:
     server = MCPServer("permitted", public=True)
-    server.core.access = DjangoAccess(clock)
+    use_ports(server, access=DjangoAccess(clock))
 
     @server.tool(permission="shop.view_order")
     def view() -> str:
@@ -306,14 +307,14 @@ async def test_tenants_do_not_share_cached_permissions(server: MCPServer) -> Non
     for _ in range(3):
         exchange = Exchange(principal=principal(user))
         exchange.is_of_tenant = True
-        visible = await server.core.refresh_visible(exchange)
-        found.append(visible.includes(server.core.registry.tools["tenant"]))
+        visible = await server.engine.refresh_visible(exchange)
+        found.append(visible.includes(server.registry.tools["tenant"]))
 
     assert found == [True, False, True]
 
 
 async def test_an_unresolved_exchange_sees_no_entries(server: MCPServer) -> None:
-    assert not Exchange().visible.includes(server.core.registry.tools["free"])
+    assert not Exchange().visible.includes(server.registry.tools["free"])
 
 
 class InTransaction(TestCase):
@@ -366,7 +367,7 @@ async def test_pages_contain_only_visible_entries(page_size: int) -> None:
 
 async def test_listed_if_applies_in_addition_to_the_server_permission(clock: Clock):
     server = MCPServer("narrow", public=True, permission="shop.view_order")
-    server.core.access = DjangoAccess(clock)
+    use_ports(server, access=DjangoAccess(clock))
     server.register_tool(lambda: "", name="named", listed_if=lambda user: user.is_staff)
     server.register_tool(lambda: "", name="free", permission=(), listed_if=lambda _: True)
     viewer = await sync_to_async(make_user)("viewer", "view_order")

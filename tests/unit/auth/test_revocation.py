@@ -360,7 +360,7 @@ async def dismiss(user: User) -> None:
 async def test_a_call_ends_when_a_permission_function_denies(permission: Any, end: Any) -> None:
     started = Started()
     server = make_server(started)
-    wait = server.core.registry.tools["wait"].handler.origin
+    wait = server.registry.tools["wait"].handler.origin
     server.register_tool(wait, name="wait_staff", permission=permission)
     await Group.objects.acreate(name="open")
     ann, _, anns = await issue("ann")

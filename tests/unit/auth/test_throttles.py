@@ -21,6 +21,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
+from tests.support.ports import use_ports
 from tests.support.server import plain as core
 from tests.support.wire import V2026_07_28, headers_for, message
 
@@ -53,7 +54,7 @@ def cache() -> Iterator[None]:
 
 def make_server(**options: Any) -> MCPServer:
     server = MCPServer("throttled", public=True, **options)
-    server.core.clock = lambda: 120.0 + server.later_s  # type: ignore[attr-defined]
+    use_ports(server, clock=lambda: 120.0 + server.later_s)  # type: ignore[attr-defined]
     server.later_s = 0.0  # type: ignore[attr-defined]
 
     @server.tool(throttle="2/m")
@@ -75,7 +76,7 @@ async def call(
         [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
     )
     exchange = Exchange(body=encode(request), headers=headers, principal=principal, address=address)
-    return await server.core.answer(exchange)
+    return await server.engine.answer(exchange)
 
 
 async def statuses(server: Any, count: int, *how: Any, **more: Any) -> list[int]:
@@ -188,7 +189,7 @@ async def test_workers_share_their_counts_on_redis(redis_url: str) -> None:
 
 async def test_a_server_without_django_counts_in_process() -> None:
     server = core.MCPServer("core", throttle={"address": "2/s"})
-    server.core.clock = lambda: 0.0
+    use_ports(server, clock=lambda: 0.0)
     server.tool(name="free")(lambda: "done")
 
     assert await statuses(server, 3, "free") == [200, 200, 429]
@@ -241,13 +242,13 @@ class Guarded(Authenticator):
 def guarded(**options: Any) -> Any:
     server: Any = MCPServer("guarded", authenticators=[Guarded()], **options)
     server.later_s = 0.0
-    server.core.clock = lambda: 120.0 + server.later_s
+    use_ports(server, clock=lambda: 120.0 + server.later_s)
     return server
 
 
 async def present(server: Any, token: str | None, address: str | None = "192.0.2.1") -> int:
     lines = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    reply = await server.core.authenticate(Exchange(headers=Headers(lines), address=address))
+    reply = await server.engine.authenticate(Exchange(headers=Headers(lines), address=address))
     return 200 if reply is None else int(reply.status)
 
 

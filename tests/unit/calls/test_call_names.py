@@ -48,7 +48,7 @@ def server() -> MCPServer:
 @override_settings(DJANGO_MCP=RECORDING)
 def test_only_the_scheme_of_an_unknown_uri_is_recorded(server: MCPServer, uri: str, name: str):
     keys = {("templates", "note://{pk}"), ("resources", "plain://a-secret")}
-    server.core.registry.set_disabled(frozenset(keys))
+    server.registry.set_disabled(frozenset(keys))
     run(WireClient(server, V2025_11_25).error("resources/read", {"uri": uri}))
 
     found = recorded()

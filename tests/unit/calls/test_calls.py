@@ -205,7 +205,7 @@ def test_a_histogram_bucket_contains_its_durations(duration_ms: float):
 @pytest.mark.parametrize("settings", [{}, {"RECORD_CALLS": False}, {"RECORD_CALLS": 0.0}])
 def test_calls_are_not_recorded_by_default(server: MCPServer, settings: Any):
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, **settings}):
-        assert server.core.find_observer() is None
+        assert server.engine.ports.find_observer() is None
         run(WireClient(server, V2026_07_28).call("greet", {"name": "Bob"}))
         flush_calls()
 

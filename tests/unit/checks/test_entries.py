@@ -20,8 +20,8 @@ class OrderOut(BaseModel):
 
 def found(server: MCPServer, id_: str) -> list[CheckMessage]:
     messages = run_checks(tags=["django_mcp"])
-    sources = [tool.source for tool in server.core.registry.tools.values()]
-    sources += [each.source for each in server.core.registry.resources.values()]
+    sources = [tool.source for tool in server.registry.tools.values()]
+    sources += [each.source for each in server.registry.resources.values()]
     return [
         each
         for each in messages

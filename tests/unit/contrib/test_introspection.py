@@ -252,7 +252,7 @@ def admit_all(server: MCPServer, tokens: Iterable[str], address: str) -> list[as
     for token in tokens:
         exchange = exchange_with(bearer(token))
         exchange.address = address
-        authenticate: Any = server.core.authenticate
+        authenticate: Any = server.engine.authenticate
         found.append(asyncio.create_task(authenticate(exchange)))
     return found
 

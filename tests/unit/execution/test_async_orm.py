@@ -290,7 +290,7 @@ async def test_async_authenticators_do_not_wait_for_handler_threads():
         holder = Holder("asking", authenticators=[Asking()])
         async with holder.holding(1), asyncio.timeout(LIMIT_S):
             exchange = exchange_with()
-            authenticate = holder.server.core.authenticate
+            authenticate = holder.server.engine.authenticate
             assert authenticate is not None
             assert await authenticate(exchange) is None
 

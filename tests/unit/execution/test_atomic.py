@@ -83,7 +83,7 @@ def test_atomic_true_means_the_default_database(
     databases: dict[str, Any], expected: tuple[str, ...]
 ):
     with override_settings(DJANGO_MCP={}, DATABASES=databases):
-        atomic = MCPServer("without a word").core.options.atomic
+        atomic = MCPServer("without a word").engine.options.atomic
 
         assert atomic is True
         assert site_aliases(atomic) == expected

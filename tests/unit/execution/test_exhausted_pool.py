@@ -95,7 +95,7 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
         )
         lines = [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
         exchange = Exchange(body=encode(request), headers=Headers(lines), address=address)
-        return asyncio.create_task(holder.server.core.answer(exchange))
+        return asyncio.create_task(holder.server.engine.answer(exchange))
 
     async with holder.holding(2):
         # Addresses of one /64 are one caller's.
@@ -283,7 +283,7 @@ async def test_threads_that_outlive_their_calls_are_reported(
 
     try:
         await holder.client().call("hold")
-        found = count_requests(holder.server.core.join_hub())
+        found = count_requests(holder.server.engine.join_hub())
     finally:
         holder.let_go()
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.server.services.ports import NoThread, StoreUnavailable
+from django_mcp.server.ports import NoThread, StoreUnavailable
 
 
 async def answers(ask: Callable[[], str]) -> str:

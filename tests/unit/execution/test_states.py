@@ -19,6 +19,7 @@ from django_mcp.execution.states import expired_states
 from django_mcp.execution.tables import Usage, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import KeptState, UsedState
+from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient
 
 META: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
@@ -111,12 +112,14 @@ async def test_zero_inline_bytes_store_every_state():
 async def test_a_stored_state_belongs_to_one_principal():
     """Another user cannot read it, even if they could seal their own state with its reference."""
     server = make_server(state_inline_bytes=0)
-    reference = await server.core.states.keep("user:1", b"secret", server.core.clock() + 60, QUOTA)
+    reference = await server.engine.ports.states.keep(
+        "user:1", b"secret", server.engine.ports.clock() + 60, QUOTA
+    )
 
-    assert await server.core.states.find("user:1", reference) == b"secret"
+    assert await server.engine.ports.states.find("user:1", reference) == b"secret"
     for owner in ("user:2", "", None):
-        assert await server.core.states.find(owner, reference) is None
-    assert await server.core.states.find("user:1", reference + "x") is None
+        assert await server.engine.ports.states.find(owner, reference) is None
+    assert await server.engine.ports.states.find("user:1", reference + "x") is None
 
 
 async def test_every_invalid_state_gets_the_same_error():
@@ -135,7 +138,7 @@ async def test_every_invalid_state_gets_the_same_error():
     ]
     await run_in_pool(lambda: KeptState.objects.all().delete())
     refused.append(await again(client, third))
-    server.core.clock = lambda: 10**11
+    use_ports(server, clock=lambda: 10**11)
     refused.append(await again(client, second))
 
     assert [(status, body["error"]) for status, body in refused] == [(200, REFUSED)] * 6
@@ -174,24 +177,24 @@ async def test_a_hundred_unanswered_questions_leave_nothing():
 
 async def test_an_expired_state_is_not_found_and_removed():
     server = make_server(state_inline_bytes=0)
-    now = server.core.clock()
-    gone = await server.core.states.keep(None, b"1", now - 1, QUOTA)
-    kept = await server.core.states.keep(None, b"2", now + 60, QUOTA)
-    await server.core.states.use("gone", now - 1, QUOTA)
-    await server.core.states.use("kept", now + 60, QUOTA)
+    now = server.engine.ports.clock()
+    gone = await server.engine.ports.states.keep(None, b"1", now - 1, QUOTA)
+    kept = await server.engine.ports.states.keep(None, b"2", now + 60, QUOTA)
+    await server.engine.ports.states.use("gone", now - 1, QUOTA)
+    await server.engine.ports.states.use("kept", now + 60, QUOTA)
 
-    assert await server.core.states.find(None, gone) is None
+    assert await server.engine.ports.states.find(None, gone) is None
     await run_in_pool(lambda: list(map(delete_some, expired_states())))
 
     assert await run_in_pool(counts) == (1, 1)
-    assert await server.core.states.find(None, kept) == b"2"
+    assert await server.engine.ports.states.find(None, kept) == b"2"
 
 
 async def test_writing_removes_expired_states():
     first, second = make_server(), make_server()
-    await first.core.states.keep(None, b"1", first.core.clock() - 1, QUOTA)
+    await first.engine.ports.states.keep(None, b"1", first.engine.ports.clock() - 1, QUOTA)
 
-    await second.core.states.keep(None, b"2", second.core.clock() + 60, QUOTA)
+    await second.engine.ports.states.keep(None, b"2", second.engine.ports.clock() + 60, QUOTA)
 
     await until_counted(1)
 
@@ -261,11 +264,11 @@ async def test_used_states_are_limited_per_caller(monkeypatch: pytest.MonkeyPatc
 async def test_all_states_that_have_expired_are_removed_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.execution.tables.AT_ONCE", 2)
     first, second = make_server(), make_server()
-    await first.core.states.keep(None, b"1", first.core.clock() + 60, QUOTA)
+    await first.engine.ports.states.keep(None, b"1", first.engine.ports.clock() + 60, QUOTA)
     for _ in range(5):
-        await first.core.states.keep(None, b"1", first.core.clock() - 1, QUOTA)
+        await first.engine.ports.states.keep(None, b"1", first.engine.ports.clock() - 1, QUOTA)
 
-    await second.core.states.keep(None, b"2", second.core.clock() + 60, QUOTA)
+    await second.engine.ports.states.keep(None, b"2", second.engine.ports.clock() + 60, QUOTA)
     await until_counted(2)
 
 

@@ -22,6 +22,7 @@ from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.tasks.transitions import advance
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
+from tests.support.ports import use_ports
 from tests.support.server.tasks import Modern, until
 from tests.support.session_sites import in_first
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
@@ -137,8 +138,8 @@ async def test_sessions_open_work_and_end_while_a_tool_holds_the_lock():
         async with asyncio.timeout(LIMIT_S):
             await client.open()
             assert await say(client, "think") == "thought"
-            (session,) = [each for each in server.core.hub.sessions.values() if not each.is_ended]
-            await server.core.sessions.end([session.key], Closing.CLIENT)
+            (session,) = [each for each in server.engine.hub.sessions.values() if not each.is_ended]
+            await server.engine.ports.sessions.end([session.key], Closing.CLIENT)
             status, _ = await client.error("tools/list")
             assert status == 404
             kept = WireClient(server, V2025_11_25)
@@ -205,13 +206,13 @@ async def test_a_lease_is_counted_from_the_end_of_the_wait_for_the_lock():
         assert go.wait(LIMIT_S)
         return "done"
 
-    client, now_s = Modern(server), [server.core.clock()]
+    client, now_s = Modern(server), [server.engine.ports.clock()]
     task_id = await client.create("wait")
-    server.core.clock = lambda: now_s[0]
+    use_ports(server, clock=lambda: now_s[0])
     with locked():
         renewing = asyncio.ensure_future(
             advance(
-                server.core,
+                server.engine,
                 task_id,
                 lambda each, at_s: each.renew(each.run or "", at_s),
                 may_defer=False,

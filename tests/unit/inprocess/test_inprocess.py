@@ -30,9 +30,10 @@ from django_mcp.server.exchange.derived import (
     VisibleEntries,
 )
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.memory.ports import OpenAccess
 from example_project.shop.models import Product
 from tests.support.databases import make_product
-from tests.support.server.plain import OpenAccess
+from tests.support.ports import use_ports
 
 SEEN: list[str] = []
 
@@ -263,7 +264,7 @@ def test_entries_hidden_by_a_policy_are_unknown(server: MCPServer):
         ) -> VisibleEntries | None:
             return ALL_VISIBLE if exchange.principal.is_authenticated else NONE_VISIBLE
 
-    server.core.access = OnlyForUsers()
+    use_ports(server, access=OnlyForUsers())
     ann = get_user_model()(username="ann")
 
     with pytest.raises(UnknownTool):

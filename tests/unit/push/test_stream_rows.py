@@ -125,7 +125,7 @@ async def test_a_stream_that_was_claimed_lately_waits(
 
 
 async def test_other_processes_see_what_a_pipe_subscribes_to_later(server: MCPServer):
-    hub, sink = server.core.join_hub(), LiveSink()
+    hub, sink = server.engine.join_hub(), LiveSink()
     stream = PushStream(
         kind=StreamKind.STDIO,
         server_name="rows",

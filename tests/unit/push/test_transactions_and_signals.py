@@ -62,7 +62,7 @@ def received() -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 
 def test_all_servers_share_the_process_hub(server: MCPServer):
-    assert server.core.hub is default_server.core.hub
+    assert server.engine.hub is default_server.engine.hub
 
 
 def test_outside_a_transaction_notifications_are_sent_immediately(transactional_db: None):
@@ -74,7 +74,7 @@ def test_inside_a_transaction_notifications_wait_for_the_commit(
     transactional_db: None, server: MCPServer, monkeypatch: pytest.MonkeyPatch, is_kept: bool
 ):
     told: list[Any] = []
-    monkeypatch.setattr(server.core.hub.bus, "send_now", told.append)
+    monkeypatch.setattr(server.engine.hub.bus, "send_now", told.append)
     with transaction.atomic():
         assert server.notify_list_changed("tools") is None
         assert told == []
@@ -311,14 +311,14 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
         async with client.standalone() as stream:
             for number in range(100):
                 await server.anotify("notifications/x", {"n": number})
-                await server.core.hub.flush()
+                await server.engine.hub.flush()
                 await stream.sink.message()
             begun = _lines(caplog)
             Failing.is_away = False
             await server.anotify("notifications/x", {"n": 100})
-            await server.core.hub.flush()
+            await server.engine.hub.flush()
             ended = _lines(caplog)[len(begun) :]
-        await server.core.hub.stop()
+        await server.engine.hub.stop()
 
     assert len(begun) == 1
     assert "Could not reach the other processes: ConnectionError" in begun[0]

@@ -8,7 +8,8 @@ import pytest
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError
-from tests.support.registry import Ctx, PlainConverter, Site, User, bind
+from django_mcp.server.memory.ports import PlainConverter
+from tests.support.registry import Ctx, Site, User, bind
 
 
 class Tone(enum.Enum):

@@ -30,7 +30,8 @@ from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError, find_output, to_json
 from django_mcp.registry.signatures import EMPTY
-from tests.support.registry import Lazy, PlainConverter, Site
+from django_mcp.server.memory.ports import PlainConverter
+from tests.support.registry import Lazy, Site
 
 # Under names of their own, so that the older spellings are tested as well.
 Either: Any = Union

@@ -232,7 +232,7 @@ async def test_no_deprecated_feature_is_used_by_default(server: MCPServer) -> No
     await client.result("tools/call", {"name": "greet", "arguments": {}, "_meta": meta})
 
     assert client.sink.messages == []
-    assert server.core.options.legacy_sse is False
+    assert server.engine.options.legacy_sse is False
 
 
 async def test_client_requests_require_a_running_call(server: MCPServer) -> None:

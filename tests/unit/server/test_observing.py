@@ -13,6 +13,7 @@ from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.server import BaseServer
+from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient
 
 
@@ -68,7 +69,7 @@ def ear(server: BaseServer) -> Ear:
     def letter() -> str:
         return "Write."
 
-    server.core.observer = ear
+    use_ports(server, find_observer=lambda: ear)
     return ear
 
 
@@ -159,14 +160,14 @@ async def test_the_observer_receives_a_cancelled_call(client: WireClient, ear: E
 @pytest.mark.http_only("what the transport makes of a fault of an observer is not the observer's")
 @pytest.mark.parametrize("principal", [ANONYMOUS, "ann"], ids=["anonymous", "known"])
 async def test_a_failing_observer_leaves_no_call_in_flight(
-    server: BaseServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
+    server: BaseServer, ear: Ear, principal: Any
 ) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("deaf")
 
-    monkeypatch.setattr(server.core, "observer", fail)
+    use_ports(server, find_observer=lambda: fail)
     client = WireClient(server, V2026_07_28, principal=principal)
     with pytest.raises(RuntimeError, match="deaf"):
         await client.send("tools/call", {"name": "greet"})
 
-    assert len(server.core.hub.calls) == 0
+    assert len(server.engine.hub.calls) == 0

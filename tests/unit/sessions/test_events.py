@@ -20,7 +20,7 @@ from django_mcp.execution.workers import gone_workers, process_lease, worker_id
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import MemoryEvents
-from django_mcp.server.services.ports import Event, EventLog, Resumption
+from django_mcp.server.ports import Event, EventLog, Resumption
 from django_mcp.sessions.closing import expired_events
 from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
@@ -279,7 +279,7 @@ settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[
     "django.contrib.auth", "django.contrib.contenttypes", "django_mcp"])
 django.setup()
 from types import SimpleNamespace
-from django_mcp.server.services.ports import Event
+from django_mcp.server.ports import Event
 from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
 session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,

@@ -12,7 +12,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.memory.state import EVENT_LIMITS, MemoryEvents, MemoryPendingResponses
-from django_mcp.server.services.ports import Event, EventLog, PendingResponses
+from django_mcp.server.ports import Event, EventLog, PendingResponses
 from django_mcp.sessions import data, messages, rows, writer
 from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
 from django_mcp.sessions.writer import flush_sessions

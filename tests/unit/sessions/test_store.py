@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -233,8 +232,7 @@ async def test_a_session_deleted_by_cascade_is_signalled(
 async def test_a_session_of_another_server_is_unknown(clock: Time):
     here = site("database", clock)
     token, session = await here.open()
-    other: Any = SimpleNamespace(name="staff", hub=here.hub, options=here.options)
-    staff = DatabaseSessions(other, clock)
+    staff = DatabaseSessions(here.hub, replace(here.options, name="staff"), clock)
 
     assert await staff.find(token) is None
     assert await staff.get(session.key) is None

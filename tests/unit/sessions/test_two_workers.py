@@ -149,7 +149,7 @@ async def test_a_deleted_session_ends_and_leaves_nothing():
     }
     exchange = Exchange(headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]))
 
-    assert (await server.core.end_session(exchange)).status == 204
+    assert (await server.engine.end_session(exchange)).status == 204
 
     status, _ = await client.error("tools/list")
     assert status == 404
@@ -210,7 +210,7 @@ async def test_503_has_retry_after_for_every_method(broken: None, monkeypatch: p
         )
 
     with override_settings(DATABASE_ROUTERS=[ToBroken()]):
-        for serve in (server.core.answer, server.core.open_stream, server.core.end_session):
+        for serve in (server.engine.answer, server.engine.open_stream, server.engine.end_session):
             reply = await serve(exchange())
             assert reply.status == 503
             assert dict(reply.headers)[b"retry-after"] == b"2"

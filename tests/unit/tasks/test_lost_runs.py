@@ -45,10 +45,10 @@ async def test_its_transaction_is_committed_only_while_it_has_the_task(
     client = Modern(server)
     task_id = await client.create("write")
     await asyncio.wait_for(begun.wait(), LIMIT_S)
-    (run,) = runs.runs_of(server.core.hub)
+    (run,) = runs.runs_of(server.engine.hub)
     if is_taken:
         assert await advance(
-            server.core, task_id, lambda task, _now_s: replace(task, run="another")
+            server.engine, task_id, lambda task, _now_s: replace(task, run="another")
         )
     go.set()
     if is_taken:

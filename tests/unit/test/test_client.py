@@ -35,6 +35,7 @@ from django_mcp.server.exchange.derived import (
     VisibleEntries,
 )
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.memory.ports import OpenAccess
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,
@@ -44,7 +45,7 @@ from django_mcp.test import (
 from example_project.shop.models import Product
 from tests.support.databases import make_product
 from tests.support.kit import RUNS, Wish, make_server
-from tests.support.server.plain import OpenAccess
+from tests.support.ports import use_ports
 
 REVISION_NAMES = [revision.name for revision in REVISIONS]
 OLDEST, NEWEST = REVISION_NAMES[0], REVISION_NAMES[-1]
@@ -399,7 +400,7 @@ def test_assert_hidden_fails_for_an_unlisted_but_callable_entry():
             hidden, self.lists = self.lists, False
             return VisibleEntries(requirements, allowed=Allowed()) if hidden else ALL_VISIBLE
 
-    server.core.access = Leaky()
+    use_ports(server, access=Leaky())
 
     @server.tool
     def leak() -> str:

@@ -27,7 +27,7 @@ SERVER = make_server()
 
 
 def changed(server: MCPServer, **what: Any) -> int:
-    return server.core.hub.announce(Change(server=server.name, **what))
+    return server.engine.hub.announce(Change(server=server.name, **what))
 
 
 @pytest.fixture(params=NAMES)

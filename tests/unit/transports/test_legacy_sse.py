@@ -15,9 +15,10 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.memory.state import LocalBus, MemorySessions
-from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 from django_mcp.transports import legacy_sse
 from django_mcp.transports.legacy_sse import SSE, _forward, keep_stream, take_message
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LIMIT_S, LiveSink
 from tests.support.wire import V2024_11_05, message
@@ -85,11 +86,12 @@ def closed() -> list[Closing]:
 
 @pytest.fixture
 def sessions(server: MCPServer, closed: list[Closing]) -> Sessions:
-    server.core.sessions = sessions = Sessions(
-        server.core.hub,
-        lambda: server.core.options,
+    sessions = Sessions(
+        server.engine.hub,
+        lambda: server.engine.options,
         closed=lambda _session, reason: closed.append(reason),
     )
+    use_ports(server, sessions=sessions)
     return sessions
 
 
@@ -97,7 +99,7 @@ async def open_stream(server: MCPServer) -> tuple[asyncio.Task[Reply], str]:
     """Return the request that keeps the stream open, and the token of its URL."""
     sink: Any = Sink()
     exchange = Exchange(can_stream=True, sink=sink, event_stream=sink)
-    opening = asyncio.create_task(keep_stream(server.core, sink, "/messages", exchange))
+    opening = asyncio.create_task(keep_stream(server.engine, sink, "/messages", exchange))
     _, told = await sink.next()
     return opening, told["url"].partition("=")[2]
 
@@ -122,7 +124,9 @@ async def test_calls_end_with_the_stream_although_the_store_is_unavailable(
         message("tools/call", {"name": "wait", "arguments": {}}, revision=V2024_11_05, id=2),
     ):
         headers = Headers([])
-        reply = await take_message(server.core, token, Exchange(body=encode(body), headers=headers))
+        reply = await take_message(
+            server.engine, token, Exchange(body=encode(body), headers=headers)
+        )
         assert reply.status == 202
     await asyncio.wait_for(begun.wait(), LIMIT_S)
     sessions.failing = "end"
@@ -138,7 +142,7 @@ async def test_a_session_ends_if_its_stream_cannot_be_opened(
     sessions.failing = "read"
     sink: Any = Sink()
     with pytest.raises(StoreUnavailable):
-        await keep_stream(server.core, sink, "/messages", Exchange(can_stream=True, sink=sink))
+        await keep_stream(server.engine, sink, "/messages", Exchange(can_stream=True, sink=sink))
 
     assert closed == [Closing.STREAM]
 
@@ -152,7 +156,7 @@ async def test_streams_opened_at_the_same_time_are_limited(
     opening = [
         asyncio.create_task(
             keep_stream(
-                server.core, sink, "/messages", Exchange(can_stream=True, event_stream=sink)
+                server.engine, sink, "/messages", Exchange(can_stream=True, event_stream=sink)
             )
         )
         for sink in sinks
@@ -204,12 +208,12 @@ async def test_messages_for_streams_elsewhere_are_limited_for_each_caller(
     )
     monkeypatch.setattr(legacy_sse, "_passed_until_s", 0.0)
     bus = SharedBus()
-    hub = server.core.join_hub()
+    hub = server.engine.join_hub()
     monkeypatch.setattr(hub, "bus", bus)
 
     def pass_on(key: str) -> Coroutine[Any, Any, Reply]:
         session = Session(key="s", server_name="tests", principal_key=key, transport=SSE)
-        return _forward(server.core, session, b"{}", None)
+        return _forward(server.engine, session, b"{}", None)
 
     statuses = [(await pass_on("ann")).status for _ in range(4)]
     statuses += [(await pass_on("bob")).status for _ in range(3)]

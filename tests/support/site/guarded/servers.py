@@ -11,6 +11,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.tasks import COMPLETED
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.memory.tasks import MemoryTasks
+from tests.support.ports import use_ports
 from tests.support.site.guarded.people import Named
 from tests.support.wire import V2025_11_25, V2026_07_28
 
@@ -45,7 +46,7 @@ def anns_task(key: str, revision: Revision) -> Task:
 
 def make_server() -> MCPServer:
     server = MCPServer("guarded", public=True, authenticators=[Named()], legacy_sse=True)
-    server.core.tasks = AnnsTasks()
+    use_ports(server, tasks=AnnsTasks())
 
     @server.tool(permission=SEE, input_schema=SCHEMA, task="allowed")
     def hidden(arguments: dict[str, Any]) -> str:

@@ -13,11 +13,11 @@ from tests.support.site.http.tools import brisk, flood, real  # noqa: E402
 from tests.support.site.http.urls import hasty, patient  # noqa: E402
 
 routes: Any = [
-    path("mcp", cast("Any", MCPConsumer.as_asgi(server=patient.core))),
-    path("real", cast("Any", MCPConsumer.as_asgi(server=real.core))),
-    path("flood", cast("Any", MCPConsumer.as_asgi(server=flood.core))),
-    path("brisk", cast("Any", MCPConsumer.as_asgi(server=brisk.core))),
-    path("hasty", cast("Any", MCPConsumer.as_asgi(server=hasty.core))),
+    path("mcp", cast("Any", MCPConsumer.as_asgi(server=patient))),
+    path("real", cast("Any", MCPConsumer.as_asgi(server=real))),
+    path("flood", cast("Any", MCPConsumer.as_asgi(server=flood))),
+    path("brisk", cast("Any", MCPConsumer.as_asgi(server=brisk))),
+    path("hasty", cast("Any", MCPConsumer.as_asgi(server=hasty))),
     re_path("", cast("Any", django_application)),
 ]
 application = ProtocolTypeRouter({"http": URLRouter(routes)})

@@ -67,7 +67,7 @@ def names(server: MCPServer, user: Any = None) -> list[str]:
 
 
 def schema(server: MCPServer, name: str) -> dict[str, Any]:
-    return server.core.registry.tools[name].input_schema
+    return server.registry.tools[name].input_schema
 
 
 def data(server: MCPServer, name: str, user: Any = None, **arguments: Any) -> Any:
@@ -99,7 +99,7 @@ def test_each_action_is_a_tool(orders: MCPServer, ada: User):
 
 
 def test_the_methods_become_hints(orders: MCPServer):
-    hints = {name: entry.annotations for name, entry in orders.core.registry.tools.items()}
+    hints = {name: entry.annotations for name, entry in orders.registry.tools.items()}
 
     assert hints["orders_list"] == {"readOnlyHint": True}
     assert hints["orders_update"] == {"idempotentHint": True}

@@ -361,8 +361,8 @@ def with_header(issuer: Issuer, header: dict[str, Any], claims: dict[str, Any]) 
 
 
 def keys_of(server: MCPServer) -> Any:
-    assert server.core.gate is not None
-    return vars(server.core.gate.authenticators[0])["_keys"]
+    assert server.engine.gate is not None
+    return vars(server.engine.gate.authenticators[0])["_keys"]
 
 
 def test_concurrent_tokens_fetch_the_keys_once(issuer: Issuer):
@@ -370,7 +370,7 @@ def test_concurrent_tokens_fetch_the_keys_once(issuer: Issuer):
     issuer.go.clear()
 
     async def run() -> list[Any]:
-        authenticate: Any = server.core.authenticate
+        authenticate: Any = server.engine.authenticate
         asks = [
             asyncio.create_task(authenticate(exchange_with(bearer(issuer.sign()))))
             for _ in range(20)

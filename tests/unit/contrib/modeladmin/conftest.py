@@ -112,7 +112,7 @@ def make_client(server: MCPServer, site: admin.AdminSite) -> Callable[..., MCPCl
     """Return a client of a user; `models` and options are those of `admin_tools`."""
 
     def make(user: Any, *models: Any, capabilities: Any = None, **options: Any) -> MCPClient:
-        if not server.core.registry.tools:
+        if not server.registry.tools:
             admin_tools(server, site, models=models or [Order], **options)
         given = {} if capabilities is None else {"capabilities": capabilities}
         return MCPClient(server, user=user, **given)

@@ -508,4 +508,4 @@ def test_options_with_unknown_names_are_rejected(
 def test_all_models_of_a_site(server: MCPServer, site: Any):
     admin_tools(server, site, models="__all__")
 
-    assert {"search_orders", "get_user", "search_tags"} <= set(server.core.registry.tools)
+    assert {"search_orders", "get_user", "search_tags"} <= set(server.registry.tools)

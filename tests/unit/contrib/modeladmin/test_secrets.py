@@ -72,8 +72,8 @@ def test_all_models_excludes_authentication_models(server: MCPServer, site: admi
 
     admin_tools(server, site, models="__all__", include=["search"])
 
-    assert "search_orders" in server.core.registry.tools
-    assert len(server.core.registry.tools) == 7
+    assert "search_orders" in server.registry.tools
+    assert len(server.registry.tools) == 7
 
 
 def test_a_security_model_gets_tools_when_named_explicitly(

@@ -228,7 +228,7 @@ def test_a_form_that_needs_a_secret_has_no_tool(make_client: Any, site: Any, roo
     site.register(Shelf, Some)
     client = make_client(root, Shelf)
 
-    assert "create_shelf" not in client.server.core.registry.tools
+    assert "create_shelf" not in client.server.registry.tools
     assert "'pin' is required and looks like a secret" in told(client)
 
 
@@ -500,7 +500,7 @@ def test_only_the_named_actions_become_tools(make_client: Any, root: User, order
     client = make_client(root, actions=["ship"], exclude=["delete"])
 
     client.assert_visible("ship_orders")
-    assert not {"delete_selected_orders", "delete_order"} & set(client.server.core.registry.tools)
+    assert not {"delete_selected_orders", "delete_order"} & set(client.server.registry.tools)
 
 
 def test_an_admin_that_needs_a_browser_has_no_tools(make_client: Any, site: Any, root: User):
@@ -512,6 +512,6 @@ def test_an_admin_that_needs_a_browser_has_no_tools(make_client: Any, site: Any,
     site.register(Order, Some)
     client = make_client(root, Order, Product)
 
-    assert "search_orders" not in client.server.core.registry.tools
+    assert "search_orders" not in client.server.registry.tools
     client.assert_visible("search_products")
     assert "Some of shop.Order is no tool: it cannot be described" in told(client)

@@ -27,7 +27,7 @@ def faults(server: MCPServer, model: Any = Order, **options: Any) -> list[str]:
     name = f"Made{next(_names)}"
     cls: Any = type(name, (ModelTools,), given)
     made = cls.register(server)
-    assert bool(made.find_faults()) != bool(server.core.registry.tools)
+    assert bool(made.find_faults()) != bool(server.registry.tools)
     found = [
         each for each in run_checks(tags=["django_mcp"]) if f"{name} makes no tools" in each.msg
     ]
@@ -163,7 +163,7 @@ def test_two_classes_of_one_name_need_a_prefix(server: MCPServer):
         Orders.register(server)
     Orders.register(server, prefix="my_", names={"get": "order"})
 
-    assert sorted(server.core.registry.tools) == [
+    assert sorted(server.registry.tools) == [
         "get_order", "my_order", "my_search_orders", "search_orders",
     ]  # fmt: skip
 
@@ -182,4 +182,4 @@ def test_names_come_from_the_verbose_names(server: MCPServer):
     Lines.register(server)
     User  # noqa: B018
 
-    assert set(server.core.registry.tools) == {"search_order_lines", "get_order_line"}
+    assert set(server.registry.tools) == {"search_order_lines", "get_order_line"}

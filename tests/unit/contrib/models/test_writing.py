@@ -85,7 +85,7 @@ def update_book(client: MCPClient, isbn: str, **arguments: Any) -> Any:
 def test_writes_must_be_enabled_explicitly(server: MCPServer):
     Orders.register(server)
 
-    assert set(server.core.registry.tools) == {"search_orders", "get_order"}
+    assert set(server.registry.tools) == {"search_orders", "get_order"}
 
 
 def test_the_tools_describe_their_arguments(client: MCPClient):
@@ -142,7 +142,7 @@ def test_options_apply_to_writes(server: MCPServer, orders: list[Order], ann: Us
     )
     client = MCPClient(server, user=ann)
 
-    assert set(server.core.registry.tools) == {"search_orders", "get_order", "edit"}
+    assert set(server.registry.tools) == {"search_orders", "get_order", "edit"}
     assert problems(client, "edit", number="A-1", note="x") == ["Not found."]
     assert write(client, "edit", number="A-0", note="x")["note"] == "x"
 
@@ -521,7 +521,7 @@ def test_wrong_options_are_faults(server: MCPServer, options: Any, text: str):
     (fault,) = cls.register(server).find_faults()
 
     assert (fault.id, fault.text[: len(text)]) == ("django_mcp.M005", text)
-    assert server.core.registry.tools == {}
+    assert server.registry.tools == {}
 
 
 def test_a_secret_must_be_made_writable_explicitly(server: MCPServer):

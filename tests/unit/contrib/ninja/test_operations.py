@@ -44,7 +44,7 @@ def names(server: MCPServer, user: Any = None) -> list[str]:
 
 
 def schema(server: MCPServer, name: str) -> dict[str, Any]:
-    return server.core.registry.tools[name].input_schema
+    return server.registry.tools[name].input_schema
 
 
 def data(server: MCPServer, tool: str, user: Any = None, **arguments: Any) -> Any:

@@ -249,7 +249,7 @@ def test_an_entry_that_is_disabled_in_the_admin_is_said_to_be(run: Run):
     server.register_tool(lambda: "", name="counts", permission="shop.view_order")
     server.register_resource("note://{name}", lambda name: name, name="note")
     off = {("tools", "count"), ("tools", "counts"), ("templates", "note://{name}")}
-    server.core.registry.set_disabled(frozenset(off))
+    server.registry.set_disabled(frozenset(off))
 
     for command, name in (("mcp_call", "count"), ("mcp_call", "counts"), ("mcp_read", "note://a")):
         text, status = error_of(run, command, name, "--server", "switched off")

@@ -60,11 +60,11 @@ async def test_questions_on_disconnected_streams_time_out(server: MCPServer):
     for call in calls:
         assert (await call.sink.message())["method"] == "elicitation/create"
         call.leave()
-    (session,) = server.core.hub.sessions.values()
+    (session,) = server.engine.hub.sessions.values()
     for call in calls:
         assert (await call.answer())["result"]["isError"] is True
 
-    assert (session.asked, server.core.hub.calls.of(session)) == ({}, [])
+    assert (session.asked, server.engine.hub.calls.of(session)) == ({}, [])
 
     async def is_quiet() -> bool:
         # The hub's own.

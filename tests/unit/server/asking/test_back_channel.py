@@ -17,6 +17,7 @@ from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemoryPendingResponses
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25
@@ -305,7 +306,7 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
 ) -> None:
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
     monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
-    server.core.pending_responses = MemoryPendingResponses()
+    use_ports(server, pending_responses=MemoryPendingResponses())
     client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("where")
     asked = await call.sink.message()
@@ -332,7 +333,8 @@ class FullRelay:
 
 @pytest.mark.http_only("a pipe has no other processes")
 async def test_an_answer_that_cannot_be_stored_is_rejected(server: MCPServer) -> None:
-    pending = server.core.pending_responses = MemoryPendingResponses()
+    pending = MemoryPendingResponses()
+    use_ports(server, pending_responses=pending)
     pending.relay = FullRelay()
     client = await connect(server, V2025_11_25)
     headers = {"mcp-protocol-version": V2025_11_25.name, "mcp-session-id": client.session_id or ""}

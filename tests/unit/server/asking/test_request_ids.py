@@ -43,7 +43,7 @@ async def connect(server: MCPServer, revision: Revision) -> StreamClient:
 
 def key_of(client: StreamClient) -> str:
     """Return the public key of a client's session."""
-    session = client.server.core.sessions.peek(client.session_id or "")
+    session = client.server.engine.ports.sessions.peek(client.session_id or "")
     assert session is not None
     return session.key
 

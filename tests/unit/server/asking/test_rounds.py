@@ -11,6 +11,7 @@ import pytest
 from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import BaseServer
+from tests.support.ports import use_ports
 from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient
 
 ALL: dict[str, Any] = {
@@ -216,7 +217,7 @@ async def test_every_tampered_state_gets_the_same_error(
     await refuse({**call(requestState=state), "arguments": {"item": "cup"}})
     stranger = WireClient(server, V2026_07_28, principal=type("P", (), {"key": "user:2"})())
     await refuse(call(requestState=state), stranger)
-    server.core.clock = lambda: 10**12
+    use_ports(server, clock=lambda: 10**12)
     await refuse(call(requestState=state))
 
     assert {repr(error) for error in refusals} == {

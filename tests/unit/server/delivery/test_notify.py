@@ -13,9 +13,11 @@ from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.derived import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.ports import NoObserver, OpenAccess
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
-from tests.support.server.plain import MCPServer, NoObserver, OpenAccess
+from tests.support.ports import use_ports
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28, WireClient
 
@@ -200,7 +202,8 @@ async def test_updates_reach_only_clients_with_current_access_to_the_resource(
     server: MCPServer, is_slow: bool
 ) -> None:
     """Permissions are checked when an update is sent, not on subscription."""
-    server.core.access = access = Granting()
+    access = Granting()
+    use_ports(server, access=access)
     access.granted = {"ann", "bob"}
     ann, bob = await connect(server, "ann"), await connect(server, "bob")
     for client in (ann, bob):
@@ -231,7 +234,8 @@ class Slow(Granting):
 
 async def begin_check(server: MCPServer, client: StreamClient) -> Slow:
     """Subscribe to a resource, and announce a change whose check waits."""
-    server.core.access = access = Slow()
+    access = Slow()
+    use_ports(server, access=access)
     access.granted = {"ann"}
     access.may_answer.set()
     await client.result("resources/subscribe", {"uri": "stock://mug"})
@@ -312,17 +316,17 @@ async def test_a_stream_closes_when_its_client_ignores_pings() -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    (open_stream,) = server.core.hub.streams.values()
-    ping_stream(server.core.hub, open_stream)
+    (open_stream,) = server.engine.hub.streams.values()
+    ping_stream(server.engine.hub, open_stream)
     await client.respond(await stream.sink.message(), result={})
     for _ in range(2):
-        ping_stream(server.core.hub, open_stream)
+        ping_stream(server.engine.hub, open_stream)
         await stream.sink.message()
-        assert server.core.hub.streams
-    ping_stream(server.core.hub, open_stream)
+        assert server.engine.hub.streams
+    ping_stream(server.engine.hub, open_stream)
 
     assert (await stream.reply()).status == 200
-    assert not server.core.hub.streams
+    assert not server.engine.hub.streams
 
 
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
@@ -503,7 +507,7 @@ async def test_a_listener_counts_as_subscribed_while_it_listens(server: MCPServe
     )
     await stream.sink.message()
     assert await server.ais_subscribed("stock://mug")
-    server.core.hub.end_streams(Ending.SHUTDOWN)
+    server.engine.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
     assert not await server.ais_subscribed("stock://mug")
 
@@ -517,7 +521,8 @@ class Watching(NoObserver):
 
 
 async def test_notifications_outside_a_session_reach_the_observer(server: MCPServer) -> None:
-    server.core.connection_observer = watching = Watching()
+    watching = Watching()
+    use_ports(server, connection_observer=watching)
     client = StreamClient(server, V2026_07_28)
     await client.post(
         encode({"jsonrpc": "2.0", "method": "notifications/own", "params": {"n": 1}}),
@@ -537,11 +542,11 @@ class Failing(NoObserver):
 @pytest.mark.http_only("a pipe has no stream of its own")
 async def test_an_observer_that_raises_leaves_no_stream_attached(server: MCPServer) -> None:
     client = await connect(server)
-    server.core.connection_observer = Failing()
+    use_ports(server, connection_observer=Failing())
     with pytest.raises(RuntimeError):
         await client.listen().reply()
 
-    assert not server.core.hub.streams
+    assert not server.engine.hub.streams
 
 
 async def test_log_messages_are_rate_limited() -> None:
@@ -574,12 +579,12 @@ async def test_old_streams_are_closed(server: MCPServer) -> None:
     streams = [young.listen(), old.listen()]
     for stream in streams:
         await stream.sink.next()
-    list(server.core.hub.streams.values())[1].opened_s -= server.core.options.stream_max_age_s
-    close_old_streams(server.core.hub)
+    list(server.engine.hub.streams.values())[1].opened_s -= server.engine.options.stream_max_age_s
+    close_old_streams(server.engine.hub)
     await streams[1].reply()
 
     assert streams[1].sink.is_closed
-    assert len(server.core.hub.streams) == 1
+    assert len(server.engine.hub.streams) == 1
     streams[0].leave()
 
 
@@ -605,8 +610,8 @@ async def test_no_stream_opens_during_shutdown(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    server.core.hub.is_closing = True
-    server.core.hub.end_streams(Ending.SHUTDOWN)
+    server.engine.hub.is_closing = True
+    server.engine.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
     refused = await client.listen().reply()
 
@@ -620,11 +625,11 @@ def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
 
 async def test_a_running_hub_accepts_another_server(server: MCPServer) -> None:
     other = MCPServer("other")
-    other.core.hub = server.core.hub
+    other.engine.hub = server.engine.hub
     await connect(server)
     await connect(other)
 
-    assert [server.core.hub.servers[name] for name in (server.name, "other")] == [
-        server.core,
-        other.core,
+    assert [server.engine.hub.servers[name] for name in (server.name, "other")] == [
+        server.engine,
+        other.engine,
     ]

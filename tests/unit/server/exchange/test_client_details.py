@@ -110,7 +110,7 @@ async def test_a_listen_stream_rejects_over_8_kib_of_client_details(
 
     stream = client.begin("subscriptions/listen", {**wanted, "_meta": {META + "clientInfo": info}})
     await stream.sink.message()
-    (kept,) = server.core.hub.streams.values()
+    (kept,) = server.engine.hub.streams.values()
     assert kept.client_info == {"name": "c", "version": "1"}
     stream.leave()
 
@@ -127,7 +127,7 @@ async def test_a_task_rejects_over_8_kib_of_client_details() -> None:
     assert not gate.has_begun.is_set()
 
     made = await client.raw("tools/call", {"name": "wait", "_meta": {META + "clientInfo": info}})
-    task = (await server.core.tasks.find([made["taskId"]]))[made["taskId"]]
+    task = (await server.engine.ports.tasks.find([made["taskId"]]))[made["taskId"]]
     assert task.call["client_info"] == {"name": "c", "version": "1"}
     assert META + "clientInfo" not in task.call["meta"]
     gate.may_go_on.set()

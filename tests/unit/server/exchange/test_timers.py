@@ -168,7 +168,7 @@ def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
         async def serve() -> None:
             exchange = Exchange(body=encode(message), connection=kept, can_stream=True)
             exchange.is_buffered = True
-            statuses[message["method"]] = (await server.core.answer(exchange)).status
+            statuses[message["method"]] = (await server.engine.answer(exchange)).status
             # A cancellation of the wrong task would arrive here.
             await asyncio.sleep(0)
 
@@ -195,12 +195,12 @@ async def test_a_handshake_that_cannot_be_stored_gets_an_error(
     async def fail(_session: Session, _changes: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(server.core.sessions, "update", fail)
+    monkeypatch.setattr(server.engine.ports.sessions, "update", fail)
     kept = Session(key="k" * 32, server_name="tests", principal_key=None, transport="sse")
     params = {"protocolVersion": V2024_11_05.name, "capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
 
-    reply = await server.core.answer(
+    reply = await server.engine.answer(
         Exchange(body=encode(message), connection=kept, can_stream=True)
     )
 

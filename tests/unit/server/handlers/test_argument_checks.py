@@ -16,7 +16,9 @@ from django_mcp.registry import validators
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.timers import find_running_loop
-from tests.support.server.plain import MCPServer, ThreadScope
+from django_mcp.server.memory.ports import PoolScope
+from tests.support.ports import use_ports
+from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import Modern
 from tests.support.wire import V2025_03_26, V2026_07_28, WireClient, headers_for, message
 
@@ -100,7 +102,7 @@ async def test_large_arguments_of_several_calls_are_validated_in_sequence(
 ) -> None:
     running = most = 0
 
-    class Scope(ThreadScope):
+    class Scope(PoolScope):
         async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
             nonlocal running, most
             running += 1
@@ -110,7 +112,7 @@ async def test_large_arguments_of_several_calls_are_validated_in_sequence(
             finally:
                 running -= 1
 
-    server.core.scope = Scope()
+    use_ports(server, scope=Scope())
     clients = [WireClient(server, V2026_07_28) for _ in range(4)]
     results = await asyncio.gather(*(each.call("add", {"rows": rows(3000)}) for each in clients))
 

@@ -12,6 +12,7 @@ import pytest
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers import watching
 from django_mcp.server.handlers.context import Context
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.wire import V2026_07_28, WireClient
 
@@ -128,7 +129,7 @@ async def test_a_dispatch_error_reaches_the_error_handler_without_a_reference(
     def fail() -> str:
         raise ZeroDivisionError
 
-    server.core.find_language = fail
+    use_ports(server, find_language=fail)
     _, error = await WireClient(server, V2026_07_28).error("tools/list")
 
     assert error["code"] == -32603

@@ -174,8 +174,8 @@ async def test_a_server_may_support_only_some_revisions() -> None:
 
 async def test_streams_and_sessions_are_rejected_in_stateless_mode(server: MCPServer) -> None:
     for reply in (
-        await server.core.open_stream(Exchange()),
-        await server.core.end_session(Exchange()),
+        await server.engine.open_stream(Exchange()),
+        await server.engine.end_session(Exchange()),
     ):
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
@@ -186,7 +186,7 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
     """Only POST is served if no revision opens with `initialize`."""
     modern = MCPServer("tests", revisions=[V2026_07_28.name])
 
-    for entry in (modern.core.open_stream, modern.core.end_session):
+    for entry in (modern.engine.open_stream, modern.engine.end_session):
         reply = await entry(Exchange(headers=Headers(()), can_stream=True))
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
@@ -207,7 +207,7 @@ async def test_allow_lists_only_supported_methods(
     headers = Headers([(b"mcp-protocol-version", version.encode())])
     exchange = Exchange(headers=headers, is_buffered=is_buffered)
 
-    reply = await MCPServer("tests").core.open_stream(exchange)
+    reply = await MCPServer("tests").engine.open_stream(exchange)
 
     assert reply.status == 405
     assert dict(reply.headers)[b"allow"] == allowed
@@ -333,7 +333,7 @@ async def test_a_call_outlives_its_client_and_sends_it_nothing_more(is_batch: bo
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     client = StreamClient(server, V2025_03_26)
     headers = {"mcp-protocol-version": V2025_03_26.name}
-    running = client.run(server.core.answer, headers, encode([request] if is_batch else request))
+    running = client.run(server.engine.answer, headers, encode([request] if is_batch else request))
     async with asyncio.timeout(LIMIT_S):
         await has_begun.wait()
         running.leave()

@@ -7,7 +7,9 @@ import pytest
 from django_mcp.protocol.results import CacheHint
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
-from tests.support.server.plain import MCPServer, OpenAccess
+from django_mcp.server.memory.ports import OpenAccess
+from tests.support.ports import use_ports
+from tests.support.server.plain import MCPServer
 from tests.support.wire import V2026_07_28, WireClient
 
 LISTS = {
@@ -138,7 +140,7 @@ class Partial(OpenAccess):
 
 async def test_invisible_entries_are_treated_as_missing(server: MCPServer) -> None:
     fill(server)
-    server.core.access = Partial()
+    use_ports(server, access=Partial())
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))
     one = WireClient(server, V2026_07_28, principal=("t1", "r1", "m1", "p1"))
     none = WireClient(server, V2026_07_28, principal=())

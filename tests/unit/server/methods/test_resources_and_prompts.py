@@ -10,7 +10,9 @@ from django_mcp.protocol.content import Image, TextContents
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
 from django_mcp.server.exchange.call import Failure, FailureKind
-from tests.support.server.plain import MCPServer, NoKnownExceptions
+from django_mcp.server.memory.ports import NoKnownExceptions
+from tests.support.ports import use_ports
+from tests.support.server.plain import MCPServer
 from tests.support.wire import V2026_07_28, WireClient
 
 
@@ -124,7 +126,7 @@ async def test_read_failures_have_distinct_errors(server: MCPServer, client: Wir
                 return Failure(kind=FailureKind.MISSING, message="no")
             return None
 
-    server.core.exceptions = Mapper()
+    use_ports(server, exceptions=Mapper())
 
     codes = [
         (await client.error("resources/read", {"uri": f"order://{pk}"}))[1]
@@ -287,7 +289,7 @@ async def test_range_support_is_advertised_with_resources() -> None:
     server.register_resource("x://text", lambda: "x", name="text")
 
     assert "experimental" not in without
-    for revision in server.core.revisions.names():
+    for revision in server.engine.revisions.names():
         told = server.capabilities(revision)["experimental"]
         assert told == {"resourceReadChunking": {"enabled": True}}
 

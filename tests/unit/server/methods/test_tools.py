@@ -534,4 +534,4 @@ async def test_a_request_on_a_persistent_connection_is_cancelled_by_id(server: M
         await server.handle_raw(cancel, connection=connection)
         assert await running == ""
         await ended.wait()
-    assert server.core.hub.calls.of(connection) == []
+    assert server.engine.hub.calls.of(connection) == []

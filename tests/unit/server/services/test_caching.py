@@ -9,9 +9,10 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.results import CacheHint, ReadResult
+from django_mcp.server.engine import Engine
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.setting import LIST_METHODS
-from tests.support.server.plain import MCPServer, PlainCore
+from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, V2026_07_28, WireClient
 
 SHARED = CacheHint(ttl_ms=5, scope="public")
@@ -71,7 +72,7 @@ async def test_a_resource_is_publicly_cacheable_only_if_equal_for_all_users(
 async def test_a_server_with_restricted_access_marks_nothing_as_public(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(PlainCore, "is_public", False)
+    monkeypatch.setattr(Engine, "is_public", False)
     server = MCPServer("tests")
     server.register_resource("x://plain", lambda: "x", name="plain", cache=SHARED)
     for method in (*LIST_METHODS, "server/discover"):

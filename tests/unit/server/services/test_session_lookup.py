@@ -14,6 +14,7 @@ from django_mcp.server.exchange.connection import NoSession, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemorySessions
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.wire import (
     HANDSHAKE,
@@ -93,7 +94,7 @@ async def test_a_rejected_handshake_opens_no_session(server: MCPServer) -> None:
     )
 
     assert b"mcp-session-id" not in dict(reply.headers)
-    assert await server.core.sessions.find("x" * 43) is None
+    assert await server.engine.ports.sessions.find("x" * 43) is None
 
 
 @pytest.mark.http_only("a pipe has no session ids")
@@ -124,7 +125,7 @@ async def test_another_principals_session_is_unknown(server: MCPServer) -> None:
         thief.session_id = owner.session_id
         replies.append(await thief.error("tools/list"))
         replies.append(await thief.error("tools/list", mcp_session_id="x" * 43))
-        for entry in (server.core.open_stream, server.core.end_session):
+        for entry in (server.engine.open_stream, server.engine.end_session):
             assert (await entry(exchange_of(thief))).status == 404
 
     assert all(reply == replies[0] for reply in replies)
@@ -134,7 +135,7 @@ async def test_another_principals_session_is_unknown(server: MCPServer) -> None:
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_session_of_one_server_is_unknown_to_another() -> None:
     one, other = MCPServer("one"), MCPServer("other")
-    other.core.sessions = one.core.sessions
+    use_ports(other, sessions=one.engine.ports.sessions)
     client = WireClient(one, V2025_11_25)
     await client.open()
     client.server = other
@@ -146,9 +147,9 @@ async def test_a_session_of_one_server_is_unknown_to_another() -> None:
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_a_client_ends_its_session(client: WireClient) -> None:
     await client.open()
-    ended = await client.server.core.end_session(exchange_of(client))
+    ended = await client.server.engine.end_session(exchange_of(client))
     status, _ = await client.error("tools/list")
-    again = await client.server.core.end_session(exchange_of(client))
+    again = await client.server.engine.end_session(exchange_of(client))
 
     assert (ended.status, status, again.status) == (204, 404, 404)
 
@@ -169,7 +170,7 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
     await client.open()
     call = asyncio.create_task(client.send("tools/call", {"name": "sleep", "arguments": {}}))
     await begun.wait()
-    await server.core.end_session(exchange_of(client))
+    await server.engine.end_session(exchange_of(client))
     await asyncio.wait_for(stopped.wait(), 5)
     status, body = await call
 
@@ -217,8 +218,8 @@ async def test_the_stateless_revision_has_no_sessions(server: MCPServer) -> None
 
     assert "argument" in result["content"][0]["text"]
     assert status == 200
-    assert (await server.core.open_stream(gone)).status == 405
-    assert (await server.core.end_session(gone)).status == 405
+    assert (await server.engine.open_stream(gone)).status == 405
+    assert (await server.engine.end_session(gone)).status == 405
 
 
 async def test_data_belongs_to_its_session(server: MCPServer) -> None:
@@ -233,14 +234,13 @@ async def test_data_belongs_to_its_session(server: MCPServer) -> None:
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_idle_sessions_end(server: MCPServer) -> None:
     now = [0.0]
-    server.core.sessions = MemorySessions(
-        server.core.hub, lambda: server.core.options, lambda: now[0]
-    )
+    sessions = MemorySessions(server.engine.hub, lambda: server.engine.options, lambda: now[0])
+    use_ports(server, sessions=sessions)
     client = WireClient(server, V2025_11_25)
     await client.open()
-    now[0] += server.core.options.session_idle_s - 1
+    now[0] += server.engine.options.session_idle_s - 1
     await client.result("ping")
-    now[0] += server.core.options.session_idle_s + 1
+    now[0] += server.engine.options.session_idle_s + 1
     status, _ = await client.error("ping")
 
     assert status == 404
@@ -259,7 +259,8 @@ class InitializedElsewhere(MemorySessions):
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_the_store_is_checked_for_a_cached_session_that_is_not_initialized() -> None:
     server = MCPServer("tests", require_initialized=True)
-    server.core.sessions = InitializedElsewhere(server.core.hub, lambda: server.core.options)
+    sessions = InitializedElsewhere(server.engine.hub, lambda: server.engine.options)
+    use_ports(server, sessions=sessions)
 
     @server.tool
     def hello() -> str:

@@ -5,7 +5,7 @@ from tests.support.server.plain import MCPServer
 
 
 async def test_messages_that_wait_for_a_slow_follower_are_limited_in_bytes() -> None:
-    followers = MCPServer("tests").core.hub.followers
+    followers = MCPServer("tests").engine.hub.followers
     large, half = b"x" * (2 * MAX_LIVE_BYTES), b"x" * (MAX_LIVE_BYTES // 2)
     with followers.follow("stream") as follower:
         for message in (large, large, b"x"):

@@ -82,7 +82,7 @@ async def test_a_change_during_the_acknowledgement_is_not_lost(
 
     async def send(self: LiveSink, message: bytes, event_id: str | None = None) -> None:
         if b"acknowledged" in message:
-            server.core.hub.announce(Change(server=server.name, list="tools"))
+            server.engine.hub.announce(Change(server=server.name, list="tools"))
         await sent(self, message, event_id)
 
     monkeypatch.setattr(LiveSink, "send", send)

@@ -13,8 +13,9 @@ from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.memory.state import MemoryEvents
-from django_mcp.server.services.ports import Resumption
+from django_mcp.server.ports import Resumption
 from django_mcp.server.streams.process_messages import CloseStream
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, Open, StreamClient
 from tests.support.server.tasks import Legacy, Person
@@ -92,8 +93,8 @@ async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: 
     client = AddressedClient(server, "192.0.2.1")
     assert [await listeners.status(client) for _ in range(2)] == [200, 429]
 
-    (stream,) = server.core.hub.streams.values()
-    server.core.hub.hand_over(CloseStream(stream=stream.id))
+    (stream,) = server.engine.hub.streams.values()
+    server.engine.hub.hand_over(CloseStream(stream=stream.id))
     await listeners.opened.pop().reply()
 
     assert await listeners.status(client) == 200
@@ -181,7 +182,8 @@ class SlowEvents(MemoryEvents):
 async def test_a_client_that_disconnects_before_its_stream_is_resumed_does_not_count():
     server = make_server(max_streams_per_principal=1)
     client, event_id = await begin_call(server, asyncio.Event())
-    server.core.events = slow = SlowEvents()
+    slow = SlowEvents()
+    use_ports(server, events=slow)
     resumed = client.listen(event_id)
     await slow.is_read.wait()
     resumed.leave()

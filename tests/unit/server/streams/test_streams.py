@@ -15,6 +15,7 @@ from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import LocalBus, MemoryEvents
 from django_mcp.server.streams.process_messages import PingClient, ProcessMessage, StreamOpened
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
@@ -86,7 +87,7 @@ async def test_a_change_reaches_the_standalone_stream(
 ) -> None:
     client = await connect(server, revision)
     async with client.standalone() as stream:
-        reached = server.core.hub.announce(tools_changed(server))
+        reached = server.engine.hub.announce(tools_changed(server))
         heard = await stream.sink.message()
 
     assert reached == 1
@@ -99,10 +100,10 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
     client = await connect(server, V2025_11_25)
     async with client.standalone() as older:
         async with client.standalone() as newer:
-            assert server.core.hub.announce(tools_changed(server)) == 1
+            assert server.engine.hub.announce(tools_changed(server)) == 1
             await newer.sink.message()
             assert older.sink.items.empty()
-        assert server.core.hub.announce(tools_changed(server)) == 1
+        assert server.engine.hub.announce(tools_changed(server)) == 1
         await older.sink.message()
 
 
@@ -111,12 +112,12 @@ async def test_updates_reach_only_subscribers(server: MCPServer) -> None:
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
     async with client.standalone() as stream, other.standalone():
-        assert server.core.hub.announce(change) == 1
+        assert server.engine.hub.announce(change) == 1
         heard = await stream.sink.message()
         await other.result("resources/subscribe", {"uri": "stock://mug"})
-        assert server.core.hub.announce(change) == 2
+        assert server.engine.hub.announce(change) == 2
         await client.result("resources/unsubscribe", {"uri": "stock://mug"})
-        assert server.core.hub.announce(change) == 1
+        assert server.engine.hub.announce(change) == 1
 
     assert heard["params"] == {"uri": "stock://mug"}
 
@@ -133,7 +134,7 @@ async def test_a_missing_resource_cannot_be_subscribed_to(server: MCPServer, uri
 async def test_registrations_on_another_server_send_no_notification(server: MCPServer) -> None:
     client = await connect(server, V2025_11_25)
     async with client.standalone():
-        assert server.core.hub.announce(Change(server="another", list="tools")) == 0
+        assert server.engine.hub.announce(Change(server="another", list="tools")) == 0
 
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
@@ -141,12 +142,12 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
     client = await connect(server, V2025_11_25)
     stream = client.listen()
     await stream.sink.next()
-    session = next(iter(server.core.hub.sessions.values()))
-    server.core.hub.end_session(session.key)
+    session = next(iter(server.engine.hub.sessions.values()))
+    server.engine.hub.end_session(session.key)
     reply = await stream.reply()
 
     assert (reply.status, reply.body) == (200, None)
-    assert not server.core.hub.streams
+    assert not server.engine.hub.streams
 
 
 @pytest.mark.http_only("a pipe that is closed is not come back to")
@@ -154,7 +155,7 @@ async def test_a_stream_closed_by_the_server_sends_a_retry_delay(server: MCPServ
     client = await connect(server, V2025_11_25)
     stream = client.listen()
     primed = await stream.sink.next()
-    server.core.hub.end_streams(Ending.SHUTDOWN)
+    server.engine.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
 
     assert primed[0] is not None
@@ -176,13 +177,13 @@ async def test_a_stalled_reader_is_disconnected(server: MCPServer) -> None:
         stream.sink.send = never  # type: ignore[method-assign]
         for n in range(MAX_QUEUED_EVENTS + 2):
             params = {"n": n}
-            server.core.hub.announce(
+            server.engine.hub.announce(
                 Change(server=server.name, method="notifications/x", params=params)
             )
             await healthy.sink.message()
         await stream.reply()
 
-        assert len(server.core.hub.streams) == 1
+        assert len(server.engine.hub.streams) == 1
 
 
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
@@ -195,7 +196,7 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
     client = StreamClient(server, V2026_07_28)
     wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
     stream, _ = await listen(client, wanted)
-    (push_stream,) = server.core.hub.streams.values()
+    (push_stream,) = server.engine.hub.streams.values()
     has_room = asyncio.Event()
     if not is_paused:
         has_room.set()
@@ -207,8 +208,8 @@ async def test_a_burst_of_changes_closes_no_stream_and_loses_no_change(
 
     stream.sink.send = send_with_room
     for uri in uris:
-        server.core.hub.announce(Change(server=server.name, uri=uri))
-        server.core.hub.announce(tools_changed(server))
+        server.engine.hub.announce(Change(server=server.name, uri=uri))
+        server.engine.hub.announce(tools_changed(server))
         if is_paused:
             await asyncio.sleep(0)
     assert push_stream.queued_bytes <= MAX_QUEUED_BYTES
@@ -225,9 +226,9 @@ async def test_equal_custom_notifications_are_each_sent(server: MCPServer) -> No
     client = await connect(server, V2025_11_25)
     own = Change(server=server.name, method="notifications/x", params={"n": 1})
     async with client.standalone() as stream:
-        assert [server.core.hub.announce(own) for _ in range(3)] == [1, 1, 1]
-        assert [server.core.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
-        server.core.hub.announce(Change(server=server.name, method="notifications/end"))
+        assert [server.engine.hub.announce(own) for _ in range(3)] == [1, 1, 1]
+        assert [server.engine.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
+        server.engine.hub.announce(Change(server=server.name, method="notifications/end"))
         heard = [(await stream.sink.message())["method"] for _ in range(5)]
 
     assert heard == [
@@ -244,11 +245,11 @@ async def test_streams_get_list_changes_after_lost_messages(server: MCPServer) -
     lists, _ = await listen(
         StreamClient(server, V2026_07_28), {"resourcesListChanged": True, "toolsListChanged": True}
     )
-    server.core.hub.receive({"kind": "missed", "server": "another"})
-    server.core.hub.receive({"kind": "missed", "server": server.name})
+    server.engine.hub.receive({"kind": "missed", "server": "another"})
+    server.engine.hub.receive({"kind": "missed", "server": server.name})
     found = [await stream.sink.message() for _ in range(2)]
     first = await lists.sink.message()
-    server.core.hub.receive({"kind": "missed"})
+    server.engine.hub.receive({"kind": "missed"})
     again = [await stream.sink.message() for _ in range(2)]
     others = [(await lists.sink.message())["method"] for _ in range(2)]
     stream.leave()
@@ -270,15 +271,15 @@ async def test_a_stream_recovers_when_the_end_of_a_newer_one_was_lost(
 ) -> None:
     client = await connect(server, V2025_11_25)
     async with client.standalone() as stream:
-        (key,) = server.core.hub.sessions
-        (opened_at,) = (each.opened_at for each in server.core.hub.streams.values())
-        server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
-        assert server.core.hub.announce(tools_changed(server)) == 0
-        server.core.hub.receive({"kind": "missed"})
-        assert server.core.hub.announce(tools_changed(server)) == 1
+        (key,) = server.engine.hub.sessions
+        (opened_at,) = (each.opened_at for each in server.engine.hub.streams.values())
+        server.engine.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
+        assert server.engine.hub.announce(tools_changed(server)) == 0
+        server.engine.hub.receive({"kind": "missed"})
+        assert server.engine.hub.announce(tools_changed(server)) == 1
         # An older one elsewhere, announced late, changes nothing.
-        server.core.hub.receive(StreamOpened(session=key, at=opened_at - 10).to_wire())
-        assert server.core.hub.announce(tools_changed(server)) == 1
+        server.engine.hub.receive(StreamOpened(session=key, at=opened_at - 10).to_wire())
+        assert server.engine.hub.announce(tools_changed(server)) == 1
         await stream.sink.message()
 
 
@@ -288,13 +289,13 @@ async def test_an_older_stream_stays_inactive_while_another_process_has_the_newe
 ) -> None:
     client = await connect(server, V2025_11_25)
     async with client.standalone():
-        (key,) = server.core.hub.sessions
+        (key,) = server.engine.hub.sessions
         async with client.standalone():
-            opened_at = max(each.opened_at for each in server.core.hub.streams.values())
-            server.core.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
-            assert server.core.hub.announce(tools_changed(server)) == 0
-        assert len(server.core.hub.streams) == 1
-        assert server.core.hub.announce(tools_changed(server)) == 0
+            opened_at = max(each.opened_at for each in server.engine.hub.streams.values())
+            server.engine.hub.receive(StreamOpened(session=key, at=opened_at + 10).to_wire())
+            assert server.engine.hub.announce(tools_changed(server)) == 0
+        assert len(server.engine.hub.streams) == 1
+        assert server.engine.hub.announce(tools_changed(server)) == 0
 
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
@@ -302,12 +303,12 @@ async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServ
     """Another process may have a newer one."""
     client = await connect(server, V2025_11_25)
     async with client.standalone():
-        (key,) = server.core.hub.sessions
-        server.core.hub.bus = bus = RecordingBus()
-        server.core.hub.hand_over(PingClient(session=key, id="ask-1"))
-        server.core.hub.end_streams(Ending.CLOSED)
-        server.core.hub.hand_over(PingClient(session=key, id="ask-2"))
-        await server.core.hub.flush()
+        (key,) = server.engine.hub.sessions
+        server.engine.hub.bus = bus = RecordingBus()
+        server.engine.hub.hand_over(PingClient(session=key, id="ask-1"))
+        server.engine.hub.end_streams(Ending.CLOSED)
+        server.engine.hub.hand_over(PingClient(session=key, id="ask-2"))
+        await server.engine.hub.flush()
 
     assert [each["id"] for each in bus.sent if each["kind"] == "ping"] == ["ask-2"]
 
@@ -322,13 +323,13 @@ async def test_forged_messages_between_processes_are_harmless(
     names = sorted({name for each in MESSAGES for name in each.__struct_fields__})
     async with client.standalone() as stream:
         for value in odd:
-            server.core.hub.receive({"kind": kind})
+            server.engine.hub.receive({"kind": kind})
             for name in names:
-                server.core.hub.receive({"kind": kind, name: value})
-            server.core.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
-            server.core.hub.receive({"kind": kind, "server": server.name, "uri": value})
+                server.engine.hub.receive({"kind": kind, name: value})
+            server.engine.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
+            server.engine.hub.receive({"kind": kind, "server": server.name, "uri": value})
         own = Change(server=server.name, method="notifications/own")
-        assert server.core.hub.announce(own) == 1
+        assert server.engine.hub.announce(own) == 1
         while (await stream.sink.message())["method"] != "notifications/own":
             pass
 
@@ -339,7 +340,7 @@ async def test_the_same_change_is_not_queued_twice(server: MCPServer) -> None:
     client = await connect(server, V2025_11_25)
     async with client.standalone() as stream:
         for _ in range(1000):
-            server.core.hub.publish(tools_changed(server))
+            server.engine.hub.publish(tools_changed(server))
         await stream.sink.message()
         await asyncio.sleep(0)
 
@@ -378,12 +379,12 @@ async def test_a_listener_receives_what_it_requested(server: MCPServer, id: Any)
     }
     stream, acknowledged = await listen(client, wanted, id)
     marked = {"io.modelcontextprotocol/subscriptionId": id}
-    server.core.hub.announce(Change(server=server.name, list="prompts"))
-    server.core.hub.announce(Change(server=server.name, method="notifications/custom"))
+    server.engine.hub.announce(Change(server=server.name, list="prompts"))
+    server.engine.hub.announce(Change(server=server.name, method="notifications/custom"))
     for uri in ("stock://cup", "other://x", "stock://mug"):
-        server.core.hub.announce(Change(server=server.name, uri=uri))
+        server.engine.hub.announce(Change(server=server.name, uri=uri))
     updated = await stream.sink.message()
-    server.core.hub.end_streams(Ending.SHUTDOWN)
+    server.engine.hub.end_streams(Ending.SHUTDOWN)
     body = await stream.answer()
 
     assert acknowledged == {
@@ -413,7 +414,7 @@ async def test_a_change_right_after_the_acknowledgement_is_received(server: MCPS
 
     async def change(message: bytes, event_id: str | None = None) -> None:
         if b"acknowledged" in message:
-            server.core.hub.announce(tools_changed(server))
+            server.engine.hub.announce(tools_changed(server))
         await send(message, event_id)
 
     stream.sink.send = change  # type: ignore[method-assign]
@@ -437,7 +438,7 @@ async def test_progress_stays_on_the_stream_of_its_request(
     heard = await call.sink.message()
     go.set()
     await call.answer()
-    server.core.hub.announce(tools_changed(server))
+    server.engine.hub.announce(tools_changed(server))
     first = await listening.sink.message()
     listening.leave()
 
@@ -505,10 +506,10 @@ async def test_listeners_are_independent(server: MCPServer) -> None:
     one, _ = await listen(client, {"toolsListChanged": True}, "one")
     two, _ = await listen(client, {}, "two")
 
-    assert server.core.hub.announce(tools_changed(server)) == 1
+    assert server.engine.hub.announce(tools_changed(server)) == 1
     assert (await one.sink.message())["params"]["_meta"].popitem()[1] == "one"
     assert two.sink.items.empty()
-    server.core.hub.end_streams(Ending.SHUTDOWN)
+    server.engine.hub.end_streams(Ending.SHUTDOWN)
     await one.reply()
     await two.reply()
 
@@ -565,7 +566,7 @@ async def test_a_resumed_stream_continues_live(server: MCPServer, go: asyncio.Ev
     # It runs until it waits for more.
     for _ in range(10):
         await asyncio.sleep(0)
-    assert server.core.hub.followers.count == 1
+    assert server.engine.hub.followers.count == 1
     go.set()
     progress = await resumed.sink.message()
     answer = await resumed.answer()
@@ -581,7 +582,7 @@ async def test_a_disconnected_call_ends_with_its_session(server: MCPServer) -> N
     call = client.call_tool("work", _meta={"progressToken": "p"})
     await call.sink.next()
     call.leave()
-    server.core.hub.end_session(next(iter(server.core.hub.sessions.values())).key)
+    server.engine.hub.end_session(next(iter(server.engine.hub.sessions.values())).key)
 
     assert (await call.answer())["error"]["code"] == -32800
 
@@ -680,7 +681,7 @@ async def test_a_call_of_a_dead_process_fails(
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
     # It had recorded nothing, and it is gone.
-    server.core.events = MemoryEvents()
+    use_ports(server, events=MemoryEvents())
     reply = await client.listen(event_id).reply()
     go.set()
     await call.reply()

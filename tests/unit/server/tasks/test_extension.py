@@ -253,10 +253,10 @@ async def test_task_answers_must_be_an_object(client: Modern, responses: Any):
 
 
 async def test_a_task_expires(server: MCPServer, client: Modern):
-    now = server.core.clock()
+    now = server.engine.ports.clock()
     task_id = await client.create("fail")
     await client.until(task_id, "completed")
-    server.core.clock = lambda: now + 86_401
+    server.clock = lambda: now + 86_401
 
     _, error = await client.error("tasks/get", {"taskId": task_id})
     assert error["code"] == -32602
@@ -309,7 +309,7 @@ async def leave(server: MCPServer, task_id: str) -> None:
     """Leave a task as a killed process does."""
     rounds = {"extended": MAX_EXTENSIONS}
     assert await advance(
-        server.core,
+        server.engine,
         task_id,
         lambda task, _now_s: replace(task, run="gone", lease_s=0.0, rounds=rounds),
     )

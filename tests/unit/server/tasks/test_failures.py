@@ -15,6 +15,7 @@ from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.tasks import MAX_TRIES, LoopRunner, MemoryTasks
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
@@ -72,8 +73,8 @@ class Tasks(MemoryTasks):
 class Server(MCPServer):
     def __init__(self, *, is_here: bool, **options: Any) -> None:
         super().__init__("tests", **options)
-        self.core.runner = self.given = Runner(is_here)
-        self.core.tasks = self.kept = Tasks(lambda: self.core.clock())  # noqa: PLW0108 - it is changed
+        self.given, self.kept = Runner(is_here), Tasks(self.engine.ports.clock)
+        use_ports(self, runner=self.given, tasks=self.kept)
 
 
 @pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
@@ -248,7 +249,7 @@ async def test_once_returns_the_same_value_in_each_round(server: Server, name: s
     client = Modern(server)
     task_id = await client.create(name)
     await client.until(task_id, "input_required")
-    kept = (await server.core.tasks.find((task_id,)))[task_id].rounds["kept"]
+    kept = (await server.engine.ports.tasks.find((task_id,)))[task_id].rounds["kept"]
     assert kept == {"price": {"price": "1.50", "sizes": [1, 2]}}
 
     answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}

@@ -10,10 +10,12 @@ import pytest
 
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import GRACE_S, LEASE_S, MAX_EXTENSIONS, Task, new_id
+from django_mcp.server.memory.tasks import MemoryTasks
 from django_mcp.server.server import BaseServer
 from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.start import sweep_tasks
 from django_mcp.server.tasks.transitions import advance
+from tests.support.ports import use_ports
 from tests.support.server.tasks import Gate, Modern, make_server
 from tests.support.wire import V2026_07_28
 
@@ -36,7 +38,7 @@ async def made() -> tuple[BaseServer, Gate]:
 
 async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
     """Leave a task as a killed worker does; return its id."""
-    now_s = server.core.clock()
+    now_s = server.engine.ports.clock()
     call: dict[str, Any] = {
         "arguments": {},
         "meta": {},
@@ -64,7 +66,7 @@ async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
         lease_s=now_s - 30,
         rounds=rounds,
     )
-    assert await server.core.tasks.insert(task, ANY)
+    assert await server.engine.ports.tasks.insert(task, ANY)
     return task.id
 
 
@@ -78,14 +80,14 @@ async def test_a_task_of_a_dead_worker_does_not_count_as_running(server: BaseSer
 async def test_a_dead_workers_task_ends_without_a_client_polling(server: BaseServer):
     task_id = await leave_task(server, "wait", extended=MAX_EXTENSIONS)
 
-    assert await sweep_tasks(server.core) == 1
+    assert await sweep_tasks(server.engine) == 1
 
-    task = (await server.core.tasks.find([task_id]))[task_id]
+    task = (await server.engine.ports.tasks.find([task_id]))[task_id]
     assert (task.status, task.status_message) == (
         "failed",
         "The worker that ran this has stopped",
     )
-    assert await sweep_tasks(server.core) == 0
+    assert await sweep_tasks(server.engine) == 0
 
 
 async def test_a_dead_workers_idempotent_task_restarts_without_polling(
@@ -93,7 +95,7 @@ async def test_a_dead_workers_idempotent_task_restarts_without_polling(
 ):
     task_id = await leave_task(server, "again", extended=MAX_EXTENSIONS)
 
-    assert await sweep_tasks(server.core) == 1
+    assert await sweep_tasks(server.engine) == 1
     await asyncio.wait_for(gate.has_begun.wait(), 10)
     gate.may_go_on.set()
 
@@ -107,19 +109,19 @@ async def test_tasks_are_not_taken_over_without_a_runner(server: BaseServer):
         await leave_task(server, "wait", extended=MAX_EXTENSIONS),
     )
 
-    assert await sweep_tasks(server.core, may_begin=False) == 1
+    assert await sweep_tasks(server.engine, may_begin=False) == 1
 
-    found = await server.core.tasks.find([again, once])
+    found = await server.engine.ports.tasks.find([again, once])
     assert (found[again].status, found[once].status) == ("working", "failed")
 
 
 async def test_a_lapsed_lease_is_extended_before_a_task_fails(server: BaseServer):
     now_s = 1_000_000.0
-    server.core.clock = lambda: now_s
+    use_ports(server, clock=lambda: now_s, tasks=MemoryTasks(lambda: now_s))
     task_id = await leave_task(server, "wait")
 
     for _ in range(MAX_EXTENSIONS):
-        assert await sweep_tasks(server.core) == 0
+        assert await sweep_tasks(server.engine) == 0
         assert (await Modern(server).get(task_id))["status"] == "working"
         now_s += GRACE_S + 1
 
@@ -128,17 +130,17 @@ async def test_a_lapsed_lease_is_extended_before_a_task_fails(server: BaseServer
 
 async def test_a_run_that_renews_its_extended_lease_goes_on(server: BaseServer):
     now_s = 1_000_000.0
-    server.core.clock = lambda: now_s
+    use_ports(server, clock=lambda: now_s, tasks=MemoryTasks(lambda: now_s))
     task_id = await leave_task(server, "wait")
-    await sweep_tasks(server.core)
+    await sweep_tasks(server.engine)
 
-    renewed = await advance(server.core, task_id, lambda each, now_s: each.renew("gone", now_s))
+    renewed = await advance(server.engine, task_id, lambda each, now_s: each.renew("gone", now_s))
     assert renewed is not None
     now_s += LEASE_S + 1
 
     # The next lapse is a new one.
-    assert await sweep_tasks(server.core) == 0
-    assert (await server.core.tasks.find([task_id]))[task_id].status == "working"
+    assert await sweep_tasks(server.engine) == 0
+    assert (await server.engine.ports.tasks.find([task_id]))[task_id].status == "working"
 
 
 async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
@@ -149,10 +151,10 @@ async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
     await asyncio.wait_for(gate.has_begun.wait(), 10)
     rounds = {"extended": MAX_EXTENSIONS}
     assert await advance(
-        server.core, task_id, lambda task, _now_s: replace(task, lease_s=0.0, rounds=rounds)
+        server.engine, task_id, lambda task, _now_s: replace(task, lease_s=0.0, rounds=rounds)
     )
 
-    assert await sweep_tasks(server.core) == 0
+    assert await sweep_tasks(server.engine) == 0
     assert (await client.get(task_id))["status"] == "working"
 
     gate.may_go_on.set()
@@ -164,7 +166,7 @@ async def test_shutdown_ends_running_tasks_immediately(server: BaseServer, gate:
     task_id = await client.create("wait")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs(server.core.hub)
+    await hand_back_runs(server.engine.hub)
 
     assert gate.was_interrupted.is_set()
     task = await client.get(task_id)
@@ -179,11 +181,11 @@ async def test_shutdown_releases_idempotent_tasks(server: BaseServer, gate: Gate
     task_id = await client.create("again")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs(server.core.hub)
-    task = (await server.core.tasks.find([task_id]))[task_id]
-    assert (task.status, task.is_orphaned(server.core.clock())) == ("working", True)
+    await hand_back_runs(server.engine.hub)
+    task = (await server.engine.ports.tasks.find([task_id]))[task_id]
+    assert (task.status, task.is_orphaned(server.engine.ports.clock())) == ("working", True)
     gate.may_go_on.set()
-    assert await sweep_tasks(server.core) == 1
+    assert await sweep_tasks(server.engine) == 1
 
     found = await client.until(task_id, "completed")
     assert found["result"]["content"][0]["text"] == "run 2"

@@ -144,7 +144,7 @@ async def test_the_request_is_built_lazily():
 async def test_an_open_listen_stream_releases_its_request_body():
     server, size, count = MCPServer("held", public=True), 1_000_000, 5
     server.register_resource("x://a", lambda: "a", name="a")
-    app = MCPConsumer.as_asgi(server=server.core)
+    app = MCPConsumer.as_asgi(server=server)
 
     def listen() -> Conversation:
         params = {

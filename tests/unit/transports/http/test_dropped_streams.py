@@ -43,28 +43,28 @@ def listen(app: Any, number: int) -> Conversation:
 
 
 async def test_dropped_streams_leave_nothing_behind(server: MCPServer) -> None:
-    app = MCPConsumer.as_asgi(server=server.core)
+    app = MCPConsumer.as_asgi(server=server)
     warm = listen(app, 0)
     await warm.until_sent(2)
     warm.put(GONE)
     await warm.end()
-    await until(lambda: not server.core.hub.streams)
+    await until(lambda: not server.engine.hub.streams)
     tasks = len(asyncio.all_tasks())
 
     for _ in range(3):
         talks = [listen(app, number) for number in range(STREAMS)]
         await asyncio.gather(*(talk.until_sent(2) for talk in talks))
-        assert len(server.core.hub.streams) == STREAMS
+        assert len(server.engine.hub.streams) == STREAMS
         for talk in talks:
             talk.put(GONE)
         await asyncio.gather(*(talk.end() for talk in talks))
 
         await until(lambda: len(asyncio.all_tasks()) <= tasks)
-        assert not server.core.hub.streams
+        assert not server.engine.hub.streams
 
 
 async def test_a_change_reaches_the_remaining_streams(server: MCPServer) -> None:
-    app = MCPConsumer.as_asgi(server=server.core)
+    app = MCPConsumer.as_asgi(server=server)
     talks = [listen(app, number) for number in range(STREAMS)]
     await asyncio.gather(*(talk.until_sent(2) for talk in talks))
     gone, stayed = talks[::2], talks[1::2]

@@ -149,7 +149,7 @@ def test_the_view_logs_as_well(caplog: pytest.LogCaptureFixture):
 
 
 def consumer(server: MCPServer) -> Any:
-    return MCPConsumer.as_asgi(server=server.core)
+    return MCPConsumer.as_asgi(server=server)
 
 
 # -- the log alone

@@ -44,7 +44,7 @@ def make_server(name: str) -> MCPServer:
 
 
 def app_of(server: MCPServer) -> Any:
-    return MCPConsumer.as_asgi(server=server.core)
+    return MCPConsumer.as_asgi(server=server)
 
 
 def call(tool: str, arguments: dict[str, Any], id: int = 1, **meta: Any) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_a_client_is_served_on_a_loop_without_pipe_support(monkeypatch: pytest.M
     os.close(theirs)
     loop = BlindLoop()
     try:
-        loop.run_until_complete(serve(MCPServer("tests").core, reading, writing))
+        loop.run_until_complete(serve(MCPServer("tests").engine, reading, writing))
     finally:
         loop.close()
     for each in (reading, writing):

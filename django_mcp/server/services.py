@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
-from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, encode
@@ -16,11 +15,9 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
-from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.registry import Registry
-from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.derived import (
     Derived,
     ResultFields,
@@ -29,7 +26,7 @@ from django_mcp.server.exchange.derived import (
 )
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.options import Options
-from django_mcp.server.services import ports
+from django_mcp.server.ports import Ports
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import Change, PushStream
 
@@ -38,65 +35,14 @@ ServerHub: TypeAlias = "Hub[Services]"
 
 
 class Services(ABC):
-    """The ports of a server, its registry, and values derived from both.
+    """The ports of a server, its registry and its options, and values derived from them."""
 
-    Attributes such as `scope`, `access` and `states` implement `services.ports`.
-    """
-
-    context_class: ClassVar[type[Any]]
-    """The class of what handlers get; it takes a `ServedCall`."""
-    registry: Registry
-    hub: ServerHub
-    scope: ports.HandlerScope
-    access: ports.AccessPolicy
-    counter: ports.RateCounter
-    exceptions: ports.ExceptionMapper
-    clock: Callable[[], float]
-    sealer: ports.Sealer
-    states: ports.StateStore
-    find_language: Callable[[], str | None]
-    """Returns the code of the active language; None if texts are not translated."""
-    converter: ResultConverter
-    observer: ports.Observer | None
-    connection_observer: ports.ConnectionObserver
-    make_form: FormMaker
-    error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...] = ()
-    """Each takes the exception, the context, and the reference in the log; may be asynchronous."""
-    max_step_s: float | None = None
-    """How long an asynchronous handler may block the event loop without a warning; None: no limit."""
-    _derived: Derived | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.extensions: dict[str, JSONObject] = {}
-        self.experimental: dict[str, JSONObject] = {}
-
-    # -- made on first use; a value that is assigned takes precedence
-
-    @cached_property
-    @abstractmethod
-    def sessions(self) -> ports.SessionStore: ...
-
-    @cached_property
-    @abstractmethod
-    def pending_responses(self) -> ports.PendingResponses: ...
-
-    @cached_property
-    @abstractmethod
-    def events(self) -> ports.EventLog: ...
-
-    @cached_property
-    @abstractmethod
-    def tasks(self) -> ports.TaskStore: ...
-
-    @cached_property
-    @abstractmethod
-    def runner(self) -> ports.TaskRunner: ...
-
-    @property
-    @abstractmethod
-    def options(self) -> Options:
-        """The current settings."""
+    def __init__(self, ports: Ports, registry: Registry, options: Options) -> None:
+        self.ports = ports
+        self.hub: ServerHub = ports.hub
+        self.registry = registry
+        self.options = options
+        self._derived: Derived | None = None
 
     def make_call(
         self, exchange: Exchange, message: Request, connection: ConnectionState
@@ -117,10 +63,6 @@ class Services(ABC):
             server=self,
         )
 
-    @abstractmethod
-    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """Return a function that returns whether a stream receives a change; None: each does."""
-
     @property
     def name(self) -> str:
         """The name of this server, for clients and other processes."""
@@ -131,17 +73,12 @@ class Services(ABC):
         """Whether all callers are served, so that equal results may be shared."""
         return True
 
-    def find_observer(self) -> ports.Observer | None:
-        """Return the observer of a call that starts now, if any."""
-        return self.observer
-
     @property
     def derived(self) -> Derived:
-        """The values derived from the registry and the options, computed anew when they change."""
-        derived, options = self._derived, self.options
-        version = self.registry.version
-        if derived is None or derived.version != version or derived.options is not options:
-            derived = self._derived = Derived(self.registry, options)
+        """The values derived from the registry and the options, computed anew when the registry changes."""
+        derived = self._derived
+        if derived is None or derived.version != self.registry.version:
+            derived = self._derived = Derived(self.registry, self.options)
         return derived
 
     @property
@@ -179,12 +116,20 @@ class Services(ABC):
     def joined(self, hub: ServerHub) -> None:
         """Add this server's upkeep to the hub; called when the server is added to the hub."""
 
+    @abstractmethod
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """Return a function that returns whether a stream receives a change; None: each does."""
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        """See `SessionStore.read_subscriptions`."""
+        return await self.ports.sessions.read_subscriptions(session)
+
     async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
         """Set and return what the principal of an exchange can see now."""
         requirements = self.derived.requirements
-        visible = self.access.find_visible(exchange, requirements)
+        visible = self.ports.access.find_visible(exchange, requirements)
         if visible is None:
-            visible = await self.access.load_visible(exchange, requirements)
+            visible = await self.ports.access.load_visible(exchange, requirements)
         exchange.visible = visible
         return visible
 
@@ -198,7 +143,7 @@ class Services(ABC):
         features = self.features(exchange)
         can_push = ("listen" if revision.is_stateless else "resources.subscribe") in features
         found = to_capabilities(features, can_push=can_push)
-        experimental = dict(self.experimental)
+        experimental = dict(self.registry.experimental)
         if "resources" in features:
             chunk_bytes = self.options.read_chunk_bytes
             clamp = {} if chunk_bytes is None else {"maxChunkBytes": chunk_bytes}
@@ -209,7 +154,10 @@ class Services(ABC):
             experimental = {**self.options.limits(can_ping=can_ping), **experimental}
         if experimental:
             found["experimental"] = experimental
-        extensions = {**self.extensions, **({EXTENSION: {}} if "tasks" in features else {})}
+        extensions = {
+            **self.registry.extensions,
+            **({EXTENSION: {}} if "tasks" in features else {}),
+        }
         if extensions:
             found["extensions"] = extensions
         found = lower("capabilities", found, revision)
@@ -251,7 +199,8 @@ class Services(ABC):
         """Return the caching fields of a list or of `server/discover`, if the revision has them."""
         # Texts in the language of the caller are not for others.
         is_alike = not self.derived.has_lazy_texts
-        return self._cache_fields(call, call.options.list_cache.get(call.method), is_alike=is_alike)
+        hint = self.registry.list_hints.get(call.method) or call.options.list_cache.get(call.method)
+        return self._cache_fields(call, hint, is_alike=is_alike)
 
     def read_cache_fields(
         self, call: Call, entry: ResourceEntry | TemplateEntry, own: CacheHint | None
@@ -287,7 +236,7 @@ class Services(ABC):
     def _result_fields(self, revision: Revision) -> ResultFields:
         # Without a check for changes: the call looked at `derived` before.
         derived = self._derived or self.derived
-        language = self.find_language() if derived.has_lazy_identity else None
+        language = self.ports.find_language() if derived.has_lazy_identity else None
         key = (revision.name, language)
         found = derived.result_fields.get(key)
         if found is None:
@@ -309,5 +258,5 @@ class ServedCall(Call, kw_only=True):
     def context(self) -> Any:
         """What the handler gets of this call; made when something takes it."""
         if self._context is None:
-            self._context = self.server.context_class(self)
+            self._context = self.server.ports.make_context(self)
         return self._context

@@ -1,24 +1,28 @@
-"""Ports: what the server needs from its surroundings. Layer 5 implements them on Django.
+"""Ports: what the server needs from its surroundings.
 
-`memory` implements the stores of sessions, answers, events and tasks. Methods without `async` run on
-the event loop and must not block.
+`memory.ports` implements all of them in memory; `django_mcp.site_ports` makes those of a site.
+Methods without `async` run on the event loop and must not block.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.options import Atomic
+from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.exchange.call import Call, Failure, Spawned
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
@@ -338,3 +342,39 @@ class TaskRunner(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
         """Run a coroutine in this process so that it outlives the request that it comes from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ports:
+    """All ports of one server. They are made before its engine, and none is replaced afterwards.
+
+    Attributes:
+        hub: passes changes to open streams, and messages between processes.
+        find_observer: returns the observer of a call that starts now, if any.
+        find_language: returns the code of the active language; None if texts are not translated.
+        make_context: makes what handlers get of a `ServedCall`.
+        clock: the seconds since 1970.
+        max_step_s: how long an asynchronous handler may block the event loop without a warning; None:
+            no limit.
+    """
+
+    hub: Hub[Any]
+    scope: HandlerScope
+    access: AccessPolicy
+    counter: RateCounter
+    exceptions: ExceptionMapper
+    sealer: Sealer
+    states: StateStore
+    sessions: SessionStore
+    pending_responses: PendingResponses
+    events: EventLog
+    tasks: TaskStore
+    runner: TaskRunner
+    connection_observer: ConnectionObserver
+    find_observer: Callable[[], Observer | None]
+    find_language: Callable[[], str | None]
+    converter: ResultConverter
+    make_form: FormMaker
+    make_context: Callable[[Any], Any]
+    clock: Callable[[], float] = time.time
+    max_step_s: float | None = None

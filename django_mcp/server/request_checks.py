@@ -17,7 +17,7 @@ from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import network_of
-from django_mcp.server.services.services import ServedCall, Services
+from django_mcp.server.services import ServedCall, Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is looked up. Those of this package are shorter."""
@@ -55,7 +55,9 @@ def _peek(
     server: Services, exchange: Exchange, token: str, transport: str = "http"
 ) -> Session | None:
     """Return what `find_session` does, if this process has read the session lately."""
-    session = server.sessions.peek(token) if token.isascii() and len(token) <= MAX_TOKEN else None
+    session = (
+        server.ports.sessions.peek(token) if token.isascii() and len(token) <= MAX_TOKEN else None
+    )
     if session is None or (server.options.require_initialized and not session.is_initialized):
         # Another process may have received `notifications/initialized`.
         return None
@@ -77,7 +79,7 @@ async def find_session(
     """Return the session with this id if it is open, and of this principal, server and transport."""
     session = _peek(server, exchange, token, transport)
     if session is None and token.isascii() and len(token) <= MAX_TOKEN:
-        session = await server.sessions.find(token)
+        session = await server.ports.sessions.find(token)
     is_found = session is not None and _is_of(session, server, exchange, transport)
     return session if is_found else None
 
@@ -101,7 +103,7 @@ def check_scopes(call: ServedCall, *guarded: Entry | Handler) -> Refusal | None:
     scopes: tuple[str, ...] = ()
     for each in guarded:
         scopes += visible.scopes_of(each)
-    return call.server.access.check_scopes(call.exchange, scopes) if scopes else None
+    return call.server.ports.access.check_scopes(call.exchange, scopes) if scopes else None
 
 
 async def check_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
@@ -129,7 +131,7 @@ async def _check_rates(server: Services, counted: Iterable[tuple[str, Rate]]) ->
 
 async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> float | None:
     """Count one more for each subject, by windows of the clock; return how long to wait, or None."""
-    now = server.clock()
+    now = server.ports.clock()
     limits, keys = [], []
     for subject, rate in counted:
         window = int(now // rate.period_s)
@@ -137,7 +139,7 @@ async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> 
         # Some caches accept only short plain keys, and what a client sent is neither.
         keys.append((hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), rate.period_s))
         limits.append((rate.limit, (window + 1) * rate.period_s - now))
-    counts = await server.counter(keys)
+    counts = await server.ports.counter(keys)
     waits = [wait_s for (limit, wait_s), count in zip(limits, counts, strict=True) if count > limit]
     return max(waits) if waits else None
 

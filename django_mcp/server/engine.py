@@ -1,0 +1,108 @@
+"""Engine: one server as transports call it, made from its ports, its registry and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache, partial
+from typing import Any
+
+from django_mcp.registry.registry import ListKind, Registry
+from django_mcp.server.asking.back_channel import take_response
+from django_mcp.server.delivery.client_streams import end_session, open_stream
+from django_mcp.server.delivery.notify import ChangePolicy
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.options import Options
+from django_mcp.server.ports import Ports
+from django_mcp.server.services import ServerHub, Services
+from django_mcp.server.streams.process_messages import ResponseStored, TaskEnded
+from django_mcp.server.streams.stream import Change, PushStream
+from django_mcp.server.tasks.run import stop_run
+from django_mcp.server.tasks.start import make_sweep
+
+
+class Engine(Services):
+    """What answers the messages of one server.
+
+    Nothing of it is replaced: when settings change, the server makes another one, and calls that run
+    end on this one. What is registered may change at any time.
+    """
+
+    def __init__(self, ports: Ports, registry: Registry, options: Options) -> None:
+        super().__init__(ports, registry, options)
+        self._changes = ChangePolicy(self, _may_read)
+        self._sweep_tasks = make_sweep(self)
+        self._changed_lists: set[ListKind] = set()
+
+    def joined(self, hub: ServerHub) -> None:
+        """See `Services.joined`: the hub finds tasks whose worker has ended."""
+        if self._sweep_tasks not in hub.on_tick:
+            hub.on_tick.append(self._sweep_tasks)
+        hub.on(ResponseStored, partial(take_response, hub))
+        hub.on(TaskEnded, lambda message: stop_run(hub, message.id))
+
+    def replace(self, former: Engine) -> None:
+        """Take the place of a former engine of the same server, which has begun no new calls since."""
+        hub = former.hub
+        if former._sweep_tasks in hub.on_tick:
+            hub.on_tick.remove(former._sweep_tasks)
+        if hub.servers.get(former.name) is former:
+            del hub.servers[former.name]
+            self.hub.servers[self.name] = self
+            self.joined(self.hub)
+
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """See `ChangePolicy.may_receive`."""
+        return self._changes.may_receive(change)
+
+    def announce_list(self, kind: ListKind) -> None:
+        """Publish a change of what is registered, from any thread. Several at once are published once."""
+        loop = self.hub.loop
+        if loop is not None and loop.is_running() and kind not in self._changed_lists:
+            self._changed_lists.add(kind)
+            loop.call_soon_threadsafe(self._publish_list, kind)
+
+    def _publish_list(self, kind: ListKind) -> None:
+        self._changed_lists.discard(kind)
+        self.hub.announce(Change(server=self.name, list=kind))
+
+    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """Return the reply to the content of one POST, or of one line.
+
+        It raises only `CancelledError`, if the transport cancels since the client has disconnected.
+        """
+        return self._load_answer()(exchange)
+
+    def _load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
+        """Return the function behind `answer`, for callers that store it."""
+        return partial(_import_dispatch(), self)
+
+    def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """Open the standalone stream of a session, or resume a broken stream; return at its end."""
+        return open_stream(self, exchange)
+
+    def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """End the session that the exchange names."""
+        return end_session(self, exchange)
+
+    @property
+    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
+        """Called by a transport before it reads the body; None: everybody is anonymous.
+
+        It sets the exchange's principal and returns None, or returns the refusal.
+        """
+        return None
+
+
+@cache
+def _import_dispatch() -> Callable[[Engine, Exchange], Coroutine[Any, Any, Reply]]:
+    """Import the dispatcher, which a process that only registers entries does not need."""
+    from django_mcp.server.dispatch import dispatch
+
+    return dispatch
+
+
+async def _may_read(call: Any, uri: str) -> bool:
+    # Imports what runs handlers, which a process that only registers entries does not need.
+    from django_mcp.server.methods.resources import authorize_read
+
+    return await authorize_read(call, uri) is None

@@ -1,1 +1,0 @@
-"""The ports of a server, and checks and look-ups that use them."""

@@ -1,0 +1,100 @@
+"""The ports of a site's server: Django, the database and the settings of `DJANGO_MCP`.
+
+Importing this module loads no models.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from django.conf import settings as site_settings
+from django.utils.functional import SimpleLazyObject
+from django.utils.module_loading import import_string
+from django.utils.translation import get_language
+
+from django_mcp.auth.access import DjangoAccess
+from django_mcp.auth.throttles import count_in_cache
+from django_mcp.calls.recorder import record_call
+from django_mcp.conf import settings
+from django_mcp.context import Context
+from django_mcp.execution.states import SiteSealer, SiteStates
+from django_mcp.execution.threads import ThreadScope
+from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
+from django_mcp.push.clients import SignalObserver
+from django_mcp.push.process_hub import process_hub
+from django_mcp.server.memory.ports import stores_in_memory
+from django_mcp.server.ports import Observer, Ports, TaskRunner
+from django_mcp.server.server import BaseServer
+from django_mcp.signals import tool_called
+from django_mcp.site_engine import GateSettings
+
+MAX_STEP_S = 0.1
+"""As asyncio's debug mode has it for callbacks."""
+
+
+def site_ports(server: BaseServer, gate: GateSettings) -> Ports:
+    """Return the ports of a server of this site, by the current settings."""
+    hub, options, observer = process_hub(), server.options, SignalObserver(server)
+    record = partial(record_call, server)
+
+    def find_observer() -> Observer | None:
+        return record if settings.RECORD_CALLS or tool_called.receivers else None
+
+    # Loads `django.db`, which importing a server must not.
+    from django_mcp.serving import find_serving_app
+
+    stores = stores_in_memory(hub, options, observer, time.time)
+    # A site without the app has no tables.
+    if find_serving_app() is not None:
+        if settings.SESSION_STORE != "memory":
+            stores |= _session_stores(hub, options)
+        if settings.TASK_STORE != "memory":
+            stores |= _task_store()
+    # Imported on first use: without tasks, a site may name one that it has not installed.
+    runner: Any = SimpleLazyObject(partial(_make_runner, settings.TASK_RUNNER))
+    return Ports(
+        hub=hub,
+        scope=ThreadScope(),
+        access=DjangoAccess(
+            authenticators=lambda: gate.authenticators,
+            server_name=lambda: options.name,
+        ),
+        counter=count_in_cache,
+        exceptions=DjangoExceptions(),
+        sealer=SiteSealer(),
+        states=SiteStates(),
+        runner=runner,
+        connection_observer=observer,
+        find_observer=find_observer,
+        find_language=get_language,
+        converter=DjangoConverter(),
+        make_form=make_django_form,
+        make_context=Context,
+        max_step_s=MAX_STEP_S if site_settings.DEBUG else None,
+        **stores,
+    )
+
+
+def _make_runner(path: str) -> TaskRunner:
+    runner: TaskRunner = import_string(path)()
+    return runner
+
+
+def _session_stores(hub: Any, options: Any) -> dict[str, Any]:
+    # These load models, which importing a server must not.
+    from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
+    from django_mcp.sessions.store import DatabaseSessions
+
+    return {
+        "sessions": DatabaseSessions(hub, options),
+        "pending_responses": DatabasePendingResponses(),
+        "events": DatabaseEvents(),
+    }
+
+
+def _task_store() -> dict[str, Any]:
+    from django_mcp.tasks.store import DatabaseTasks
+
+    return {"tasks": DatabaseTasks()}

@@ -1,0 +1,13 @@
+"""Give a server other ports than its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django_mcp.server.server import BaseServer
+
+
+def use_ports(server: BaseServer, **ports: Any) -> None:
+    """Have a server use other ports, until settings change."""
+    server.engine.ports = replace(server.engine.ports, **ports)
