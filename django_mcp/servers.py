@@ -5,6 +5,7 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
@@ -20,8 +21,12 @@ from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.signatures import Provider
+from django_mcp.server.clients import SessionHandle, StreamHandle
+from django_mcp.server.delivery.notify import announce
 from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
+from django_mcp.server.streams.stream import Change
 from django_mcp.site_engine import GATE_KEYWORDS, GateSettings, SiteEngine
 from django_mcp.site_ports import site_ports
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
 
 
-class MCPServer(InProcess, SiteClientMethods):
+class MCPServer(BaseServer, InProcess, SiteClientMethods):
     """A server of this site, with its own tools, resources and prompts.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -97,6 +102,29 @@ class MCPServer(InProcess, SiteClientMethods):
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.given_name or '(default)'}>"
+
+    def _publish(self, change: Change, using: str | None = None) -> int | None:
+        """Publish a change here and in every other process; after the commit, if there is one.
+
+        Inside of a transaction it returns None; a rollback discards the change.
+        """
+        # Loads `django.db`, which importing a server must not.
+        from django.db import transaction
+
+        if transaction.get_connection(using).in_atomic_block:
+            transaction.on_commit(
+                partial(announce, self.engine.hub, change), using=using, robust=True
+            )
+            return None
+        return announce(self.engine.hub, change)
+
+    async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
+        if settings.SESSION_STORE != "model":
+            return []
+        # Loads `django.db`, which importing a server must not.
+        from django_mcp.push.stream_rows import read_streams
+
+        return await run_in_pool(lambda: read_streams(self.name))
 
     async def _is_subscribed_elsewhere(self, uri: str) -> bool:
         if settings.SESSION_STORE == "memory":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -18,7 +19,7 @@ from django_mcp.inprocess.results import (
 )
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.signatures import named
-from django_mcp.server.server import BaseServer
+from django_mcp.server.engine import Engine
 from django_mcp.server.setting import LIST_METHODS
 
 P = ParamSpec("P")
@@ -48,7 +49,7 @@ def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return named(call, function.__name__.removeprefix("a"), like=function)
 
 
-class InProcess(BaseServer):
+class InProcess(ABC):
     """Calls of a server in its own process, with the same checks as for a client.
 
     Visibility, validation, timeouts, limits and `DJANGO_MCP["MIDDLEWARE"]` apply as over a
@@ -59,6 +60,11 @@ class InProcess(BaseServer):
     connections and inside its transaction. All methods take the keywords of `Surroundings`; each
     has an asynchronous form, such as `acall_tool` for `call_tool`.
     """
+
+    @property
+    @abstractmethod
+    def engine(self) -> Engine:
+        """What the package's own code uses of the server; it may change in any version."""
 
     async def acall_tool(
         self,

@@ -12,21 +12,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from django.dispatch import Signal
 
 from django_mcp import signals
-from django_mcp.conf import settings
 from django_mcp.execution.background import send_signal
 from django_mcp.execution.pool import FairQueue, LoopPool, QueueFull
-from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.loops import run_blocking
 from django_mcp.registry.signatures import named
-from django_mcp.server.clients import SessionHandle, StreamHandle
-from django_mcp.server.delivery.notify import announce
+from django_mcp.server.clients import ClientMethods, SessionHandle, StreamHandle
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import BaseServer
-from django_mcp.server.streams.stream import Change, PushStream
+from django_mcp.server.streams.stream import PushStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +48,7 @@ def _blocking(
     return named(twin, method.__name__.removeprefix("a"), like=method, owner="SiteClientMethods")
 
 
-class SiteClientMethods(BaseServer):
+class SiteClientMethods:
     """A server whose clients can be reached from anywhere on the site, through the hub of the process.
 
     The methods that concern other processes raise `RuntimeError` where an event loop runs: await
@@ -61,37 +58,14 @@ class SiteClientMethods(BaseServer):
     (`transaction.on_commit`).
     """
 
-    def _publish(self, change: Change, using: str | None = None) -> int | None:
-        """Publish a change here and in every other process; after the commit, if there is one.
-
-        Inside of a transaction it returns None; a rollback discards the change.
-        """
-        # Loads `django.db`, which importing a server must not.
-        from django.db import transaction
-
-        if transaction.get_connection(using).in_atomic_block:
-            transaction.on_commit(
-                partial(announce, self.engine.hub, change), using=using, robust=True
-            )
-            return None
-        return announce(self.engine.hub, change)
-
-    open_streams = _blocking(BaseServer.aopen_streams)
-    connected_sessions = _blocking(BaseServer.aconnected_sessions)
-    is_subscribed = _blocking(BaseServer.ais_subscribed)
-    close_stream = _blocking(BaseServer.aclose_stream)
-    close_session = _blocking(BaseServer.aclose_session)
-    close_sessions = _blocking(BaseServer.aclose_sessions)
-    ping_client = _blocking(BaseServer.aping_client)
-    cancel_request = _blocking(BaseServer.acancel_request)
-
-    async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
-        if settings.SESSION_STORE != "model":
-            return []
-        # Loads `django.db`, which importing a server must not.
-        from django_mcp.push.stream_rows import read_streams
-
-        return await run_in_pool(lambda: read_streams(self.name))
+    open_streams = _blocking(ClientMethods.aopen_streams)
+    connected_sessions = _blocking(ClientMethods.aconnected_sessions)
+    is_subscribed = _blocking(ClientMethods.ais_subscribed)
+    close_stream = _blocking(ClientMethods.aclose_stream)
+    close_session = _blocking(ClientMethods.aclose_session)
+    close_sessions = _blocking(ClientMethods.aclose_sessions)
+    ping_client = _blocking(ClientMethods.aping_client)
+    cancel_request = _blocking(ClientMethods.acancel_request)
 
 
 class SignalObserver:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
-from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.services import Services
 from django_mcp.server.streams.process_messages import CloseStream, PingClient, SessionEnded
 from django_mcp.server.streams.stream import PushStream
 
@@ -100,8 +101,18 @@ class StreamHandle:
         )
 
 
-class ClientMethods(NotifyMethods):
+class ClientMethods(ABC):
     """The part of a server that pings single clients, and lists and closes streams and sessions."""
+
+    @property
+    @abstractmethod
+    def engine(self) -> Services:
+        """What the package's own code uses of the server; it may change in any version."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of this server, for clients and other processes."""
 
     async def aopen_streams(self) -> list[StreamHandle]:
         """Return this server's open streams in all processes that share a store."""

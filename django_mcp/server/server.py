@@ -16,6 +16,7 @@ from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import ClientMethods
+from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
@@ -29,7 +30,7 @@ TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes one JSON-RPC message as text."""
 
 
-class BaseServer(Registration, ClientMethods):
+class BaseServer(Registration, NotifyMethods, ClientMethods):
     """A Model Context Protocol server: what `MCPServer` is without a site."""
 
     def __init__(self, registry: Registry, converter: ResultConverter) -> None:

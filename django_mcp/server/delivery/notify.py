@@ -178,9 +178,9 @@ class NotifyMethods(ABC):
         """What the package's own code uses of the server; it may change in any version."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name of this server, for clients and other processes."""
-        return self.engine.name
 
     def _notify_list_changed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
