@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
 from typing import Any, Final
 
-from django_mcp.protocol.texts import mark_invisible
+from django_mcp.protocol.sanitize import mark_invisible
 
 PERIOD_S: Final = 60.0
 

@@ -27,7 +27,7 @@ from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
 from django_mcp.server.streams.stream import Change
-from django_mcp.site_engine import GATE_KEYWORDS, GateSettings, SiteEngine
+from django_mcp.site_engine import AUTHENTICATION_KEYWORDS, AuthenticationSettings, SiteEngine
 from django_mcp.site_ports import site_ports
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         check_options(given, KEYWORDS)
         super().__init__(Registry(), DjangoConverter())
         self.given_name = name
-        self._given_access = {key: options.pop(key) for key in GATE_KEYWORDS if key in options}
+        self._given_access = {
+            key: options.pop(key) for key in AUTHENTICATION_KEYWORDS if key in options
+        }
         self._given = options
         remember(self)
 
@@ -96,9 +98,9 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         return Options(**found)
 
     def _make_engine(self) -> SiteEngine:
-        gate = GateSettings(self.given_name, self._given_access)
-        ports = site_ports(self, gate)
-        return SiteEngine(ports, self.registry, self.options, gate)
+        authentication = AuthenticationSettings(self.given_name, self._given_access)
+        ports = site_ports(self, authentication)
+        return SiteEngine(ports, self.registry, self.options, authentication)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.given_name or '(default)'}>"

@@ -1,4 +1,4 @@
-"""The engine of a site's server: its gate, and what runs around each request."""
+"""The engine of a site's server: its authentication, and what runs around each request."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import Any
 
+from django_mcp.auth.authentication import Authentication, load_authenticators
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.gate import Gate, load_authenticators
 from django_mcp.conf import settings
 from django_mcp.execution.threads import answer_leasing
 from django_mcp.middleware import GetReply, load_middleware
@@ -17,11 +17,11 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 
-GATE_KEYWORDS = ("public", "authenticators")
+AUTHENTICATION_KEYWORDS = ("public", "authenticators")
 """Keywords of `MCPServer` for access to a server, which are no options of the core's server."""
 
 
-class GateSettings:
+class AuthenticationSettings:
     """Who may call a server: what was given to it, else the settings of `DJANGO_MCP` for the default one.
 
     Authenticators are loaded when they are first needed.
@@ -30,7 +30,9 @@ class GateSettings:
     def __init__(self, given_name: str | None, given: Mapping[str, Any]) -> None:
         found: dict[str, Any] = {"public": False, "authenticators": ()}
         if given_name is None:
-            found = {keyword: getattr(settings, keyword.upper()) for keyword in GATE_KEYWORDS}
+            found = {
+                keyword: getattr(settings, keyword.upper()) for keyword in AUTHENTICATION_KEYWORDS
+            }
         self._found = {**found, **given}
         self.is_public: bool = self._found["public"]
         self.remedy = (
@@ -51,29 +53,35 @@ class SiteEngine(Engine):
     """The engine of a server of a Django site."""
 
     def __init__(
-        self, ports: Ports, registry: Registry, options: Options, gate: GateSettings
+        self,
+        ports: Ports,
+        registry: Registry,
+        options: Options,
+        authentication: AuthenticationSettings,
     ) -> None:
         super().__init__(ports, registry, options)
-        self._gate_settings = gate
+        self._settings = authentication
 
     @cached_property
-    def gate(self) -> Gate | None:
+    def authentication(self) -> Authentication | None:
         """The authentication of requests over HTTP; None: all requests are anonymous."""
-        given = self._gate_settings
+        given = self._settings
         if given.is_public and not given.authenticators:
             return None
-        return Gate(self, given.authenticators, is_public=given.is_public, remedy=given.remedy)
+        return Authentication(
+            self, given.authenticators, is_public=given.is_public, remedy=given.remedy
+        )
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
         """Authenticates a request before its body is read; None: all requests are anonymous."""
-        return None if self.gate is None else self.gate.authenticate
+        return None if self.authentication is None else self.authentication.authenticate
 
     @property
     def is_public(self) -> bool:
         """Whether all callers are served alike, so that responses may be shared."""
-        gate = self.gate
-        return gate is None or gate.is_public
+        authentication = self.authentication
+        return authentication is None or authentication.is_public
 
     @cached_property
     def _get_reply(self) -> GetReply:

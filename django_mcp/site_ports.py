@@ -19,7 +19,7 @@ from django_mcp.auth.throttles import count_in_cache
 from django_mcp.calls.recorder import record_call
 from django_mcp.conf import settings
 from django_mcp.context import Context
-from django_mcp.execution.states import SiteSealer, SiteStates
+from django_mcp.execution.states import SiteSigner, SiteStates
 from django_mcp.execution.threads import ThreadScope
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
 from django_mcp.push.clients import SignalObserver
@@ -28,13 +28,13 @@ from django_mcp.server.memory.ports import stores_in_memory
 from django_mcp.server.ports import Observer, Ports, TaskRunner
 from django_mcp.server.server import BaseServer
 from django_mcp.signals import tool_called
-from django_mcp.site_engine import GateSettings
+from django_mcp.site_engine import AuthenticationSettings
 
 MAX_STEP_S = 0.1
 """As asyncio's debug mode has it for callbacks."""
 
 
-def site_ports(server: BaseServer, gate: GateSettings) -> Ports:
+def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Ports:
     """Return the ports of a server of this site, by the current settings."""
     hub, options, observer = process_hub(), server.options, SignalObserver(server)
     record = partial(record_call, server)
@@ -58,12 +58,12 @@ def site_ports(server: BaseServer, gate: GateSettings) -> Ports:
         hub=hub,
         scope=ThreadScope(),
         access=DjangoAccess(
-            authenticators=lambda: gate.authenticators,
+            authenticators=lambda: authentication.authenticators,
             server_name=lambda: options.name,
         ),
         counter=count_in_cache,
         exceptions=DjangoExceptions(),
-        sealer=SiteSealer(),
+        signer=SiteSigner(),
         states=SiteStates(),
         runner=runner,
         connection_observer=observer,

@@ -70,8 +70,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
         # Django loads this module when it starts.
         from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator
 
-        gate = server.engine.gate
-        authenticators = () if gate is None else gate.authenticators
+        authentication = server.engine.authentication
+        authenticators = () if authentication is None else authentication.authenticators
         takes_keys = any(isinstance(each, APIKeyAuthenticator) for each in authenticators)
         return self.key is not None and not takes_keys
 

@@ -29,7 +29,7 @@ from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
 from django_mcp.registry.entries import TEMPLATES
-from django_mcp.server.exchange.derived import Allowed
+from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import all_servers
 
 LIFETIMES = (
@@ -96,8 +96,14 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         servers = all_servers()
-        gates = [server.engine.gate for server in servers if server.engine.gate is not None]
-        required = chain.from_iterable(gate.required_scopes for gate in gates)
+        authentications = [
+            server.engine.authentication
+            for server in servers
+            if server.engine.authentication is not None
+        ]
+        required = chain.from_iterable(
+            authentication.required_scopes for authentication in authentications
+        )
         scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
         offered = {"scopes": scopes, **usable_entries(self.viewer)}
         for name, known in offered.items():

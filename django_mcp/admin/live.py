@@ -266,9 +266,11 @@ class SessionAdmin(ReadOnlyList):
 
 def _looker(request: HttpRequest) -> Callable[[], JSONObject]:
     """Return a function that returns the data that a request asks for."""
-    from django_mcp.admin.live_rows import Look, find_tables, snapshot
+    from django_mcp.admin.live_rows import LiveFilter, find_tables, snapshot
 
-    return partial(snapshot, request.user, find_tables(request.user), Look.of(request.GET.dict()))
+    return partial(
+        snapshot, request.user, find_tables(request.user), LiveFilter.of(request.GET.dict())
+    )
 
 
 async def _feed(look: Callable[[], JSONObject]) -> AsyncIterator[bytes]:

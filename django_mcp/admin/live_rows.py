@@ -28,7 +28,7 @@ PER_PAGE = 25
 """Rows of each table."""
 
 SHOWN = 200
-"""Callers that are looked at; each look groups their calls anew."""
+"""Callers that are looked at; each live_filter groups their calls anew."""
 
 RECENT = timedelta(minutes=15)
 
@@ -37,7 +37,7 @@ NEWEST_CALLS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class LiveFilter:
     """What a user wants to see of the tables.
 
     Attributes:
@@ -54,7 +54,7 @@ class Look:
     pages: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, query: Mapping[str, Any]) -> Look:
+    def of(cls, query: Mapping[str, Any]) -> LiveFilter:
         given = {name: str(value).replace("\0", "")[:200] for name, value in query.items()}
         texts = {name: given.get(name, "") for name in ("client", "user", "server")}
         pages = {name: to_number(value, 6) for name, value in given.items()}
@@ -98,7 +98,9 @@ def find_tables(user: Any) -> set[str]:
     return tables
 
 
-def snapshot(user: Any, tables: Collection[str], look: Look = Look()) -> JSONObject:
+def snapshot(
+    user: Any, tables: Collection[str], live_filter: LiveFilter = LiveFilter()
+) -> JSONObject:
     """Return the current data of some tables for a user, with invisible characters of others' texts escaped.
 
     Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
@@ -112,21 +114,21 @@ def snapshot(user: Any, tables: Collection[str], look: Look = Look()) -> JSONObj
     if "streams" in tables:
         # A worker that was killed leaves rows until they are pruned: they are not shown.
         streams = only_visible(user, Stream.objects.filter(worker__lease_until__gt=now))
-        counted["streams"] = streams = look.narrow(streams)
+        counted["streams"] = streams = live_filter.narrow(streams)
         newest = streams.order_by("-opened_at", "-id").select_related("user", "worker")
-        shown = look.page("streams", newest.defer("uri_digests", "worker__in_flight"))
+        shown = live_filter.page("streams", newest.defer("uri_digests", "worker__in_flight"))
         found["streams"] = [_mark(user, row, _stream(row)) for row in shown]
     if "sessions" in tables:
         sessions = only_visible(user, Session.objects.filter(expires_at__gt=now))
-        counted["sessions"] = sessions = look.narrow(sessions)
+        counted["sessions"] = sessions = live_filter.narrow(sessions)
         newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
-        shown = look.page("sessions", newest.defer("client_info", "capabilities"))
+        shown = live_filter.page("sessions", newest.defer("client_info", "capabilities"))
         found["sessions"] = [_mark(user, row, _session(row, of_sessions, now)) for row in shown]
     totals = {}
     if "workers" in tables:
-        callers = _callers(now, of_callers, look)
-        found["callers"] = look.page("callers", callers)
-        found["workers"] = [_worker(row, now) for row in look.page("workers", workers)]
+        callers = _callers(now, of_callers, live_filter)
+        found["callers"] = live_filter.page("callers", callers)
+        found["workers"] = [_worker(row, now) for row in live_filter.page("workers", workers)]
         counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
         totals = {"callers": len(callers), "workers": len(workers)}
     found["counts"] = {**_counts(counted), **totals}
@@ -190,9 +192,11 @@ def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
     return {**dict.fromkeys(counted, 0), **dict(found)}
 
 
-def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> list[JSONObject]:
+def _callers(
+    now: datetime, in_flight: Counter[tuple[str, ...]], live_filter: LiveFilter
+) -> list[JSONObject]:
     rows = CallRecord.objects.filter(started_at__gt=now - RECENT).order_by()
-    rows = look.narrow(rows, "principal")
+    rows = live_filter.narrow(rows, "principal")
     # Read from the index alone; with a limit, each row would be sorted.
     oldest = rows.order_by("-started_at", "-id").values_list("started_at", flat=True)
     cut = oldest[NEWEST_CALLS : NEWEST_CALLS + 1].first()
@@ -209,8 +213,10 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
     # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
         # Whose user it is would be a query for each.
-        is_wanted = key[0] == (look.server or key[0]) and key[4].startswith(look.client)
-        if key not in callers and is_wanted and not look.user:
+        is_wanted = key[0] == (live_filter.server or key[0]) and key[4].startswith(
+            live_filter.client
+        )
+        if key not in callers and is_wanted and not live_filter.user:
             callers[key] = (now, 0)
     newest = sorted(callers, key=lambda key: callers[key][0], reverse=True)[:SHOWN]
     # Not by a join, which would be made for each call.

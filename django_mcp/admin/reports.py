@@ -29,7 +29,7 @@ from django_mcp.calls.call import upper_ms
 from django_mcp.calls.rows import KEPT_MINUTES, WHAT
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import CallRecord, CallTally
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import all_servers
 
 MAX_NAMES = 200

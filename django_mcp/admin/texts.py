@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.html import format_html
 
 from django_mcp.protocol.json import encode_pretty
-from django_mcp.protocol.texts import mark_invisible
+from django_mcp.protocol.sanitize import mark_invisible
 
 MAX_SHOWN = 20_000
 

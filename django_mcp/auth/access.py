@@ -27,13 +27,8 @@ from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.derived import (
-    ALL_VISIBLE,
-    Allowed,
-    Requirements,
-    VisibleEntries,
-)
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
+from django_mcp.server.exchange.visibility import ALL_VISIBLE, Allowed, Requirements, VisibleEntries
 
 MAX_AGE_S = 2.0
 """How long permissions are cached. A change without a signal counts that much later."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
 from django_mcp.auth.principal import KEY_START, Principal, Rejection, find_bearer_token
-from django_mcp.auth.recheck import Reasker
+from django_mcp.auth.recheck import Revalidator
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
@@ -50,7 +50,7 @@ class Authenticator:
     reads_models: tuple[str, ...] = ()
     """The models of this package that it reads, by their labels, or whole apps. Readiness asks for their tables."""
 
-    _reasker: Reasker | None = None
+    _reasker: Revalidator | None = None
     """Checks the credentials of open streams one by one, if no query can check all at once."""
 
     def authenticate(self, exchange: Exchange) -> Any:
@@ -118,7 +118,7 @@ MAX_ENTRIES: Final = 4096
 """Results of each kind that are cached; beyond that the oldest are dropped."""
 
 
-class Verdicts:
+class AuthCache:
     """Caches principals and rejections for `max_age_s` seconds.
 
     The keys are digests, so no credentials are stored. Rejections are apart from principals, so that
@@ -165,7 +165,7 @@ class Verdicts:
                 self._good.discard(key)
 
 
-_all: WeakSet[Verdicts] = WeakSet()
+_all: WeakSet[AuthCache] = WeakSet()
 
 
 def forget_verdicts(names: Collection[str] | None) -> None:
@@ -193,7 +193,7 @@ class BearerAuthenticator(Authenticator):
     needs_authorization_server = True
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
-        self._verdicts = Verdicts(cache_s)
+        self._verdicts = AuthCache(cache_s)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         token = self.find_token(exchange)

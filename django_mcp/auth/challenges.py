@@ -69,12 +69,16 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
 
 
 def _challenges(exchange: Exchange, error: str | None, description: str | None) -> list[str]:
-    gate = exchange.gate
-    asked = [] if gate is None else [each.challenge(exchange) for each in gate.authenticators]
+    authentication = exchange.authentication
+    asked = (
+        []
+        if authentication is None
+        else [each.challenge(exchange) for each in authentication.authenticators]
+    )
     # Each once. A 401 must have one (RFC 9110 section 15.5.2).
     found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
     if "Bearer" in found:
-        required = () if gate is None else gate.required_scopes
+        required = () if authentication is None else authentication.required_scopes
         # Without an authorization server a client cannot request them.
         base = settings.OAUTH_BASE_SCOPES if _metadata_url_of(exchange) else None
         wanted = _requestable((*required, *(base or ())))
@@ -86,9 +90,9 @@ def _challenges(exchange: Exchange, error: str | None, description: str | None) 
 def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
-    gate = exchange.gate
+    authentication = exchange.authentication
     found = present(
-        realm="mcp" if gate is None else gate.server.options.name,
+        realm="mcp" if authentication is None else authentication.server.options.name,
         error=error,
         error_description=description,
         scope=" ".join(scopes) or None,
@@ -101,8 +105,8 @@ def _bearer(
 
 def _metadata_url_of(exchange: Exchange) -> str | None:
     """Return the URL of the resource metadata; None if the server accepts no OAuth tokens."""
-    gate = exchange.gate
-    if gate is None or exchange.build_request is None:
+    authentication = exchange.authentication
+    if authentication is None or exchange.build_request is None:
         return None
     # Loads Django's URLs, which importing a server must not.
     from django_mcp.auth.addresses import metadata_url_of
@@ -110,7 +114,9 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
     request = exchange.build_request()
     try:
         # Built from settings or from an allowed host, never from an unchecked header.
-        takes_tokens = any(each.find_authorization_servers(request) for each in gate.authenticators)
+        takes_tokens = any(
+            each.find_authorization_servers(request) for each in authentication.authenticators
+        )
         return metadata_url_of(request) if takes_tokens else None
     except DisallowedHost:
         return None

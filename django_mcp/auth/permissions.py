@@ -14,7 +14,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.registry.access import Rule
 from django_mcp.registry.problems import find_near
-from django_mcp.server.exchange.derived import Requirements, VisibleEntries
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange.derived import Allowed
+from django_mcp.server.exchange.visibility import Allowed
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -102,7 +102,7 @@ class Principal:
 
     Args:
         key: identifies it, with at most `MAX_KEY_LENGTH` characters. It is equal for all tokens that the
-            same client gets for the same user; sessions and sealed states are bound to it.
+            same client gets for the same user; sessions and signed states are bound to it.
         user: the Django user; None: it has no account on this site.
         auth: the information in the credentials.
         source: the `Authenticator`, which can check later whether the credentials still hold.

@@ -72,7 +72,7 @@ GIVE_UP_S = 30.0
 """After this time a check counts as not answered."""
 
 
-class Reasker:
+class Revalidator:
     """Checks whether the credentials of principals with a `handle` are still valid.
 
     If they now belong to another principal, or to none, they have ended. If the check fails, they have

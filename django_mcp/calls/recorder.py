@@ -17,7 +17,7 @@ from django_mcp.execution.tables import Pruner
 from django_mcp.process import PerProcess, at_end
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
-from django_mcp.protocol.texts import clean, clean_if_text, name_and_version
+from django_mcp.protocol.sanitize import clean, clean_if_text, name_and_version
 from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind

@@ -20,7 +20,7 @@ from django_mcp.conf import settings
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.tables import AT_ONCE, delete_some
 from django_mcp.models.calls import CallRecord, CallTally
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 
 _DAY = 24 * 60
 

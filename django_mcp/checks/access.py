@@ -40,7 +40,7 @@ def check_gates() -> Iterator[CheckMessage]:
     """E006, E007, W006, W007: access to the mounted servers."""
     for server in _mounted_servers():
         try:
-            gate = server.engine.gate
+            authentication = server.engine.authentication
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
@@ -48,22 +48,26 @@ def check_gates() -> Iterator[CheckMessage]:
                 id="django_mcp.E006",
             )
             continue
-        for each in () if gate is None else gate.authenticators:
+        for each in () if authentication is None else authentication.authenticators:
             for problem in each.find_problems():
                 yield Error(
                     f"The MCP server {server.name!r} cannot authenticate anybody: {problem}.",
                     hint="Put that right, or take the authenticator out.",
                     id="django_mcp.E007",
                 )
-        if gate is not None and not gate.is_public and not gate.authenticators:
+        if (
+            authentication is not None
+            and not authentication.is_public
+            and not authentication.authenticators
+        ):
             # Not an error: it is safe, and must not prevent the rest of the site from starting.
             yield checks.Warning(
                 f"The MCP server {server.name!r} rejects everybody: it is neither public nor has "
                 "authenticators.",
-                hint=gate.remedy,
+                hint=authentication.remedy,
                 id="django_mcp.W007",
             )
-        if (gate is None or gate.is_public) and not site_settings.DEBUG:
+        if (authentication is None or authentication.is_public) and not site_settings.DEBUG:
             yield from _open_tools(server)
 
 
@@ -116,8 +120,8 @@ def check_permissions() -> Iterator[CheckMessage]:
 def check_reach() -> Iterator[CheckMessage]:
     """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
     for server in _mounted_servers():
-        gate = server.engine.gate
-        if gate is not None and gate.authenticators:
+        authentication = server.engine.authentication
+        if authentication is not None and authentication.authenticators:
             continue
         needs = server.engine.derived.requirements
         asking = {
@@ -180,11 +184,12 @@ def check_tools_without_scope() -> Iterator[CheckMessage]:
     A person who allows a client one scope allows it all tools without one.
     """
     for server in _mounted_servers():
-        gate = server.engine.gate
-        if gate is None or gate.is_public or gate.required_scopes:
+        authentication = server.engine.authentication
+        if authentication is None or authentication.is_public or authentication.required_scopes:
             continue
         if not any(
-            each.is_of_this_site or each.authorization_servers for each in gate.authenticators
+            each.is_of_this_site or each.authorization_servers
+            for each in authentication.authenticators
         ):
             continue
         needs = server.engine.derived.requirements

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django_mcp.auth.authenticator import MAX_AGE_S, BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.recheck import RECHECK_S, Reasker
+from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.contrib.issuers import (
     FetchError,
     FindUser,
@@ -218,7 +218,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         recheck_s: float | None = RECHECK_S,
     ) -> None:
         super().__init__(cache_s=cache_s)
-        self._reasker = Reasker(self._ask_again, recheck_s)
+        self._reasker = Revalidator(self._ask_again, recheck_s)
         self._url = check_url(url, "url")
         self._issuer = check_url(issuer, "issuer")
         self._credentials = (client_id, client_secret)

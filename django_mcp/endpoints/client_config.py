@@ -103,8 +103,10 @@ CLIENTS = {
 
 def needs_key(server: MCPServer) -> bool:
     """Return whether the server accepts neither anonymous clients nor OAuth, only API keys."""
-    gate = server.engine.gate
-    if gate is None or gate.is_public:
+    authentication = server.engine.authentication
+    if authentication is None or authentication.is_public:
         return False
-    tokens = [each for each in gate.authenticators if isinstance(each, BearerAuthenticator)]
+    tokens = [
+        each for each in authentication.authenticators if isinstance(each, BearerAuthenticator)
+    ]
     return bool(tokens) and all(isinstance(each, APIKeyAuthenticator) for each in tokens)

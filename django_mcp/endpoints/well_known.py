@@ -98,7 +98,9 @@ def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
 
 def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
     """Return the authenticators of a server; none if everybody may call it."""
-    return () if server.engine.gate is None else server.engine.gate.authenticators
+    return (
+        () if server.engine.authentication is None else server.engine.authentication.authenticators
+    )
 
 
 def server_at_path(path_info: str) -> MCPServer | None:
@@ -130,9 +132,11 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
         path_info = path_info.removeprefix(prefix.rstrip("/"))
     server = server_at_path(path_info)
     issuers = [] if server is None else find_issuers(server, request)
-    if server is None or server.engine.gate is None or not issuers:
+    if server is None or server.engine.authentication is None or not issuers:
         return refusal("not_found", "No protected resource is at this path", 404)
-    scopes = list(dict.fromkeys((*server.engine.gate.required_scopes, *baseline_scopes(server))))
+    scopes = list(
+        dict.fromkeys((*server.engine.authentication.required_scopes, *baseline_scopes(server)))
+    )
     options = server.options
     document = {
         "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),

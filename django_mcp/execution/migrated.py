@@ -60,12 +60,12 @@ def find_missing() -> list[str]:
 
 def _find_read_models() -> Collection[str]:
     """Return the labels of models and apps that the authenticators of the servers read."""
-    gates = [getattr(server.engine, "gate", None) for server in known_servers()]
+    authentications = [getattr(server.engine, "authentication", None) for server in known_servers()]
     return {
         label
-        for gate in gates
-        if gate is not None
-        for authenticator in gate.authenticators
+        for authentication in authentications
+        if authentication is not None
+        for authenticator in authentication.authenticators
         for label in authenticator.reads_models
     }
 

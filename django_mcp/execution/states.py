@@ -27,13 +27,13 @@ PRUNE_EVERY_S = 10.0
 """How often each process deletes expired states, when it writes one."""
 
 
-class SiteSealer:
+class SiteSigner:
     """Signs with the site's `SECRET_KEY`. Signatures with `SECRET_KEY_FALLBACKS` stay valid."""
 
-    def seal(self, value: bytes) -> str:
+    def sign(self, value: bytes) -> str:
         return self._signer().sign(b64_encode(value).decode())
 
-    def unseal(self, text: str) -> bytes | None:
+    def unsign(self, text: str) -> bytes | None:
         try:
             return b64_decode(self._signer().unsign(text).encode())
         except (BadSignature, ValueError):

@@ -68,7 +68,7 @@ class ThreadScope:
 
     async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
         aliases = site_aliases(atomic) if atomic else ()
-        lanes = _lanes.current or _lanes.get()
+        pools = _thread_pools.current or _thread_pools.get()
         # A handler that calls another runs it in its own thread. If it waited for a second thread of
         # the pool, all of them could wait for each other.
         is_nested = (
@@ -79,13 +79,13 @@ class ThreadScope:
                 and is_awaited_in_lease()
             )
         )
-        pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
+        pool = None if is_nested else pools.pool if call.run is None else pools.task_pool
         if pool is None:
-            return cast(T, await lanes.nested(function, call, aliases))
+            return cast(T, await pools.nested(function, call, aliases))
         call.exchange.waits_for_thread = True
         _submitting.call = call
         try:
-            return cast(T, await lanes.by_pool[pool](function, call, aliases))
+            return cast(T, await pools.by_pool[pool](function, call, aliases))
         except QueueFull:
             raise NoThread from None
         except asyncio.CancelledError:
@@ -97,15 +97,15 @@ class ThreadScope:
 
 async def answer_leasing(get_reply: Callable[[Exchange], Awaitable[T]], exchange: Exchange) -> T:
     """Return a reply; the async ORM may use one thread of the handlers' pool for it."""
-    lanes = _lanes.current or _lanes.get()
-    with ThreadLease(None if _runs_in_place.get() else lanes.pool, exchange):
+    pools = _thread_pools.current or _thread_pools.get()
+    with ThreadLease(None if _runs_in_place.get() else pools.pool, exchange):
         return await get_reply(exchange)
 
 
 def lease_for_task(exchange: Exchange | None) -> ThreadLease:
     """Return a block in which the async ORM of a task has a thread of the tasks' pool."""
-    lanes = _lanes.current or _lanes.get()
-    return ThreadLease(None if _runs_in_place.get() else lanes.task_pool, exchange)
+    pools = _thread_pools.current or _thread_pools.get()
+    return ThreadLease(None if _runs_in_place.get() else pools.task_pool, exchange)
 
 
 def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
@@ -113,16 +113,18 @@ def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
 
     A query without a result in time raises `StoreUnavailable`.
     """
-    lanes = _lanes.current or _lanes.get()
-    pool = None if _runs_in_place.get() else lanes.authentication_pool
+    pools = _thread_pools.current or _thread_pools.get()
+    pool = None if _runs_in_place.get() else pools.authentication_pool
     return ThreadLease(pool, exchange, AUTHENTICATION_LIMIT_S)
 
 
 def find_pool_states() -> dict[str, PoolState]:
     """Return the states of the pools for handlers and for tasks, by the name of the setting."""
-    lanes = _lanes.current
-    pools = {} if lanes is None else {"SYNC_THREADS": lanes.pool, "TASK_THREADS": lanes.task_pool}
-    return {name: pool.find_state() for name, pool in pools.items() if pool is not None}
+    pools = _thread_pools.current
+    if pools is None:
+        return {}
+    by_setting = {"SYNC_THREADS": pools.pool, "TASK_THREADS": pools.task_pool}
+    return {name: pool.find_state() for name, pool in by_setting.items() if pool is not None}
 
 
 async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None) -> T:
@@ -141,12 +143,12 @@ async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None)
 
 
 async def _hop(function: Callable[[], T]) -> T:
-    lanes = _lanes.current or _lanes.get()
-    if lanes.our_pool is None or _runs_in_place.get():
-        return cast(T, await lanes.nested(function, None, ()))
+    pools = _thread_pools.current or _thread_pools.get()
+    if pools.our_pool is None or _runs_in_place.get():
+        return cast(T, await pools.nested(function, None, ()))
     outer = has_thread.get()
     try:
-        return cast(T, await lanes.by_pool[lanes.our_pool](function, None, ()))
+        return cast(T, await pools.by_pool[pools.our_pool](function, None, ()))
     except asyncio.CancelledError:
         # See `ThreadScope.run`. The caller may have a thread of another pool.
         has_thread.set(outer)
@@ -155,8 +157,8 @@ async def _hop(function: Callable[[], T]) -> T:
 
 def find_own_pool() -> LoopPool | None:
     """Return the threads for the package's own queries; None: these run where they are."""
-    lanes = _lanes.current or _lanes.get()
-    return None if _runs_in_place.get() else lanes.our_pool
+    pools = _thread_pools.current or _thread_pools.get()
+    return None if _runs_in_place.get() else pools.our_pool
 
 
 def find_breaker() -> Breaker | None:
@@ -213,7 +215,7 @@ class _HandlerWork(AwaitedWork):
         return f"{call.method} {name} by {call.exchange.quota_key}"
 
 
-class _Lanes:
+class _ThreadPools:
     """The pools, created on first use: after a fork, and after the settings are read."""
 
     def __init__(self) -> None:
@@ -285,4 +287,4 @@ class _Lanes:
                 pool.close()
 
 
-_lanes = PerProcess(_Lanes, settings=("DJANGO_MCP",), close=_Lanes.close)
+_thread_pools = PerProcess(_ThreadPools, settings=("DJANGO_MCP",), close=_ThreadPools.close)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.inprocess.call import Surroundings
+from django_mcp.inprocess.call import Environment
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.inprocess.results import (
     CallResult,
@@ -26,7 +26,7 @@ __all__ = [
     "MCPError",
     "MissingCapability",
     "ResourceResult",
-    "Surroundings",
+    "Environment",
     "Unanswered",
     "UnknownPrompt",
     "UnknownReference",

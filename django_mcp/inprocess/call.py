@@ -161,7 +161,7 @@ def _message_of(question: JSONObject) -> str:
     return f": {' '.join(message.split())[:500]}" if message else ""
 
 
-class Surroundings(TypedDict, total=False):
+class Environment(TypedDict, total=False):
     """The user and the listeners of a call in process; all of it is optional.
 
     Attributes:
@@ -190,7 +190,7 @@ class Surroundings(TypedDict, total=False):
 
 
 async def send(
-    server: Engine, method: str, params: JSONObject, **how: Unpack[Surroundings]
+    server: Engine, method: str, params: JSONObject, **how: Unpack[Environment]
 ) -> JSONObject:
     """Return the result of one request, after all its rounds, or raise the server's `MCPError`."""
     given = how.get("answers")
@@ -228,7 +228,7 @@ def is_question(result: JSONObject) -> bool:
 
 
 async def _send_once(
-    server: Engine, how: Surroundings, method: str, params: JSONObject
+    server: Engine, how: Environment, method: str, params: JSONObject
 ) -> JSONObject:
     revision = revision_called(how.get("revision"))
     capabilities = how.get("capabilities")
@@ -304,7 +304,7 @@ def revision_called(name: str | None) -> Revision:
 
 
 class _Listener:
-    def __init__(self, how: Surroundings) -> None:
+    def __init__(self, how: Environment) -> None:
         self._on_progress = how.get("on_progress")
         self._on_log = how.get("on_log")
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 from asgiref.sync import async_to_sync
 
 from django_mcp.execution.threads import in_calling_thread
-from django_mcp.inprocess.call import Surroundings, send
+from django_mcp.inprocess.call import Environment, send
 from django_mcp.inprocess.results import (
     CallResult,
     CompletionResult,
@@ -57,7 +57,7 @@ class InProcess(ABC):
     failure) are a result with `is_error`.
 
     From synchronous code, synchronous handlers run in the calling thread, on its database
-    connections and inside its transaction. All methods take the keywords of `Surroundings`; each
+    connections and inside its transaction. All methods take the keywords of `Environment`; each
     has an asynchronous form, such as `acall_tool` for `call_tool`.
     """
 
@@ -70,14 +70,14 @@ class InProcess(ABC):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        **how: Unpack[Surroundings],
+        **how: Unpack[Environment],
     ) -> CallResult:
         """Call a tool.
 
         Args:
             name: its name.
             arguments: values that JSON can represent.
-            how: the user and the listeners; see `Surroundings`.
+            how: the user and the listeners; see `Environment`.
 
         Raises:
             UnknownTool: there is none for this user.
@@ -88,7 +88,7 @@ class InProcess(ABC):
         params = {"name": name, "arguments": dict(arguments or {})}
         return CallResult(raw=await send(self.engine, "tools/call", params, **how))
 
-    async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
+    async def aread_resource(self, uri: str, **how: Unpack[Environment]) -> ResourceResult:
         """Read the resource at a URI.
 
         Raises:
@@ -101,7 +101,7 @@ class InProcess(ABC):
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
-        **how: Unpack[Surroundings],
+        **how: Unpack[Environment],
     ) -> FilledPrompt:
         """Get a prompt with its arguments filled in. Numbers are passed as strings, as clients do.
 
@@ -118,7 +118,7 @@ class InProcess(ABC):
         argument: str,
         value: str = "",
         arguments: Mapping[str, str] | None = None,
-        **how: Unpack[Surroundings],
+        **how: Unpack[Environment],
     ) -> CompletionResult:
         """Return proposed values for an argument of a prompt or a resource template.
 
@@ -127,7 +127,7 @@ class InProcess(ABC):
             argument: the argument's name.
             value: its text so far.
             arguments: the other arguments, as far as they are known.
-            how: see `Surroundings`.
+            how: see `Environment`.
 
         Raises:
             UnknownReference: there is no such prompt or template for this user.
@@ -136,19 +136,19 @@ class InProcess(ABC):
         params = completion_params(of, argument, value, arguments)
         return CompletionResult(raw=await send(self.engine, "completion/complete", params, **how))
 
-    async def alist_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
+    async def alist_tools(self, **how: Unpack[Environment]) -> list[JSONObject]:
         """Return the tools that the user sees, in the protocol's form."""
         return await self._list("tools/list", how)
 
-    async def alist_resources(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
+    async def alist_resources(self, **how: Unpack[Environment]) -> list[JSONObject]:
         """Return the resources that the user sees, in the protocol's form."""
         return await self._list("resources/list", how)
 
-    async def alist_resource_templates(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
+    async def alist_resource_templates(self, **how: Unpack[Environment]) -> list[JSONObject]:
         """Return the resource templates that the user sees, in the protocol's form."""
         return await self._list("resources/templates/list", how)
 
-    async def alist_prompts(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
+    async def alist_prompts(self, **how: Unpack[Environment]) -> list[JSONObject]:
         """Return the prompts that the user sees, in the protocol's form."""
         return await self._list("prompts/list", how)
 
@@ -161,7 +161,7 @@ class InProcess(ABC):
     list_resource_templates = _in_sync(alist_resource_templates)
     list_prompts = _in_sync(alist_prompts)
 
-    async def _list(self, method: str, how: Surroundings) -> list[JSONObject]:
+    async def _list(self, method: str, how: Environment) -> list[JSONObject]:
         if method.partition("/")[0] not in self.engine.derived.features:
             # The server has no such list if nothing is registered; in process it is empty.
             return []

@@ -18,8 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.known_servers import find_unknown
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import PrimaryManager, Table
-from django_mcp.protocol.texts import clean, mark_invisible
-from django_mcp.server.exchange.derived import Allowed
+from django_mcp.protocol.sanitize import clean, mark_invisible
+from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.server.memory.state import digest_of
 
 SECRET_BYTES = 32

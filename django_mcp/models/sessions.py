@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.protocol.json import decode, encode
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 
 if TYPE_CHECKING:
     # It accepts and returns any value, which a TextField does not.

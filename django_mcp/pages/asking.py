@@ -18,7 +18,7 @@ from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.questions import check_asks
 from django_mcp.server.asking.rounds import Elicited
-from django_mcp.server.exchange.call import AskFailed, Waiting
+from django_mcp.server.exchange.call import AskFailed, SuspendedForWait
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.handlers.context import Context
 
@@ -187,7 +187,7 @@ class PageAsking(Context[Any]):
             from django_mcp.pages.visits import wait_until_done
 
             seconds = WAIT_S if may_ask_again else self._call.options.ask_timeout_s
-            raise Waiting(key, partial(wait_until_done, visit_id, seconds))
+            raise SuspendedForWait(key, partial(wait_until_done, visit_id, seconds))
         if not may_ask_again:
             raise AskFailed(_("The user did not finish the page in time."))
         del self._call.answers.known[key]

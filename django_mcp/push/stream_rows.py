@@ -25,7 +25,7 @@ from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.texts import clean, name_and_version
+from django_mcp.protocol.sanitize import clean, name_and_version
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session

@@ -19,7 +19,7 @@ from django_mcp.execution.threads import caller_address
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.derived import VisibleEntries
+from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists

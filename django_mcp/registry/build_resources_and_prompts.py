@@ -20,7 +20,7 @@ from django_mcp.registry.arguments import (
     read_typed,
 )
 from django_mcp.registry.building import (
-    Surroundings,
+    Environment,
     common_fields,
     listed,
     make_handler,
@@ -51,7 +51,7 @@ GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
 
 def build_resource(
     function: Callable[..., Any],
-    surroundings: Surroundings,
+    surroundings: Environment,
     uri: str,
     *,
     size: int | None = None,
@@ -79,7 +79,7 @@ def build_resource(
 
 def build_template(
     function: Callable[..., Any],
-    surroundings: Surroundings,
+    surroundings: Environment,
     uri_template: str,
     **options: Unpack[TemplateOptions],
 ) -> TemplateEntry:
@@ -120,7 +120,7 @@ def _string_reader(
 
 
 def _readable(
-    surroundings: Surroundings, signature: Signature, read: Reader, options: TemplateOptions
+    surroundings: Environment, signature: Signature, read: Reader, options: TemplateOptions
 ) -> dict[str, Any]:
     fields = common_fields(signature, options)
     mime_type = options.get("mime_type")
@@ -166,7 +166,7 @@ def _check_variables(template: UriTemplate, signature: Signature) -> None:
 
 def build_prompt(
     function: Callable[..., Any],
-    surroundings: Surroundings,
+    surroundings: Environment,
     *,
     arguments: Sequence[PromptArgument] | None = None,
     **options: Unpack[CommonOptions],
@@ -215,7 +215,7 @@ def build_prompt(
 
 def build_completer(
     function: Callable[..., Any],
-    surroundings: Surroundings,
+    surroundings: Environment,
     known: Sequence[str] = COMPLETER_PARAMETERS,
     access: Access = OPEN,
 ) -> Handler:

@@ -17,7 +17,7 @@ from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
 from django_mcp.registry.building import (
-    Surroundings,
+    Environment,
     common_fields,
     listed,
     make_handler,
@@ -42,7 +42,7 @@ _HINTS = {
 
 
 def build_tool(
-    function: Callable[..., Any], surroundings: Surroundings, **options: Unpack[ToolOptions]
+    function: Callable[..., Any], surroundings: Environment, **options: Unpack[ToolOptions]
 ) -> ToolEntry:
     """Return a tool; for the options see `ToolOptions`."""
     signature = surroundings.read(function)
@@ -132,7 +132,7 @@ def _takes_each(signature: Signature, schema: JSONObject) -> bool:
 
 
 def _output(
-    signature: Signature, surroundings: Surroundings, schema: Any
+    signature: Signature, surroundings: Environment, schema: Any
 ) -> tuple[Output | None, JSONObject | None]:
     """Return the converter of values to data, and the schema of the data, if there is any."""
     source, converter = signature.source, surroundings.converter

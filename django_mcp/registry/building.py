@@ -28,7 +28,7 @@ from django_mcp.registry.signatures import (
 )
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class Environment(Struct, frozen=True, kw_only=True):
     """What a server provides to the functions registered on it."""
 
     injectables: Injectables
@@ -105,7 +105,7 @@ def make_handler(
     read: Reader,
     convert: Callable[..., Any],
     access: Access,
-    surroundings: Surroundings,
+    surroundings: Environment,
     properties: Sequence[str] = (),
 ) -> Handler:
     """Return the handler of a function, with its check, its reader and its converter.

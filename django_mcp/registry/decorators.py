@@ -18,7 +18,7 @@ from django_mcp.registry.build_resources_and_prompts import (
     build_template,
 )
 from django_mcp.registry.build_tools import build_tool
-from django_mcp.registry.building import Surroundings, check_options
+from django_mcp.registry.building import Environment, check_options
 from django_mcp.registry.entries import (
     PromptArgument,
     PromptEntry,
@@ -197,8 +197,8 @@ class Registration:
 
     # -- internals
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> Environment:
+        return Environment(
             injectables=self._find_provider,
             converter=self._converter,
             provide_user=self._provide_user,

@@ -40,8 +40,8 @@ from django_mcp.server.exchange.admission import (
     check_version,
     may_have_session,
 )
+from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.strict import check_outcome, check_params, check_response

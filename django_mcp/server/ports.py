@@ -18,10 +18,10 @@ from django_mcp.registry.options import Atomic
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.exchange.call import Call, Failure, Spawned
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import PushStream
 
@@ -89,14 +89,14 @@ class ExceptionMapper(Protocol):
         """Return the failure for what is missing or invisible to the principal."""
 
 
-class Sealer(Protocol):
+class Signer(Protocol):
     """Signs values that travel through a client, for all processes."""
 
-    def seal(self, value: bytes) -> str:
+    def sign(self, value: bytes) -> str:
         """Return `value` signed, as visible ASCII."""
 
-    def unseal(self, text: str) -> bytes | None:
-        """Return the sealed value, or None if the signature is wrong."""
+    def unsign(self, text: str) -> bytes | None:
+        """Return the signed value, or None if the signature is wrong."""
 
 
 class StateStore(Protocol):
@@ -363,7 +363,7 @@ class Ports:
     access: AccessPolicy
     counter: RateCounter
     exceptions: ExceptionMapper
-    sealer: Sealer
+    signer: Signer
     states: StateStore
     sessions: SessionStore
     pending_responses: PendingResponses

@@ -6,25 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from typing import Any, TypeAlias
 
+from django_mcp.protocol.byte_ranges import RANGES_CAPABILITY
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
-from django_mcp.protocol.parts import RANGES_CAPABILITY
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.derived import (
-    Derived,
-    ResultFields,
-    VisibleEntries,
-    to_capabilities,
-)
 from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.streams.hub import Hub

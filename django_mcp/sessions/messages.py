@@ -16,7 +16,7 @@ from django_mcp.execution.workers import worker_id
 from django_mcp.log import logger
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.protocol.texts import name_and_version
+from django_mcp.protocol.sanitize import name_and_version
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
 from django_mcp.server.ports import Event, Resumption, StoreUnavailable

@@ -20,7 +20,7 @@ from django_mcp.execution.tables import Usage, caller_of, digest_of_quota, inser
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
-from django_mcp.protocol.texts import name_and_version
+from django_mcp.protocol.sanitize import name_and_version
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, CountLimits, check_uris

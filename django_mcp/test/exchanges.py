@@ -65,8 +65,8 @@ class LoggedIn:
 
     async def authenticate(self, exchange: Exchange) -> None:
         """Set the principal of the request."""
-        # The gate sends the challenges for missing scopes, for a fixed principal as well.
-        exchange.gate = getattr(self._engine, "gate", None)
+        # The authentication sends the challenges for missing scopes, for a fixed principal as well.
+        exchange.authentication = getattr(self._engine, "authentication", None)
         exchange.principal = self._principal
 
 

@@ -182,7 +182,7 @@ class _Connection(Record):
             connection=self._session,
             counts_answers=True,
         )
-        exchange.gate = source.gate
+        exchange.authentication = source.authentication
         try:
             try:
                 reply = await self._server.answer(exchange)

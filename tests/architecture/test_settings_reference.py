@@ -62,8 +62,8 @@ def test_a_documented_server_keyword_takes_effect(name: str):
     if name == "public":
         assert server.engine.is_public is value
     elif name == "authenticators":
-        assert server.engine.gate is not None
-        assert len(server.engine.gate.authenticators) == 1
+        assert server.engine.authentication is not None
+        assert len(server.engine.authentication.authenticators) == 1
     else:
         assert getattr(server.engine.options, name) == value
 

@@ -12,13 +12,13 @@ def wait_for_pools() -> None:
     """Wait until no thread of the pools works any more."""
     from django_mcp.execution import own_writes, threads
 
-    lanes, writes = threads._lanes.current, own_writes._pools.current
-    of_handlers = () if lanes is None else (lanes.pool, lanes.task_pool)
-    of_queries = () if lanes is None else (lanes.our_pool, lanes.authentication_pool)
+    pools, writes = threads._thread_pools.current, own_writes._pools.current
+    of_handlers = () if pools is None else (pools.pool, pools.task_pool)
+    of_queries = () if pools is None else (pools.our_pool, pools.authentication_pool)
     of_writes = () if writes is None else (writes.awaited, writes.left)
-    pools = (*of_handlers, *of_writes, *of_queries)
+    all_pools = (*of_handlers, *of_writes, *of_queries)
     until_s = time.monotonic() + 20
-    for pool in filter(None, pools):
+    for pool in filter(None, all_pools):
         while (state := pool.find_state()).running or state.waiting:
             # There is no event to wait for.
             assert time.monotonic() < until_s, state

@@ -1,4 +1,4 @@
-"""Servers of a site: their options, names, seals and mounting."""
+"""Servers of a site: their options, names, signs and mounting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.urls import include, path, reverse
 
 import django_mcp
 from django_mcp.auth.authenticators import APIKeyAuthenticator
-from django_mcp.execution.states import SiteSealer
+from django_mcp.execution.states import SiteSigner
 from django_mcp.known_servers import find_server
 from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import encode
@@ -94,7 +94,7 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
 
     shared = {"hub", "clock", "counter", "find_language", "make_form", "make_context", "max_step_s"}
     assert after is not before
-    assert after.gate is not before.gate
+    assert after.authentication is not before.authentication
     assert after.registry is before.registry
     assert {
         each.name
@@ -161,35 +161,35 @@ def test_a_page_size_of_0_disables_paging():
     assert "nextCursor" not in listed["result"]
 
 
-# -- seals
+# -- signs
 
 
-def test_a_seal_is_valid_on_every_worker():
-    assert SiteSealer().unseal(SiteSealer().seal(b"\x00page 2\xff")) == b"\x00page 2\xff"
+def test_a_signature_is_valid_on_every_worker():
+    assert SiteSigner().unsign(SiteSigner().sign(b"\x00page 2\xff")) == b"\x00page 2\xff"
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", "AAAA", "AAAA:", "AAAA:x", "é:é", "A" * 10_000, Signer(salt="other").sign("")]
 )
-def test_unsealed_data_is_rejected(text: str):
-    assert SiteSealer().unseal(text) is None
+def test_unsigned_data_is_rejected(text: str):
+    assert SiteSigner().unsign(text) is None
 
 
-def test_every_changed_character_breaks_a_seal():
-    sealed = SiteSealer().seal(b"page 2")
+def test_every_changed_character_breaks_a_signature():
+    signed = SiteSigner().sign(b"page 2")
 
-    for place, char in enumerate(sealed):
+    for place, char in enumerate(signed):
         other = "A" if char != "A" else "B"
-        assert SiteSealer().unseal(sealed[:place] + other + sealed[place + 1 :]) is None
+        assert SiteSigner().unsign(signed[:place] + other + signed[place + 1 :]) is None
 
 
-def test_a_seal_survives_a_secret_key_rotation():
-    sealed = SiteSealer().seal(b"page 2")
+def test_a_signature_survives_a_secret_key_rotation():
+    signed = SiteSigner().sign(b"page 2")
 
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only-for-tests"]):
-        assert SiteSealer().unseal(sealed) == b"page 2"
+        assert SiteSigner().unsign(signed) == b"page 2"
     with override_settings(SECRET_KEY="new"):
-        assert SiteSealer().unseal(sealed) is None
+        assert SiteSigner().unsign(signed) is None
 
 
 # -- mounting

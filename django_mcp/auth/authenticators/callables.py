@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
-from django_mcp.auth.recheck import RECHECK_S, Reasker
+from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.signatures import is_async_callable
@@ -49,24 +49,24 @@ class CallableAuthenticator(Authenticator):
         self.kind = kind
         self._function = function
         self._challenge = challenge
-        self._reasker = Reasker(self._ask_again, recheck_s)
+        self._reasker = Revalidator(self._ask_again, recheck_s)
         self._wants_exchange = next(iter(inspect.signature(function).parameters), "") == "exchange"
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        presented = Presented.find(exchange)
+        credentials = Credentials.find(exchange)
         given: Any = exchange
-        if presented is not None and not self._wants_exchange:
-            given = presented.build_request()
-        return to_principal(await self._ask(given), self, presented=presented)
+        if credentials is not None and not self._wants_exchange:
+            given = credentials.build_request()
+        return to_principal(await self._ask(given), self, credentials=credentials)
 
-    async def _ask_again(self, presented: Presented) -> Principal | Rejection | None:
-        given: Any = presented.build_request()
+    async def _ask_again(self, credentials: Credentials) -> Principal | Rejection | None:
+        given: Any = credentials.build_request()
         if self._wants_exchange:
             given = Exchange(
                 headers=Headers.from_mapping(given.headers),
-                address=presented.address,
-                build_request=presented.build_request,
-                url_kwargs=presented.url_kwargs,
+                address=credentials.address,
+                build_request=credentials.build_request,
+                url_kwargs=credentials.url_kwargs,
             )
         return to_principal(await self._ask(given), self)
 
@@ -83,7 +83,7 @@ class CallableAuthenticator(Authenticator):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Presented:
+class Credentials:
     """The credentials of a request, to be checked again while it has something open.
 
     Attributes:
@@ -96,7 +96,7 @@ class Presented:
     url_kwargs: Mapping[str, Any]
 
     @classmethod
-    def find(cls, exchange: Exchange) -> Presented | None:
+    def find(cls, exchange: Exchange) -> Credentials | None:
         """Return the credentials of an exchange; None without an HTTP request."""
         build = exchange.build_request
         return None if build is None else cls(build, exchange.address, exchange.url_kwargs)
@@ -110,13 +110,13 @@ def to_principal(
     source: Authenticator,
     scopes: Iterable[str] | None = None,
     *,
-    presented: Presented | None = None,
+    credentials: Credentials | None = None,
 ) -> Principal | Rejection | None:
     """Return a principal for a user; other results are returned as they are.
 
     Args:
         scopes: the scopes of a user's credentials; None: everything that the user may do.
-        presented: the credentials, by which `source` can check again.
+        credentials: the credentials, by which `source` can check again.
     """
     from django_mcp.auth.users import is_active
 
@@ -131,7 +131,7 @@ def to_principal(
             return found
         # The function may return it for many requests with different credentials.
         copied = found.for_request()
-        copied.handle = presented
+        copied.handle = credentials
         return copied
     if not user.is_authenticated:
         return None
@@ -145,5 +145,5 @@ def to_principal(
             has_all_scopes=scopes is None,
         ),
         source=source,
-        handle=presented,
+        handle=credentials,
     )

@@ -18,7 +18,7 @@ from django.apps import apps
 from django.conf import settings
 from django.utils import timezone
 
-from django_mcp.auth.authenticator import MAX_AGE_S, Authenticator, Verdicts
+from django_mcp.auth.authenticator import MAX_AGE_S, AuthCache, Authenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, has_authorization, make_key
 from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.threads import run_in_pool
@@ -46,7 +46,7 @@ class SessionAuthenticator(Authenticator):
     kind = "session"
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
-        self._verdicts = Verdicts(cache_s)
+        self._verdicts = AuthCache(cache_s)
         # Not in the principals, since a session's key gives access to the session.
         self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
 

@@ -11,9 +11,9 @@ from django.core.exceptions import PermissionDenied
 from django.utils.module_loading import import_string
 
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.authenticators.callables import REFUSED, Presented, to_principal
+from django_mcp.auth.authenticators.callables import REFUSED, Credentials, to_principal
 from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.recheck import RECHECK_S, Reasker
+from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.exchange import Exchange
 
@@ -33,7 +33,7 @@ class DRFAuthenticator(Authenticator):
 
     def __init__(self, authentication: Any, *, recheck_s: float | None = RECHECK_S) -> None:
         self._given = authentication
-        self._reasker = Reasker(self._ask_about, recheck_s)
+        self._reasker = Revalidator(self._ask_about, recheck_s)
 
     def find_problems(self) -> list[str]:
         """See `Authenticator.find_problems`."""
@@ -52,18 +52,18 @@ class DRFAuthenticator(Authenticator):
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`."""
-        presented = Presented.find(exchange)
-        return None if presented is None else await self._ask_about(presented)
+        credentials = Credentials.find(exchange)
+        return None if credentials is None else await self._ask_about(credentials)
 
-    async def _ask_about(self, presented: Presented) -> Principal | Rejection | None:
-        return await run_in_pool(partial(self._ask, presented))
+    async def _ask_about(self, credentials: Credentials) -> Principal | Rejection | None:
+        return await run_in_pool(partial(self._ask, credentials))
 
-    def _ask(self, presented: Presented) -> Principal | Rejection | None:
+    def _ask(self, credentials: Credentials) -> Principal | Rejection | None:
         from rest_framework import exceptions
         from rest_framework.request import Request
 
         try:
-            found = self._make().authenticate(Request(presented.build_request()))
+            found = self._make().authenticate(Request(credentials.build_request()))
         except (
             PermissionDenied,
             exceptions.PermissionDenied,
@@ -74,7 +74,7 @@ class DRFAuthenticator(Authenticator):
             return REFUSED
         if found is None:
             return None
-        return to_principal(found[0], self, _find_scopes(found[1]), presented=presented)
+        return to_principal(found[0], self, _find_scopes(found[1]), credentials=credentials)
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`; it is what the class has for it."""

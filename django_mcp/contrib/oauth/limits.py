@@ -29,7 +29,7 @@ TRIES = 10
 _trouble = Warner()
 
 
-class Allowance:
+class RateLimit:
     """How often one address may do something within a window of the clock.
 
     It is counted in the cache `THROTTLE_CACHE`. An IPv6 address counts as its /64 network.
@@ -92,19 +92,19 @@ class Allowance:
             caches[settings.THROTTLE_CACHE].decr(self._key)
 
 
-def new_clients_of(address: str) -> Allowance:
+def new_clients_of(address: str) -> RateLimit:
     """Return how many clients an address may register in an hour, by either method."""
     limit = settings.OAUTH_REGISTRATIONS_PER_HOUR
-    return Allowance("new client", address, limit=limit, period_s=HOUR_S)
+    return RateLimit("new client", address, limit=limit, period_s=HOUR_S)
 
 
-def registration_tries_of(address: str) -> Allowance:
+def registration_tries_of(address: str) -> RateLimit:
     """Return how often an address may send metadata, valid or not, in an hour."""
     limit = TRIES * settings.OAUTH_REGISTRATIONS_PER_HOUR
-    return Allowance("try to register", address, limit=limit, period_s=HOUR_S)
+    return RateLimit("try to register", address, limit=limit, period_s=HOUR_S)
 
 
-def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
+def wrong_secrets_of(address: str, client_id: str) -> list[RateLimit]:
     """Return how many wrong secrets an address may send in a minute: for one client, and for all.
 
     Without an address there is no limit, since one caller could use it up for all.
@@ -113,8 +113,8 @@ def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
     if not address:
         return []
     return [
-        Allowance(f"wrong secret {client_id}", address, limit=limit, period_s=MINUTE_S),
-        Allowance("wrong secret", address, limit=CLIENTS_AT_LIMIT * limit, period_s=MINUTE_S),
+        RateLimit(f"wrong secret {client_id}", address, limit=limit, period_s=MINUTE_S),
+        RateLimit("wrong secret", address, limit=CLIENTS_AT_LIMIT * limit, period_s=MINUTE_S),
     ]
 
 

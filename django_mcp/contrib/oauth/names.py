@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
 
-from django_mcp.protocol.texts import mark_invisible
+from django_mcp.protocol.sanitize import mark_invisible
 
 MAX_NAME = 80
 

@@ -14,7 +14,7 @@ from django_mcp.contrib.oauth.public import find_repeated
 from django_mcp.contrib.oauth.redirects import WANTED
 from django_mcp.contrib.oauth.scopes import find_requested
 from django_mcp.contrib.oauth.sign_ins import Refused
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 
 LATER = _("Try again later.")
 MAKERS = _("Update the application. If that does not help, send its makers the line below.")

@@ -29,7 +29,7 @@ from django_mcp.execution.tables import ANONYMOUS_PREFIX, delete_some, digest_of
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import decode
-from django_mcp.protocol.texts import clean, clean_if_text
+from django_mcp.protocol.sanitize import clean, clean_if_text
 from django_mcp.server.exchange.quotas import quota_key_of
 
 Step = SignIn.Step

@@ -193,9 +193,9 @@ _FLOW = "Have the OAuth flow bring a token with --oauth --user NAME."
 
 def advise(server: MCPServer | None) -> str:
     """Return how to give the command credentials that a server accepts, if the server is known."""
-    if server is None or server.engine.gate is None:
+    if server is None or server.engine.authentication is None:
         return f"Put a token into {_PLACE}. {_FLOW}"
-    found = dict.fromkeys(_find_ways(server.engine.gate.authenticators))
+    found = dict.fromkeys(_find_ways(server.engine.authentication.authenticators))
     if not found:
         return (
             "No authenticator of the server takes a token, and this command can send nothing else: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions.known import (
+from django_mcp.protocol.revisions.records import (
     V2024_11_05,
     V2025_03_26,
     V2025_06_18,

@@ -27,8 +27,8 @@ from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
-from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
-from django_mcp.server.exchange.derived import covers
+from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk, Suspended, SuspendedForOnce
+from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class AskMethods:
         if due:
             check_asks(self._call, due)
             self._call.answers.is_leaving = True
-            raise Asked(due)
+            raise Suspended(due)
         return found
 
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class AskMethods:
             TypeError: the result has no form in JSON.
         """
         if key not in self._call.answers.kept:
-            raise OnceDue(key, lambda: _to_json(key, function()))
+            raise SuspendedForOnce(key, lambda: _to_json(key, function()))
         result: T = self._call.answers.kept[key]
         return result
 

@@ -1,4 +1,4 @@
-"""Answers of a client to the questions of a call, and the call's sealed state."""
+"""Answers of a client to the questions of a call, and the call's signed state."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ REFUSAL_S = 0.01
 """Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
 
 
-async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
-    """Return the sealed state for the next round; raise `TaskStateTooLarge` or `StateStoreFull`."""
+async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:
+    """Return the signed state for the next round; raise `TaskStateTooLarge` or `StateStoreFull`."""
     server, answers = call.server, call.answers
     until_s = server.ports.clock() + call.options.state_ttl_s
-    sealed: JSONObject = {
+    signed: JSONObject = {
         "for": _binding(call),
         "until": until_s,
         "asked": asked,
@@ -126,9 +126,9 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
     known = {"known": answers.known, "kept": answers.kept, "state": state}
     encoded = encode(known)
     if len(encoded) <= call.options.state_inline_bytes:
-        sealed.update(known)
+        signed.update(known)
     elif len(encoded) <= MAX_KNOWN_BYTES:
-        sealed["reference"] = await server.ports.states.keep(
+        signed["reference"] = await server.ports.states.keep(
             key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
@@ -136,7 +136,7 @@ async def seal_state(call: ServedCall, asked: list[str], state: Any) -> str:
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
             f"{MAX_KNOWN_BYTES} are kept between two rounds"
         )
-    return server.ports.sealer.seal(encode(sealed))
+    return server.ports.signer.sign(encode(signed))
 
 
 async def open_answers(call: ServedCall) -> RetryAnswers | Refusal:
@@ -178,15 +178,15 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
     server = call.server
     if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
-    raw = server.ports.sealer.unseal(text)
+    raw = server.ports.signer.unsign(text)
     if raw is None:
-        return "not sealed by us"
+        return "not signed by us"
     try:
         opened: JSONObject = decode(raw)
     except JSONDecodeError:
         opened = {}
     if type(opened) is not dict or "for" not in opened:
-        return "sealed by us, for something else"
+        return "signed by us, for something else"
     if opened["for"] != _binding(call):
         return "made for another call or principal"
     if opened["until"] < server.ports.clock():

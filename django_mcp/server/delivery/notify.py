@@ -17,9 +17,9 @@ from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.signatures import named
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.derived import NO_REQUIREMENTS, Requirements
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
+from django_mcp.server.exchange.visibility import NO_REQUIREMENTS, Requirements
 from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.stream import (
     ELICITATION_COMPLETE,

@@ -38,7 +38,7 @@ from django_mcp.protocol.revisions import (
     find_revision,
     has_handshake,
 )
-from django_mcp.protocol.texts import limit_client_details
+from django_mcp.protocol.sanitize import limit_client_details
 from django_mcp.server.exchange.connection import ConnectionState
 
 

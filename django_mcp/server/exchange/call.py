@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False)
-class Asked(BaseException):
+class Suspended(BaseException):
     """Leave a handler to ask the client."""
 
     asks: Mapping[str, Ask]
 
 
 @dataclass(eq=False)
-class OnceDue(BaseException):
+class SuspendedForOnce(BaseException):
     """Leave a handler to run a function once, in a transaction of its own."""
 
     key: str
@@ -47,7 +47,7 @@ class OnceDue(BaseException):
 
 
 @dataclass(eq=False)
-class Waiting(BaseException):
+class SuspendedForWait(BaseException):
     """Leave a handler until an event other than an answer of the client.
 
     The handler runs again when `wait` returns, and finds the key in `RetryAnswers.waited`.
@@ -95,7 +95,7 @@ class RetryAnswers(Record):
         state: what the `InputRequired` of the last round held as its state.
         is_resubmit: whether this round follows a question to the client.
         unfit: the number of answers that did not fit, by the key of the question.
-        waited: keys of the `Waiting` that were raised during this request.
+        waited: keys of the `SuspendedForWait` that were raised during this request.
         is_leaving: whether a question has left the handler by its exception in this round.
     """
 

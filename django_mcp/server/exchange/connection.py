@@ -23,7 +23,7 @@ from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.texts import limit_client_details
+from django_mcp.protocol.sanitize import limit_client_details
 from django_mcp.server.exchange.quotas import QuotaScope
 from django_mcp.server.exchange.timers import find_running_loop
 

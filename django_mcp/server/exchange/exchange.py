@@ -13,10 +13,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId, encode_error
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.derived import NONE_VISIBLE, VisibleEntries
 from django_mcp.server.exchange.pending import PendingBytes
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.exchange.timers import Shield, TaskTimers
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
 
 
 class Sink(Protocol):
@@ -94,7 +94,7 @@ class Exchange(Record, kw_only=True):
     """The state of a connection that outlives this exchange, if any."""
     timers: TaskTimers | None = None
     """Those of the asyncio task that runs it; the server makes them for the time if the transport did not."""
-    gate: Any = None
+    authentication: Any = None
     """What authenticated it, and makes challenges; None: no authentication is required."""
     visible: VisibleEntries = NONE_VISIBLE
     """What the principal can see; the server sets it before it runs a method."""

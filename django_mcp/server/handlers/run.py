@@ -27,18 +27,18 @@ from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.signatures import Unavailable
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
-from django_mcp.server.asking.rounds import open_answers, seal_state
+from django_mcp.server.asking.rounds import open_answers, sign_state
 from django_mcp.server.exchange.answers import count_answer
 from django_mcp.server.exchange.call import (
-    Asked,
     CannotAsk,
     Failure,
     FailureKind,
-    OnceDue,
     RetryAnswers,
-    Waiting,
+    Suspended,
+    SuspendedForOnce,
+    SuspendedForWait,
 )
-from django_mcp.server.exchange.derived import covers
+from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
@@ -89,7 +89,7 @@ async def _run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
         return await call.server.ports.scope.run(function, call)
 
 
-_Due: TypeAlias = InputRequired | Waiting | Asked
+_Due: TypeAlias = InputRequired | SuspendedForWait | Suspended
 """What a handler needs from outside before it can go on: the end of one of its rounds."""
 
 _LOST_QUESTION = (
@@ -163,13 +163,13 @@ async def _run_rounds(
 ) -> bytes | Refusal | Failure:
     """Run the handler again until it has an outcome, or needs what another request has to bring."""
     while isinstance(outcome, _Due):
-        if isinstance(outcome, Waiting):
+        if isinstance(outcome, SuspendedForWait):
             call.answers.waited.add(outcome.key)
             await outcome.wait()
         else:
             state = outcome.state if isinstance(outcome, InputRequired) else None
             if call.unwinds_to_ask:
-                if isinstance(outcome, Asked) and not may_ask:
+                if isinstance(outcome, Suspended) and not may_ask:
                     message = "Nothing can be asked while this is answered"
                     return Failure(kind=FailureKind.FAULT, message=message)
                 return await _ask(call, outcome.asks, state)
@@ -204,14 +204,14 @@ async def _run(
         while True:
             try:
                 return await _run_once(call, handler, arguments, finish, what)
-            except OnceDue as due:
+            except SuspendedForOnce as due:
                 await _keep(call, handler, due)
             except Exception as error:
                 if has_lost or not _may_run_again(call, error):
                     raise
                 has_lost = True
                 call.answers.begin()
-    except (Asked, Waiting) as due:
+    except (Suspended, SuspendedForWait) as due:
         return due
     except asyncio.CancelledError:
         # The thread runs on, sees that the call is cancelled, and rolls back.
@@ -264,12 +264,12 @@ async def _run_once(
     return await server.ports.scope.run(function, call, aliases)
 
 
-async def _keep(call: ServedCall, handler: Handler, due: OnceDue) -> None:
+async def _keep(call: ServedCall, handler: Handler, due: SuspendedForOnce) -> None:
     """Run a function that is due once, and keep its result for all rounds."""
     aliases = call.options.atomic if handler.aliases is None else handler.aliases
     try:
         call.answers.kept[due.key] = await call.server.ports.scope.run(due.function, call, aliases)
-    except OnceDue as inner:
+    except SuspendedForOnce as inner:
         raise RuntimeError(_NESTED_ONCE.format(inner.key, due.key)) from None
     if call.run is not None:
         await call.run.keep(call.answers)
@@ -331,12 +331,12 @@ async def _ask(call: ServedCall, asks: Mapping[str, Ask], state: Any) -> bytes |
         call.run.park(asks, state)
         return b""
     try:
-        sealed = await seal_state(call, list(asks), state)
+        signed = await sign_state(call, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
         failure = await _describe(call, error, f"asking in {call.method}")
         return replace(failure, error=type(error).__name__)
     call.has_asked = True
-    result: JSONObject = {"requestState": sealed}
+    result: JSONObject = {"requestState": signed}
     if asks:
         result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
     return call.server.encode_interim(result, call.rules)

@@ -19,8 +19,8 @@ from django_mcp.registry.forms import make_form
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.connection import Closing, Session
-from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import (
     LocalBus,
@@ -48,7 +48,7 @@ def ports_in_memory(options: Options, **given: Any) -> Ports:
         "access": OpenAccess(),
         "counter": ProcessCounter().add,
         "exceptions": NoKnownExceptions(),
-        "sealer": ProcessSealer(),
+        "signer": ProcessSigner(),
         "states": ProcessStates(),
         "runner": LoopRunner(),
         "connection_observer": observer,
@@ -169,16 +169,16 @@ class NoKnownExceptions:
         return Failure(kind=FailureKind.MISSING, message="Not found.")
 
 
-class ProcessSealer:
-    """Seal with a key of the process."""
+class ProcessSigner:
+    """Sign with a key of the process."""
 
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(32)
 
-    def seal(self, value: bytes) -> str:
+    def sign(self, value: bytes) -> str:
         return base64.urlsafe_b64encode(self._sign(value) + value).decode().rstrip("=")
 
-    def unseal(self, text: str) -> bytes | None:
+    def unsign(self, text: str) -> bytes | None:
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except ValueError:

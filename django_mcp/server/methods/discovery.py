@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Mapping
 
 from django_mcp.log import logger
+from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import FAULT, Refusal, invalid_params
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
@@ -123,7 +123,7 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
     server = call.server
     after = None
     if "cursor" in call.params:
-        after = decode_cursor(call.params["cursor"], call.method, server.ports.sealer.unseal)
+        after = decode_cursor(call.params["cursor"], call.method, server.ports.signer.unsign)
         if after is None:
             return INVALID_CURSOR
     key = (
@@ -166,7 +166,7 @@ def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
             if isinstance(entry, ToolEntry) and entry.task != NEVER:
                 wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
     if start + size < len(visible):
-        result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.ports.sealer.seal)
+        result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.ports.signer.sign)
     result = lower(call.method, result, call.rules)
     return {**result, **server.list_cache_fields(call)}
 

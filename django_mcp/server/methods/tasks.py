@@ -13,9 +13,9 @@ from typing import Any
 from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
-from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.asking.rounds import check_responses
@@ -62,7 +62,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in call.params:
-        text = decode_cursor(call.params["cursor"], "tasks/list", server.ports.sealer.unseal)
+        text = decode_cursor(call.params["cursor"], "tasks/list", server.ports.signer.unsign)
         if text is None:
             return INVALID_CURSOR
         created, _, task_id = text.partition(" ")
@@ -79,7 +79,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     wire: JSONObject = {"tasks": [to_wire(task) for task in page]}
     if len(shown) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
-        wire["nextCursor"] = encode_cursor("tasks/list", place, server.ports.sealer.seal)
+        wire["nextCursor"] = encode_cursor("tasks/list", place, server.ports.signer.sign)
     return server.encode_result(wire, call.rules)
 
 

@@ -20,7 +20,8 @@ from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
+from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool

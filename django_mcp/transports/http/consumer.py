@@ -31,7 +31,7 @@ from django_mcp.server.exchange.pending import (
 )
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.server.server import BaseServer
-from django_mcp.transports.http.guard import Clearance, current_guard
+from django_mcp.transports.http.guard import HeaderCheck, current_guard
 from django_mcp.transports.http.replies import (
     error_reply,
     internal_error,
@@ -74,7 +74,7 @@ class MCPConsumer(AsyncHttpConsumer):
     Each request has its own consumer. It uses neither the channel layer nor a database.
     """
 
-    _clearance = Clearance()
+    _header_check = HeaderCheck()
     _exchange: Exchange | None = None
     _sink: StreamSink | None = None
     _has_started = False
@@ -190,7 +190,7 @@ class MCPConsumer(AsyncHttpConsumer):
         """Return the response, or None if the client has disconnected."""
         scope, server = self.scope, self.server
         options, method = server.options, scope["method"]
-        clearance = self._clearance = current_guard().examine(
+        header_check = self._header_check = current_guard().examine(
             method,
             scope.get("scheme") or "http",
             scope["path"],
@@ -199,11 +199,11 @@ class MCPConsumer(AsyncHttpConsumer):
         )
         authenticate = server.authenticate
         refusal = None
-        if clearance.reply is not None or method != "POST":
-            refusal = self._check_head(method, headers, clearance)
+        if header_check.reply is not None or method != "POST":
+            refusal = self._check_head(method, headers, header_check)
             if refusal is not None and (authenticate is None or refusal.status not in ABOUT_FORM):
                 return refusal
-        exchange = self._exchange = self._open_exchange(headers, clearance)
+        exchange = self._exchange = self._open_exchange(headers, header_check)
         if authenticate is not None:
             exchange.build_request = self._request_builder(b"")
             refusal = await authenticate(exchange) or refusal
@@ -237,11 +237,11 @@ class MCPConsumer(AsyncHttpConsumer):
             if self._watching is not None:
                 self._watching.close()
 
-    def _check_head(self, method: str, headers: Headers, clearance: Clearance) -> Reply | None:
+    def _check_head(self, method: str, headers: Headers, header_check: HeaderCheck) -> Reply | None:
         """Return an error reply or a preflight response, or None if the request may continue."""
-        reply = clearance.reply
+        reply = header_check.reply
         if reply is None:
-            if method == "GET" and self.server.keeps_sessions and not clearance.may_stream:
+            if method == "GET" and self.server.keeps_sessions and not header_check.may_stream:
                 return error_reply(
                     406, "Accept must admit text/event-stream: MCP is for AI clients"
                 )
@@ -258,20 +258,20 @@ class MCPConsumer(AsyncHttpConsumer):
                 self._exchange, self._receive, self._sink, keepalive_s, self._on_gone
             )
 
-    def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
+    def _open_exchange(self, headers: Headers, header_check: HeaderCheck) -> Exchange:
         scope: Any = self.scope
         client = scope.get("client")
         address = client[0] if client else None
         caller_address.set(address)
         route = scope.get("url_route")
-        if clearance.may_stream:
+        if header_check.may_stream:
             timeout_s = self.server.options.send_timeout_s
-            self._sink = StreamSink(self._send, clearance.headers, timeout_s)
+            self._sink = StreamSink(self._send, header_check.headers, timeout_s)
         return Exchange(
             headers=headers,
             address=address,
             counts_answers=True,
-            can_stream=clearance.may_stream,
+            can_stream=header_check.may_stream,
             sink=self._sink,
             event_stream=self._sink,
             url_kwargs=route["kwargs"] if route else {},
@@ -319,14 +319,14 @@ class MCPConsumer(AsyncHttpConsumer):
         if exchange is not None and exchange.is_disconnected:
             return
         if sink is not None:
-            if sink.has_started or (reply.status == 200 and self._clearance.must_stream):
+            if sink.has_started or (reply.status == 200 and self._header_check.must_stream):
                 await sink.finish(reply)
                 return
             sink.is_finished = True
         start = {
             "type": "http.response.start",
             "status": reply.status,
-            "headers": json_headers(reply, self._clearance.headers),
+            "headers": json_headers(reply, self._header_check.headers),
         }
         body = reply.body or b""
         try:

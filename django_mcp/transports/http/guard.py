@@ -192,7 +192,7 @@ def preflight(requested: str, trusted: RawHeaders) -> Reply:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Clearance:
+class HeaderCheck:
     """The guard's result for a request.
 
     Attributes:
@@ -216,13 +216,13 @@ class Guard:
 
     def __init__(self, rules: SiteRules) -> None:
         self._rules = rules
-        self._known: dict[tuple[str | bytes | None, ...], Clearance] = {}
+        self._known: dict[tuple[str | bytes | None, ...], HeaderCheck] = {}
         sent = filter(None, (rules.host_header, rules.scheme_header))
         self._names = (*_NAMES, *(name.encode("latin-1") for name in sent))
 
     def examine(
         self, method: str, scheme: str, path: str, headers: Headers, max_body_bytes: int
-    ) -> Clearance:
+    ) -> HeaderCheck:
         """Return the result for a request, whose scheme is as the server sees it."""
         # This runs for each request, so it works on bytes. Repeated headers are joined, which is right
         # for lists, and makes the others malformed.
@@ -232,7 +232,7 @@ class Guard:
             return _TOO_MANY_HEADERS
         rules = self._rules
         if rules.requires_https and not rules.admits_http(headers, scheme, path):
-            return Clearance(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
+            return HeaderCheck(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
         key = (method, scheme, *map(values.get, self._names))
         found = self._known.get(key)
         if found is None:
@@ -247,27 +247,29 @@ class Guard:
             if not is_short or int(length or 0) > max_body_bytes:
                 is_number = length is not None and length.isdigit()
                 refusal = too_large(max_body_bytes) if is_number else _NO_NUMBER
-                return Clearance(reply=refusal, headers=found.headers)
+                return HeaderCheck(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
             requested = values.get(b"access-control-request-headers", b"").decode("latin-1")
-            return Clearance(reply=preflight(requested, found.headers), headers=found.headers)
+            return HeaderCheck(reply=preflight(requested, found.headers), headers=found.headers)
         return found
 
 
-def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clearance:
+def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> HeaderCheck:
     host, origin, accept = rules.find_host(headers), headers.get("origin"), headers.get("accept")
     # Two Host headers arrive joined by a comma, which a host may not contain.
     domain = split_domain_port(host)[0] if host is not None else ""
     if not domain:
-        return Clearance(reply=error_reply(400, "One well-formed Host header is needed"))
+        return HeaderCheck(reply=error_reply(400, "One well-formed Host header is needed"))
     if not validate_host(domain, rules.hosts):
-        return Clearance(reply=_forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS"))
+        return HeaderCheck(reply=_forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS"))
     cors: RawHeaders = ()
     if origin is not None:
         # There is a host, or the request would have been rejected already.
         if not rules.is_origin(origin, host or "", rules.find_scheme(headers, scheme)):
             message = f"Pages of the origin {origin[:200]} may not call this server"
-            return Clearance(reply=_forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]'), headers=VARY)
+            return HeaderCheck(
+                reply=_forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]'), headers=VARY
+            )
         # The origin is named, never `*`, so that caches keep the responses apart.
         cors = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
         # Only pages of listed origins may ever send cookies.
@@ -275,9 +277,9 @@ def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clea
             cors = (*cors, (b"access-control-allow-credentials", b"true"))
     refusal = _check_kind(method, headers)
     if refusal is not None:
-        return Clearance(reply=refusal, headers=cors)
+        return HeaderCheck(reply=refusal, headers=cors)
     may_stream = admits_event_stream(accept)
-    return Clearance(
+    return HeaderCheck(
         may_stream=may_stream,
         must_stream=may_stream and (method == "GET" or not admits_json(accept)),
         headers=cors,
@@ -312,7 +314,7 @@ def _check_kind(method: str, headers: Headers) -> Reply | None:
     return None
 
 
-_TOO_MANY_HEADERS = Clearance(
+_TOO_MANY_HEADERS = HeaderCheck(
     reply=error_reply(
         431, f"At most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes together, are read"
     )

@@ -26,7 +26,7 @@ from django_mcp.server.exchange.timers import call_in_loop, hold
 from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.chunked import is_chunked_wsgi, read_chunked
 from django_mcp.transports.http.consumer import MCPConsumer
-from django_mcp.transports.http.guard import Clearance
+from django_mcp.transports.http.guard import HeaderCheck
 from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
 
 MAX_QUEUED = 16
@@ -259,11 +259,11 @@ class _BufferingConsumer(_ViewConsumer):
     def _allowed_methods(self, headers: Headers) -> bytes:
         return self.server.allowed_methods(headers, can_push=False)
 
-    def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
-        exchange = super()._open_exchange(headers, clearance)
+    def _open_exchange(self, headers: Headers, header_check: HeaderCheck) -> Exchange:
+        exchange = super()._open_exchange(headers, header_check)
         exchange.is_buffered = True
         self._buffer = _Buffer()
-        exchange.sink = self._buffer if clearance.may_stream else None
+        exchange.sink = self._buffer if header_check.may_stream else None
         self._sink = exchange.event_stream = None
         return exchange
 
@@ -279,12 +279,12 @@ class _BufferingConsumer(_ViewConsumer):
         if buffer.dropped:
             logger.warning("Dropped %d messages ahead of an answer under WSGI", buffer.dropped)
         is_result = reply.status == 200 and reply.body is not None
-        if not is_result or not (buffer.messages or self._clearance.must_stream):
+        if not is_result or not (buffer.messages or self._header_check.must_stream):
             await super()._respond(reply)
             return
         events = b"".join(map(sse.event, (*buffer.messages, reply.body or b"")))
         length = (b"content-length", b"%d" % len(events))
-        headers = [*STREAM_HEADERS, length, *self._clearance.headers, *reply.headers]
+        headers = [*STREAM_HEADERS, length, *self._header_check.headers, *reply.headers]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": events})
 

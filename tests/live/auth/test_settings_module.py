@@ -39,7 +39,7 @@ def test_settings_can_contain_authenticators(tmp_path: Path):
     code = (
         "import django; django.setup();"
         "from django.core.management import call_command; call_command('check');"
-        "from django_mcp import default_server; print(len(default_server.engine.gate.authenticators))"
+        "from django_mcp import default_server; print(len(default_server.engine.authentication.authenticators))"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],

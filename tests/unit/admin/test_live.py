@@ -15,7 +15,7 @@ from django.test import AsyncClient, Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp.admin.live_rows import NEWEST_CALLS, PER_PAGE, SHOWN, Look, changes
+from django_mcp.admin.live_rows import NEWEST_CALLS, PER_PAGE, SHOWN, LiveFilter, changes
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import decode, encode
@@ -474,4 +474,4 @@ def test_revoke_is_offered_only_for_revocable_credentials(admin: Client):
 
 
 def test_an_invalid_query_string_is_ignored():
-    assert Look.of({"sessions": "9" * 50, "worker": "x"}).worker is None
+    assert LiveFilter.of({"sessions": "9" * 50, "worker": "x"}).worker is None

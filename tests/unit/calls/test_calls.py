@@ -25,7 +25,7 @@ from django_mcp.calls.rows import insert, old_calls, old_tallies, text_fields
 from django_mcp.execution.tables import delete_some
 from django_mcp.models import CallRecord, CallTally, Session
 from django_mcp.protocol.errors import ToolError
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import MCPServer
 from django_mcp.signals import tool_called
 from tests.support.wire import META, V2025_11_25, V2026_07_28, WireClient

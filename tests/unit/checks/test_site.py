@@ -234,7 +234,11 @@ def test_the_default_server_is_opened_by_settings():
 
 @pytest.mark.parametrize(
     "entry",
-    ["no.such.Authenticator", "django_mcp.auth.principal.Rejection", "django_mcp.auth.gate.logger"],
+    [
+        "no.such.Authenticator",
+        "django_mcp.auth.principal.Rejection",
+        "django_mcp.auth.authentication.logger",
+    ],
 )
 def test_an_invalid_authenticator_is_reported(entry: str):
     (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))

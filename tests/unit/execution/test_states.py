@@ -110,7 +110,7 @@ async def test_zero_inline_bytes_store_every_state():
 
 
 async def test_a_stored_state_belongs_to_one_principal():
-    """Another user cannot read it, even if they could seal their own state with its reference."""
+    """Another user cannot read it, even if they could sign their own state with its reference."""
     server = make_server(state_inline_bytes=0)
     reference = await server.engine.ports.states.keep(
         "user:1", b"secret", server.engine.ports.clock() + 60, QUOTA

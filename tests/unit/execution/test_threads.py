@@ -377,9 +377,9 @@ class InATestCase(TestCase):
 
 
 def test_the_pool_follows_the_settings(few_threads: int):
-    async def name_of_pool() -> threads._Lanes | None:
+    async def name_of_pool() -> threads._ThreadPools | None:
         await threads.run_in_pool(lambda: None)
-        return threads._lanes.current
+        return threads._thread_pools.current
 
     few = async_to_sync(name_of_pool)()
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 3}):

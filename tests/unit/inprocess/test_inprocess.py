@@ -23,13 +23,13 @@ from django_mcp.inprocess import (
     UnknownResource,
     UnknownTool,
 )
-from django_mcp.server.exchange.derived import (
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import (
     ALL_VISIBLE,
     NONE_VISIBLE,
     Requirements,
     VisibleEntries,
 )
-from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.memory.ports import OpenAccess
 from example_project.shop.models import Product
 from tests.support.databases import make_product

@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.exchange.call import Asked, CannotAsk
+from django_mcp.server.exchange.call import CannotAsk, Suspended
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
@@ -238,7 +238,7 @@ async def test_no_deprecated_feature_is_used_by_default(server: MCPServer) -> No
 async def test_client_requests_require_a_running_call(server: MCPServer) -> None:
     """What is left of a call has no way to the client any more."""
     client, left = await leave(server)
-    with pytest.raises((Asked, CannotAsk)):
+    with pytest.raises((Suspended, CannotAsk)):
         await left.alist_roots()
     answered = await left.aping_client(0.05)
     await client.result("ping")
@@ -251,7 +251,7 @@ async def test_client_requests_require_a_running_call(server: MCPServer) -> None
 async def test_a_standalone_stream_carries_no_client_requests(server: MCPServer) -> None:
     client, left = await leave(server)
     async with client.standalone() as stream:
-        with pytest.raises((Asked, CannotAsk)):
+        with pytest.raises((Suspended, CannotAsk)):
             await left.alist_roots()
         await left.aping_client(0.05)
         await client.result("ping")

@@ -361,8 +361,8 @@ def with_header(issuer: Issuer, header: dict[str, Any], claims: dict[str, Any]) 
 
 
 def keys_of(server: MCPServer) -> Any:
-    assert server.engine.gate is not None
-    return vars(server.engine.gate.authenticators[0])["_keys"]
+    assert server.engine.authentication is not None
+    return vars(server.engine.authentication.authenticators[0])["_keys"]
 
 
 def test_concurrent_tokens_fetch_the_keys_once(issuer: Issuer):

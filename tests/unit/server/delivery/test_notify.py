@@ -10,8 +10,8 @@ import pytest
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.derived import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.ports import NoObserver, OpenAccess
 from django_mcp.server.streams.stream import Ending

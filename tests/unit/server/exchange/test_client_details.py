@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.texts import MAX_CLIENT_BYTES
+from django_mcp.protocol.sanitize import MAX_CLIENT_BYTES
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient

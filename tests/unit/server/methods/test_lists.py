@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.results import CacheHint
-from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.memory.ports import OpenAccess
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer

@@ -11,8 +11,8 @@ from django_mcp.transports.http.guard import (
     MAX_HEADER_BYTES,
     MAX_HEADERS,
     MAX_KNOWN,
-    Clearance,
     Guard,
+    HeaderCheck,
     SiteRules,
     current_guard,
 )
@@ -28,30 +28,30 @@ def examine(
     method: str = "POST",
     headers: dict[str, str] | list[tuple[str, str]] | None = None,
     rules: SiteRules = RULES,
-) -> Clearance:
+) -> HeaderCheck:
     found = Headers(http_scope(method, headers)["headers"])
     return Guard(rules).examine(method, "http", "/mcp", found, LIMIT)
 
 
-def status(clearance: Clearance) -> int | None:
-    return None if clearance.reply is None else clearance.reply.status
+def status(header_check: HeaderCheck) -> int | None:
+    return None if header_check.reply is None else header_check.reply.status
 
 
-def headers_of(clearance: Clearance) -> dict[bytes, bytes]:
-    assert clearance.reply is not None
-    return dict((*clearance.headers, *clearance.reply.headers))
+def headers_of(header_check: HeaderCheck) -> dict[bytes, bytes]:
+    assert header_check.reply is not None
+    return dict((*header_check.headers, *header_check.reply.headers))
 
 
-def error_of(clearance: Clearance) -> dict[str, Any]:
-    assert clearance.reply is not None
-    assert clearance.reply.body is not None
-    answer = json.loads(clearance.reply.body)
+def error_of(header_check: HeaderCheck) -> dict[str, Any]:
+    assert header_check.reply is not None
+    assert header_check.reply.body is not None
+    answer = json.loads(header_check.reply.body)
     assert answer.keys() == {"jsonrpc", "error"}
     return answer["error"]
 
 
 def test_a_plain_post_passes_and_may_be_streamed():
-    assert examine() == Clearance(may_stream=True)
+    assert examine() == HeaderCheck(may_stream=True)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_identity_content_encoding_is_accepted():
     ],
 )
 def test_accept_determines_the_response_types(accept: str, may_stream: bool, must_stream: bool):
-    assert examine(headers={"accept": accept}) == Clearance(
+    assert examine(headers={"accept": accept}) == HeaderCheck(
         may_stream=may_stream, must_stream=must_stream
     )
 
@@ -292,7 +292,7 @@ def test_several_accept_headers_are_combined():
         ("accept", "text/event-stream"),
     ]
 
-    assert examine(headers=headers) == Clearance(may_stream=True)
+    assert examine(headers=headers) == HeaderCheck(may_stream=True)
 
 
 @pytest.mark.parametrize("length", ["0", "1000", "0000000001"])
@@ -434,8 +434,8 @@ def test_proxy_headers_are_trusted_if_configured():
 )
 def test_any_header_bytes_are_accepted_or_rejected(method: str, headers: list[tuple[bytes, bytes]]):
     headers = [(b"host", b"localhost"), *headers]
-    clearance = Guard(RULES).examine(method, "http", "/mcp", Headers(headers), LIMIT)
+    header_check = Guard(RULES).examine(method, "http", "/mcp", Headers(headers), LIMIT)
 
-    assert clearance.reply is None or clearance.reply.status in (
+    assert header_check.reply is None or header_check.reply.status in (
         *(204, 400, 403, 405, 406, 413, 415),
     )

@@ -2,7 +2,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.transports.http.guard import Clearance, Guard, SiteRules, is_loopback, read_rules
+from django_mcp.transports.http.guard import Guard, HeaderCheck, SiteRules, is_loopback, read_rules
 
 RULES = SiteRules(
     hosts=["shop.example", ".tenants.example", "localhost", "127.0.0.1", "[::1]"],
@@ -149,7 +149,7 @@ def test_rules_follow_the_settings():
     assert not lets_cookies(rules, "https://shop.example")
 
 
-def examine(rules: SiteRules, **headers: str) -> Clearance:
+def examine(rules: SiteRules, **headers: str) -> HeaderCheck:
     given = {"content-type": "application/json", "x-forwarded-proto": "https", **headers}
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
     return Guard(rules).examine("POST", "https", "/mcp", Headers(raw), 1000)

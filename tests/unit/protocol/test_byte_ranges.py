@@ -1,4 +1,4 @@
-"""Cursors are opaque and sealed; parts of a text make up the whole."""
+"""Cursors are opaque and signed; parts of a text make up the whole."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.protocol.errors import Refusal
-from django_mcp.protocol.parts import (
+from django_mcp.protocol.byte_ranges import (
     MAX_CURSOR_CHARS,
     ByteRange,
     decode_cursor,
     encode_cursor,
     find_range,
 )
+from django_mcp.protocol.errors import Refusal
 from tests.unit.protocol.test_json import json_values
 
 
-def seal(data: bytes) -> str:
-    return "sealed:" + data.hex()
+def sign(data: bytes) -> str:
+    return "signed:" + data.hex()
 
 
-def unseal(text: str) -> bytes | None:
-    if not text.startswith("sealed:"):
+def unsign(text: str) -> bytes | None:
+    if not text.startswith("signed:"):
         return None
     try:
-        return bytes.fromhex(text.removeprefix("sealed:"))
+        return bytes.fromhex(text.removeprefix("signed:"))
     except ValueError:
         return None
 
@@ -38,27 +38,27 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(KINDS, NAMES)
 def test_a_cursor_contains_the_entry_it_follows(kind, last):
-    assert decode_cursor(encode_cursor(kind, last, seal), kind, unseal) == last
+    assert decode_cursor(encode_cursor(kind, last, sign), kind, unsign) == last
 
 
 @given(KINDS, KINDS, NAMES)
 def test_a_cursor_is_valid_only_for_its_list(kind, other, last):
-    found = decode_cursor(encode_cursor(kind, last, seal), other, unseal)
+    found = decode_cursor(encode_cursor(kind, last, sign), other, unsign)
 
     assert found == (last if other == kind else None)
 
 
 @given(json_values)
 def test_any_other_value_is_an_invalid_cursor(value):
-    assert decode_cursor(value, "tools", unseal) is None
+    assert decode_cursor(value, "tools", unsign) is None
 
 
 @pytest.mark.parametrize("payload", [b"", b"tools", b"tools\0\xff", b"\xff\0x"])
-def test_another_sealed_payload_is_an_invalid_cursor(payload):
-    assert decode_cursor(seal(payload), "tools", unseal) is None
+def test_another_signed_payload_is_an_invalid_cursor(payload):
+    assert decode_cursor(sign(payload), "tools", unsign) is None
 
 
-def test_an_overlong_cursor_is_rejected_without_unsealing():
+def test_an_overlong_cursor_is_rejected_without_reading_it():
     def explode(text: str) -> bytes:
         raise AssertionError("opened")
 
@@ -67,12 +67,12 @@ def test_an_overlong_cursor_is_rejected_without_unsealing():
 
 def test_an_entry_with_an_overlong_cursor_gets_none():
     with pytest.raises(ValueError, match="shorter name"):
-        encode_cursor("resources", "x" * MAX_CURSOR_CHARS, seal)
+        encode_cursor("resources", "x" * MAX_CURSOR_CHARS, sign)
 
 
 def test_a_kind_must_not_contain_the_separator():
     with pytest.raises(ValueError, match="NUL"):
-        encode_cursor("a\0b", "x", seal)
+        encode_cursor("a\0b", "x", sign)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

@@ -1,4 +1,4 @@
-"""The gate of one server: its authenticators in order, and the refusal if none accepts."""
+"""The authentication of one server: its authenticators in order, and the refusal if none accepts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TIMEOUT_S = 10.0
 _trouble = Warner()
 
 
-class Gate:
+class Authentication:
     """Authenticates requests by their headers alone.
 
     A server that is not public and has no authenticators refuses all requests: it is not configured yet.
@@ -82,7 +82,7 @@ class Gate:
 
         Afterwards the exchange's headers hold no credentials any more.
         """
-        exchange.gate = self
+        exchange.authentication = self
         if not (self._askers or self.is_public):
             return self._refuse_closed()
         waits = self._find_wait(exchange)

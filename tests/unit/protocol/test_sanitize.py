@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.sanitize import clean
 
 INVISIBLE = [
     *(

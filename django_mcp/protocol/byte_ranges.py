@@ -1,7 +1,7 @@
 """Parts of long answers: the opaque cursor of a paged list, and the bytes of a text resource.
 
 A cursor names its list and the last entry, so that any process can continue from it. The function
-that seals it (signature, encryption) is a parameter.
+that signs it (signature, encryption) is a parameter.
 
 A range is given by `offset` and `length` in the params, both in bytes. It is not from the
 specification, but follows an experiment of other servers. Both ends of a part are moved back to the
@@ -24,10 +24,10 @@ MAX_CURSOR_CHARS = 4096
 _SEPARATOR = "\0"
 
 
-def encode_cursor(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
+def encode_cursor(kind: str, last: str, sign: Callable[[bytes], str]) -> str:
     """Return the cursor after the entry `last` of the list `kind` (`"tools"`...).
 
-    `last` is its name or URI, and `seal` turns bytes into unforgeable text that `unseal` reads.
+    `last` is its name or URI, and `sign` turns bytes into unforgeable text that `unsign` reads.
 
     Raises:
         ValueError: the entry's name is so long that the cursor would be rejected.
@@ -36,7 +36,7 @@ def encode_cursor(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
     """
     if _SEPARATOR in kind:
         raise ValueError("The kind of a cursor must not contain NUL")
-    cursor = seal(f"{kind}{_SEPARATOR}{last}".encode())
+    cursor = sign(f"{kind}{_SEPARATOR}{last}".encode())
     if len(cursor) > MAX_CURSOR_CHARS:
         raise ValueError(
             f"The cursor after {last[:50]!r}... has {len(cursor)} characters, over the limit of "
@@ -45,15 +45,15 @@ def encode_cursor(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
     return cursor
 
 
-def decode_cursor(cursor: object, kind: str, unseal: Callable[[str], bytes | None]) -> str | None:
+def decode_cursor(cursor: object, kind: str, unsign: Callable[[str], bytes | None]) -> str | None:
     """Return the last entry that a cursor names, or None if it is not a cursor of this list.
 
     It accepts any JSON value. None (wire: -32602) covers all errors alike: not a string, too long,
-    not sealed by this site, or issued for another list.
+    not signed by this site, or issued for another list.
     """
     if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_CHARS:
         return None
-    opened = unseal(cursor)
+    opened = unsign(cursor)
     if opened is None:
         return None
     try:

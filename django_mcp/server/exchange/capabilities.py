@@ -1,0 +1,117 @@
+"""What a server can do: its features and capabilities, derived from its registry and its options."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from django_mcp.protocol.json import JSONObject, is_lazy
+from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.protocol.tasks import NEVER
+from django_mcp.registry.access import read_rates
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.admission import if_streaming
+from django_mcp.server.exchange.visibility import find_requirements
+from django_mcp.server.options import Options
+
+
+class Derived:
+    """Values derived from one state of the registry and the options."""
+
+    def __init__(self, registry: Registry, options: Options) -> None:
+        self.version = registry.version
+        self.options = options
+        self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
+        self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
+        registered = {
+            "tools": registry.tools,
+            "tasks": any(tool.task != NEVER for tool in registry.tools.values()),
+            "resources": registry.resources or registry.templates,
+            "prompts": registry.prompts,
+            "completions": registry.has_completers,
+        }
+        self.features = frozenset(name for name, found in registered.items() if found)
+        self.offered = _by_transport(self.features, options)
+        """The features on a transport, by whether it can stream, whether it buffers what is sent ahead
+        of the response, and whether the exchange has no connection."""
+        self.lists: dict[Hashable, bytes] = {}
+        """Encoded responses to the list methods."""
+        self.requirements = find_requirements(registry, options)
+        self.rates = read_rates(options.throttle)
+        self.failures = self.rates.pop("failures", None)
+        self.has_lazy_identity = not all(
+            text is None or isinstance(text, str) for text in (options.title, options.description)
+        )
+        self.has_lazy_texts = _has_lazy_texts(registry, options)
+        self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+
+class ResultFields(NamedTuple):
+    """The fields that a stateless revision adds to every result."""
+
+    parsed: Mapping[str, Any]
+    meta: JSONObject
+    encoded: bytes
+    """All of them, with the closing brace of the result."""
+
+
+def _has_lazy_texts(registry: Registry, options: Options) -> bool:
+    """Return whether a text in the lists or in `server/discover` is translated for the caller."""
+    texts = [options.title, options.description, options.instructions]
+    for entry in registry.entries():
+        texts += (entry.title, entry.description)
+    for prompt in registry.prompts.values():
+        for argument in prompt.arguments:
+            texts += (argument.title, argument.description)
+    has_lazy_tool = any(tool.has_lazy_texts for tool in registry.tools.values())
+    return has_lazy_tool or any(map(is_lazy, texts))
+
+
+def _by_transport(
+    features: frozenset[str], options: Options
+) -> dict[tuple[bool, bool, bool], frozenset[str]]:
+    # Log messages are sent ahead of a response.
+    streaming = features | {"logging"}
+    listening = streaming | {"listen"}
+    pushing = listening | {"resources.subscribe"}
+    over_http = pushing if options.mode != "stateless" else listening
+    found = {}
+    for is_buffered, has_none in itertools.product((False, True), repeat=2):
+        streamed = streaming if is_buffered else over_http if has_none else pushing
+        missing = {if_streaming(name) for name in streamed - features}
+        found[True, is_buffered, has_none] = streamed
+        found[False, is_buffered, has_none] = features | missing
+    return found
+
+
+def to_capabilities(features: Container[str], *, can_push: bool) -> JSONObject:
+    """Return the server's capability object, in the newest form.
+
+    `can_push` means that clients can receive changes on this transport.
+    """
+    names = ("tools", "resources", "prompts", "completions", "logging")
+    found: JSONObject = {name: {} for name in names if name in features}
+    if can_push:
+        for name in ("tools", "resources", "prompts"):
+            if name in found:
+                found[name]["listChanged"] = True
+        if "resources" in found:
+            found["resources"]["subscribe"] = True
+    return found
+
+
+def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a declared capability object has everything in another.
+
+    `{"elicitation": {}}` stands for form mode (2025-11-25 client/elicitation "Capabilities").
+    """
+    for name, inner in wanted.items():
+        if name not in declared or not isinstance(declared[name], Mapping):
+            return False
+        have = declared[name]
+        if name == "elicitation" and not have:
+            have = {"form": {}}
+        if isinstance(inner, Mapping) and not covers(have, inner):
+            return False
+    return True
