@@ -44,7 +44,7 @@ from django.http import HttpRequest  # noqa: E402
 import django_mcp  # noqa: E402
 from django_mcp import context  # noqa: E402
 from django_mcp.auth.principal import AuthInfo  # noqa: E402
-from django_mcp.inprocess import Surroundings  # noqa: E402
+from django_mcp.inprocess import Environment  # noqa: E402
 from django_mcp.protocol.sampling import SamplingOptions  # noqa: E402
 from django_mcp.registry.options import (  # noqa: E402
     CommonOptions,
@@ -100,7 +100,7 @@ INHERITING = {
 
 OPTIONS = {
     "django_mcp": [CommonOptions, ToolOptions, TemplateOptions, ResourceOptions, SamplingOptions],
-    "django_mcp.inprocess": [Surroundings],
+    "django_mcp.inprocess": [Environment],
 }
 """The keywords that methods of a module take as `**options` or `**how`."""
 

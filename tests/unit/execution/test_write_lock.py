@@ -138,7 +138,8 @@ async def test_sessions_open_work_and_end_while_a_tool_holds_the_lock():
         async with asyncio.timeout(LIMIT_S):
             await client.open()
             assert await say(client, "think") == "thought"
-            (session,) = [each for each in server.engine.hub.sessions.values() if not each.is_ended]
+            session = await server.engine.ports.sessions.find(client.session_id or "")
+            assert session is not None
             await server.engine.ports.sessions.end([session.key], Closing.CLIENT)
             status, _ = await client.error("tools/list")
             assert status == 404
