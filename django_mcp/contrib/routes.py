@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import getclosurevars, isfunction, ismethod
+from gc import get_referents
+from inspect import getclosurevars, isfunction
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -84,21 +85,31 @@ def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) ->
         )
 
 
-MAX_LAYERS = 100
+MAX_LAYERS = 1_000
 """Objects that are looked at to find the view in a callback. Our own limit."""
+
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def find_layers(callback: Any, is_view: Callable[[Any], bool]) -> list[Any]:
     """Return a callback of a URLconf and what it wraps, down to a view; empty: it leads to no such view.
 
-    A decorator may say nothing of what it wraps. Then that is found in its closure or its attributes.
+    A decorator may say nothing of what it wraps, or something wrong. Then that is found in its closure, its
+    arguments, its attributes and those of the object that it belongs to.
 
     Args:
         is_view: whether something is the view that is looked for.
     """
     seen: set[int] = set()
 
-    def search(layer: Any) -> list[Any]:
+    def search(layer: Any, *, has_caller: bool) -> list[Any]:
+        if isinstance(layer, (str, bytes, type, ModuleType)):
+            return []
+        is_called = callable(layer)
+        is_container = isinstance(layer, _CONTAINERS)
+        # The objects of a site refer to one another, so only those next to a callable count.
+        if not (is_called or is_container or has_caller):
+            return []
         if id(layer) in seen or len(seen) >= MAX_LAYERS:
             return []
         seen.add(id(layer))
@@ -106,10 +117,12 @@ def find_layers(callback: Any, is_view: Callable[[Any], bool]) -> list[Any]:
             return [layer]
         if is_made_by_class(layer):
             return []  # another view
-        inner = next(filter(None, map(search, _find_inside(layer))), [])
-        return [layer, *inner] if inner else []
+        has_caller = is_called or (is_container and has_caller)
+        found = (search(each, has_caller=has_caller) for each in _find_inside(layer))
+        inner = next(filter(None, found), [])
+        return [layer, *inner] if inner and is_called else inner
 
-    return search(callback)
+    return search(callback, has_caller=True)
 
 
 def is_made_by_class(layer: Any) -> bool:
@@ -121,18 +134,12 @@ def is_made_by_class(layer: Any) -> bool:
 
 
 def _find_inside(layer: Any) -> list[Any]:
-    """Return what a decorator, or another callable, may call."""
-    if hasattr(layer, "__wrapped__"):
-        found = [layer.__wrapped__]
-    elif isfunction(layer):
-        found = closure_of(layer)
-    elif ismethod(layer):
-        found = [layer.__func__, layer.__self__]
-    elif isinstance(layer, partial):
-        found = [layer.func]
-    else:
-        found = [*getattr(layer, "__dict__", {}).values()]
-    return [each for each in found if callable(each) and not isinstance(each, type)]
+    """Return what a decorator, or another object, may call. What it says it wraps is first."""
+    told = [layer.__wrapped__] if callable(layer) and hasattr(layer, "__wrapped__") else []
+    if not isfunction(layer):
+        return [*told, *get_referents(layer)]
+    # All that it refers to would include its module.
+    return [*told, *closure_of(layer), layer.__defaults__, layer.__kwdefaults__, layer.__dict__]
 
 
 def closure_of(function: Any) -> list[Any]:
@@ -149,7 +156,7 @@ def find_decorators(layers: Sequence[Any]) -> list[str]:
     found = []
     for each in layers[:-1]:
         if not isfunction(each):
-            found.append(type(each).__qualname__)
+            found.append(getattr(each, "__qualname__", type(each).__qualname__))
         elif not _is_harmless(each):
             found.append(each.__code__.co_qualname.partition(".<locals>")[0])
     return found

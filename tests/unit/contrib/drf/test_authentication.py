@@ -230,6 +230,80 @@ class AtPartial(Public):
     pass
 
 
+class AtMethod(Public):
+    pass
+
+
+class AtArgument(Public):
+    pass
+
+
+class AtDefault(Public):
+    pass
+
+
+class AtMapping(Public):
+    pass
+
+
+class AtSlot(Public):
+    pass
+
+
+class AtOther(Public):
+    pass
+
+
+class Methods:
+    """A gate whose method is the callback."""
+
+    def __init__(self, view: Any) -> None:
+        self.view = view
+
+    def serve(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(self.view)(request, *args, **kwargs)
+
+
+class Slots:
+    """A gate without a `__dict__`."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, view: Any) -> None:
+        self.view = view
+
+    def __call__(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(self.view)(request, *args, **kwargs)
+
+
+def pass_gate(view: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+    return gate(view)(request, *args, **kwargs)
+
+
+def gate_by_default(view: Any) -> Any:
+    def inner(request: Any, *args: Any, to: Any = view, **kwargs: Any) -> Any:
+        return gate(to)(request, *args, **kwargs)
+
+    return inner
+
+
+def gate_by_method(views: dict[str, list[Any]]) -> Any:
+    def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(views[request.method][0])(request, *args, **kwargs)
+
+    return inner
+
+
+def gate_like_another(view: Any) -> Any:
+    """A decorator that gives `wraps()` something else than the view."""
+
+    @wraps(gate)
+    def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(view)(request, *args, **kwargs)
+
+    return inner
+
+
 class AtAsView(Public):
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -247,10 +321,30 @@ urlpatterns += [
     path("at-object/", Gate(AtObject.as_view())),
     path("at-partial/", partial(gate(AtPartial.as_view()), shelf="a")),
     path("at-as-view/", AtAsView.as_view()),
+    path("at-method/", Methods(AtMethod.as_view()).serve),
+    path("at-argument/", partial(pass_gate, AtArgument.as_view())),
+    path("at-default/", gate_by_default(AtDefault.as_view())),
+    path("at-mapping/", gate_by_method({"GET": [AtMapping.as_view()]})),
+    path("at-slot/", Slots(AtSlot.as_view())),
+    path("at-other/", gate_like_another(AtOther.as_view())),
 ]
 
 
-@pytest.mark.parametrize("view", [AtFunction, AtObject, AtPartial, AtAsView])
+@pytest.mark.parametrize(
+    "view",
+    [
+        AtFunction,
+        AtObject,
+        AtPartial,
+        AtAsView,
+        AtMethod,
+        AtArgument,
+        AtDefault,
+        AtMapping,
+        AtSlot,
+        AtOther,
+    ],
+)
 def test_a_view_behind_a_gate_of_the_site_is_no_tool(server: MCPServer, view: Any):
     viewset_tools(server, view, prefix="it")
 
