@@ -62,31 +62,30 @@ class Access:
             obj: what it is done with; None: any object at all.
         """
         admin = self.model_admin
-        if not self.site.has_permission(request):
+        if not _grants(self.site.has_permission(request)):
             return False
         if action == RELATED:
-            return bool(admin.has_view_or_change_permission(request, obj))
-        if not admin.has_module_permission(request):
+            return _grants(admin.has_view_or_change_permission(request, obj))
+        if not _grants(admin.has_module_permission(request)):
             return False
         if action in (SEARCH, GET):
-            return bool(admin.has_view_or_change_permission(request, obj))
+            return _grants(admin.has_view_or_change_permission(request, obj))
         if action == CREATE:
             # Who may add users could make a superuser, so Django asks for both.
             is_of_users = isinstance(admin, UserAdmin)
-            return bool(
-                admin.has_add_permission(request)
-                and (not is_of_users or admin.has_change_permission(request))
+            return _grants(admin.has_add_permission(request)) and (
+                not is_of_users or _grants(admin.has_change_permission(request))
             )
         if action == UPDATE:
-            return bool(admin.has_change_permission(request, obj))
+            return _grants(admin.has_change_permission(request, obj))
         if action == DELETE:
-            return bool(admin.has_delete_permission(request, obj))
+            return _grants(admin.has_delete_permission(request, obj))
         return self._allows_action(request, action, obj)
 
     def _allows_action(self, request: Any, name: str, obj: Any) -> bool:
         admin = self.model_admin
         # The page of the admin that has the actions is for those who may view.
-        if not admin.has_view_or_change_permission(request, obj):
+        if not _grants(admin.has_view_or_change_permission(request, obj)):
             return False
         found = get_actions(admin, request).get(name)
         if found is None:
@@ -100,7 +99,7 @@ class Access:
         judge = getattr(self.model_admin, f"has_{kind}_permission")
         # Permissions of the site's own may be about the request alone, as that to add is.
         takes_object = "obj" in inspect.signature(judge).parameters
-        return bool(judge(request, obj) if takes_object else judge(request))
+        return _grants(judge(request, obj) if takes_object else judge(request))
 
     # -- objects
 
@@ -267,6 +266,14 @@ class Access:
             seen = self.see_related(request, model, theirs)
             found.update(each for each in theirs if each.pk in seen)
         return found
+
+
+def _grants(answer: Any) -> bool:
+    """Return whether a rule of an admin grants something; a coroutine, which counts as true, does not."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        return False
+    return bool(answer)
 
 
 def get_actions(admin: Any, request: Any) -> dict[str, tuple[Callable[..., Any], Any]]:
