@@ -79,6 +79,10 @@ class Part:
     name: str
 
 
+MAX_ERRORS = 50_000
+"""Errors that a framework may find in the body of one call."""
+
+
 class Arguments:
     """The arguments of a tool, and where in the request each goes.
 
@@ -91,6 +95,8 @@ class Arguments:
         self.required: list[str] = []
         self._parts: dict[str, Part] = {}
         self._rename = rename
+        self.forms = 1
+        """With how many forms of unions a part of the body is compared at most."""
 
     @property
     def schema(self) -> JSONObject:
@@ -138,10 +144,30 @@ class Arguments:
                 body[part.name] = value
             elif value is not None:
                 query.setlist(part.name, to_texts(value))
+        check_amount(body, self.forms)
         check_fields(query)
         if len(query.urlencode()) > MAX_URL_BYTES:
             raise ToolError("The arguments of the query are too long for a URL.")
         return path, query, body
+
+
+def check_amount(body: Mapping[str, Any], forms: int) -> None:
+    """Check that a body cannot make too many errors: the framework keeps one for each value and form.
+
+    Raises:
+        ToolError: it could make more than `MAX_ERRORS`.
+    """
+    count, left = 0, list(body.values())
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+        else:
+            count += 1
+    if count * forms > MAX_ERRORS:
+        raise ToolError(f"There are more than {MAX_ERRORS // forms} values; send less at once.")
 
 
 def check_fields(fields: QueryDict) -> None:

@@ -26,8 +26,10 @@ _FRAMEWORKS = {
 _LEAVES = (str, bytes, int, float, models.Model, models.Manager, QuerySet)
 
 
-def check_models(roots: Iterable[Any]) -> None:
+def check_models(roots: Iterable[Any]) -> int:
     """Check the pydantic models that fields, forms, serializers and their validators use.
+
+    Returns with how many forms one of them compares one part of a value at most.
 
     They are found in the attributes of these objects, in what the site's functions name, and in the
     validators of other models. A model that a function makes itself is not found.
@@ -36,25 +38,25 @@ def check_models(roots: Iterable[Any]) -> None:
         AmbiguousUnion: see `registry.unions.check_unions`.
     """
     if "pydantic" not in sys.modules:
-        return
-    waiting, seen = list(roots), dict[int, Any]()
+        return 1
+    waiting, seen, widths = list(roots), dict[int, Any](), [1]
     while waiting and len(seen) < MAX_OBJECTS:
         each = waiting.pop()
         if id(each) in seen or each is None or isinstance(each, _LEAVES):
             continue
         seen[id(each)] = each
-        waiting.extend(_check(each) if _is_type_of_data(each) else _parts(each))
+        waiting.extend(_check(each, widths) if _is_type_of_data(each) else _parts(each))
+    return max(widths)
 
 
-def _check(data_type: Any) -> list[Any]:
+def _check(data_type: Any, widths: list[int]) -> list[Any]:
     """Check a model, a type or an adapter, and return the functions that validate its values."""
     from pydantic import TypeAdapter
 
     try:
-        if isinstance(data_type, TypeAdapter):
-            check_unions(data_type)
-        else:
+        if not isinstance(data_type, TypeAdapter):
             data_type = adapt(data_type)
+        widths.append(check_unions(data_type))
     except AmbiguousUnion:
         raise
     except (UnsupportedType, TypeError):

@@ -47,8 +47,8 @@ class AmbiguousUnion(TypeError):
     """Too many forms of unions without a discriminator accept the same kind of JSON value."""
 
 
-def check_unions(adapter: TypeAdapter[Any]) -> None:
-    """Check that the unions of a converter do not multiply the work for a value.
+def check_unions(adapter: TypeAdapter[Any]) -> int:
+    """Return with how many forms one part of a value is compared at most, which is limited.
 
     Raises:
         AmbiguousUnion: two recursive forms accept the same kind of JSON value, one of them leads back
@@ -59,7 +59,7 @@ def check_unions(adapter: TypeAdapter[Any]) -> None:
         adapter.rebuild()  # pydantic's build was deferred to its first use
     schema: Any = adapter.core_schema
     graph = _Graph(schema)
-    graph.check_width()
+    width = graph.check_width()
     for union in [node for node in graph.find_below(schema) if node["type"] == "union"]:
         forms = list(filter(graph.holds_recursion, _parts(union)))
         for one, other in combinations(forms, 2):
@@ -72,6 +72,7 @@ def check_unions(adapter: TypeAdapter[Any]) -> None:
                     f'discriminator, such as `Annotated[A | B, Field(discriminator="kind")]`, or '
                     f"leave one of the forms out."
                 )
+    return width
 
 
 class _Graph:
@@ -96,8 +97,8 @@ class _Graph:
             if any(node is each for each in self.find_below(node))
         }
 
-    def check_width(self) -> None:
-        """Check how many forms one part of a value is compared with, through all unions around it."""
+    def check_width(self) -> int:
+        """Return, and check, how many forms one part of a value is compared with, through all unions around it."""
         # Parts first, without recursion: the models of a site may lead from one to the next without end.
         widths = dict[int, int]()
         waiting, seen = [(self._follow(self._root), False)], set[int]()
@@ -109,6 +110,7 @@ class _Graph:
                 seen.add(id(node))
                 waiting.append((node, True))
                 waiting.extend((self._follow(part), False) for part in _parts(node))
+        return max(widths.values())
 
     def _find_width(self, node: _Node, widths: dict[int, int]) -> int:
         # Where a recursive form comes back to itself, it counts once.

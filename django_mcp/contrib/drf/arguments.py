@@ -71,7 +71,7 @@ def arguments_of(
             pages = _page_parameters(view, max_results) if _is_list(action, view) else {}
             filter_by = _filter_parameters(view) if _is_list(action, view) else {}
             used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
-            check_models([serializer, used])
+            forms = check_models([serializer, used])
     except ViewProblem:
         raise
     except AmbiguousUnion as problem:
@@ -92,6 +92,7 @@ def arguments_of(
         ) from error
     parameters = {**filter_by, **pages, **annotated.query(), **query}
     arguments = Arguments(rename)
+    arguments.forms = forms
     for name in {**dict.fromkeys(action.path), **path}:
         arguments.add(
             PATH, name, path.get(name) or _path_schema(action, view, name), is_required=True

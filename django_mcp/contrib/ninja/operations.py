@@ -156,10 +156,10 @@ class _Tool:
         rename: Mapping[str, str],
         max_results: int,
     ) -> None:
-        _check_models(operation)
         self.files: list[str] = []
         self._routes = routes
         self._arguments = Arguments(rename)
+        self._arguments.forms = _check_models(operation)
         self._sizes: dict[str, int] = {}
         self._max_results = max_results
         self._definitions = openapi.schemas
@@ -353,15 +353,18 @@ def _has_login_middleware(middleware: tuple[str, ...]) -> bool:
     )
 
 
-def _check_models(operation: Operation) -> None:
+def _check_models(operation: Operation) -> int:
     """Check that the models of what a client sends, and gets back, are checked in linear time.
+
+    Returns with how many forms a part of what a client sends is compared at most.
 
     Raises:
         ViewProblem: one has an ambiguous union.
     """
     answers = [each for each in operation.response_models.values() if isinstance(each, type)]
     try:
-        check_models([*operation.models, *answers])
+        check_models(answers)
+        return check_models(operation.models)
     except AmbiguousUnion as problem:
         raise ViewProblem(
             f"pydantic would try form by form what it reads or returns: {problem}",

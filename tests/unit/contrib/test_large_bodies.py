@@ -1,0 +1,85 @@
+"""Values that a REST view or an operation would have to refuse one by one: one call cannot have many."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.urls import path
+from ninja import NinjaAPI, Schema
+from rest_framework import serializers
+from rest_framework.generics import CreateAPIView
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.ninja import operation_tools
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any) -> None:
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+    settings.ROOT_URLCONF = __name__
+
+
+class Dates(serializers.Serializer[Any]):
+    items = serializers.ListField(child=serializers.DateField())
+
+    def create(self, validated_data: Any) -> Any:
+        return validated_data
+
+
+class AddDates(CreateAPIView[Any]):
+    """Add dates."""
+
+    serializer_class = Dates
+    permission_classes = ()
+
+
+class Item(Schema):
+    when: datetime | date | Decimal | UUID
+
+
+api = NinjaAPI(urls_namespace="large bodies")
+
+
+@api.post("/numbers")
+def add_numbers(request: Any, items: list[Decimal]) -> Any:
+    """Add numbers."""
+    return len(items)
+
+
+@api.post("/any")
+def add_any(request: Any, items: list[Item]) -> Any:
+    """Add items of four forms."""
+    return len(items)
+
+
+urlpatterns = [path("dates", AddDates.as_view()), path("api/", api.urls)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "item", "most"),
+    [
+        ("add_numbers", "body", "1", 50_000),
+        # Each value is compared with four forms.
+        ("add_any", "body", {"when": "2026-01-01"}, 12_500),
+        ("dates_post", "items", "2026-01-01", 50_000),
+    ],
+)
+def test_security_a_body_cannot_make_any_number_of_errors(
+    tool: str, argument: str, item: Any, most: int
+):
+    server = MCPServer("large bodies", public=True, max_body_values=10**7)
+    operation_tools(server, api)
+    viewset_tools(server, AddDates, prefix="dates")
+
+    refused = server.call_tool(tool, {argument: [item] * (most + 1)})
+
+    assert refused.is_error
+    assert refused.text == f"There are more than {most} values; send less at once."
+    assert not server.call_tool(tool, {argument: [item] * 10}).is_error
