@@ -100,7 +100,7 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
     def _make_engine(self) -> SiteEngine:
         authentication = AuthenticationSettings(self.given_name, self._given_access)
         ports = site_ports(self, authentication)
-        return SiteEngine(ports, self.registry, self.options, authentication)
+        return SiteEngine(ports, self.registry, self.options, authentication, settings.MIDDLEWARE)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.given_name or '(default)'}>"

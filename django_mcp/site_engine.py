@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -58,9 +58,11 @@ class SiteEngine(Engine):
         registry: Registry,
         options: Options,
         authentication: AuthenticationSettings,
+        middleware: Sequence[str],
     ) -> None:
         super().__init__(ports, registry, options)
         self._settings = authentication
+        self._middleware = middleware
 
     @cached_property
     def authentication(self) -> Authentication | None:
@@ -85,7 +87,7 @@ class SiteEngine(Engine):
 
     @cached_property
     def _get_reply(self) -> GetReply:
-        return load_middleware(settings.MIDDLEWARE, self._load_answer())
+        return load_middleware(self._middleware, self._load_answer())
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Return the reply to one POST, or one line, inside of `DJANGO_MCP["MIDDLEWARE"]`."""

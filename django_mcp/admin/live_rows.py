@@ -28,7 +28,7 @@ PER_PAGE = 25
 """Rows of each table."""
 
 SHOWN = 200
-"""Callers that are looked at; each live_filter groups their calls anew."""
+"""Callers that are looked at; each look groups their calls anew."""
 
 RECENT = timedelta(minutes=15)
 

@@ -36,11 +36,12 @@ def check_origins() -> Iterator[CheckMessage]:
 
 
 @check(Tags.security)
-def check_gates() -> Iterator[CheckMessage]:
+def check_authentication() -> Iterator[CheckMessage]:
     """E006, E007, W006, W007: access to the mounted servers."""
     for server in _mounted_servers():
+        engine = server.engine
         try:
-            authentication = server.engine.authentication
+            authentication = engine.authentication
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",

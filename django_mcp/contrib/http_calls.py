@@ -26,6 +26,9 @@ from django_mcp.servers import MCPServer
 
 PATH, QUERY, BODY = "path", "query", "body"
 
+MAX_ERRORS = 50_000
+"""Errors that a framework may find in the body of one call."""
+
 
 class ViewProblem(Exception):
     """A view cannot become a tool. The text says why, `hint` what to do."""
@@ -79,10 +82,6 @@ class Part:
     name: str
 
 
-MAX_ERRORS = 50_000
-"""Errors that a framework may find in the body of one call."""
-
-
 class Arguments:
     """The arguments of a tool, and where in the request each goes.
 
@@ -131,7 +130,7 @@ class Arguments:
         """Return the variables of the path, the query and the body of a call.
 
         Raises:
-            ToolError: no URL can carry the query.
+            ToolError: no URL can carry the query, or the body has too many values; see `check_amount`.
         """
         path: dict[str, Any] = {}
         query = QueryDict(mutable=True)
@@ -154,18 +153,19 @@ class Arguments:
 def check_amount(body: Mapping[str, Any], forms: int) -> None:
     """Check that a body cannot make too many errors: the framework keeps one for each value and form.
 
+    What the schema of the tool does not accept has been refused before.
+
     Raises:
         ToolError: it could make more than `MAX_ERRORS`.
     """
     count, left = 0, list(body.values())
     while left:
         value = left.pop()
+        count += 1
         if isinstance(value, dict):
             left.extend(value.values())
         elif isinstance(value, list):
             left.extend(value)
-        else:
-            count += 1
     if count * forms > MAX_ERRORS:
         raise ToolError(f"There are more than {MAX_ERRORS // forms} values; send less at once.")
 

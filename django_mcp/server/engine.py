@@ -41,14 +41,16 @@ class Engine(Services):
         hub.on(TaskEnded, lambda message: stop_run(hub, message.id))
 
     def replace(self, former: Engine) -> None:
-        """Take the place of a former engine of the same server, which has begun no new calls since."""
-        hub = former.hub
+        """Take the place of a former engine of the same server in the hub. From any thread."""
+        hub, former.is_replaced = self.hub, True
+        if hub.servers.get(former.name) is former:
+            # At once, since streams without a server would be sent nothing.
+            hub.servers[self.name] = self
+            self.joined(hub)
+            if self.name != former.name:
+                del hub.servers[former.name]
         if former._sweep_tasks in hub.on_tick:
             hub.on_tick.remove(former._sweep_tasks)
-        if hub.servers.get(former.name) is former:
-            del hub.servers[former.name]
-            self.hub.servers[self.name] = self
-            self.joined(self.hub)
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """See `ChangePolicy.may_receive`."""

@@ -64,7 +64,8 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
     def engine(self) -> Engine:
         """What answers this server's messages, made on first use and again when settings change.
 
-        It is what the package's own code uses of a server, and may change in any version.
+        It is what the package's own code uses of a server, and may change in any version. The apps of the
+        site must be loaded. Sessions and tasks in memory end with their engine.
         """
         engine = self._engine
         if engine is None:
@@ -93,9 +94,11 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
             self._options = self._engine = None
 
     def _announce_list(self, kind: ListKind) -> None:
-        # Without an engine, nobody listens.
-        if self._engine is not None:
-            self._engine.announce_list(kind)
+        # Streams that are open belong to the former engine until there is another one. Without either,
+        # nobody listens.
+        engine = self._engine or self._former
+        if engine is not None:
+            engine.announce_list(kind)
 
     # -- messages without a transport of this package
 

@@ -38,6 +38,8 @@ class Services(ABC):
         self.hub: ServerHub = ports.hub
         self.registry = registry
         self.options = options
+        self.is_replaced = False
+        """Whether another engine has taken the place of this one, on which calls still run."""
         self._derived: Derived | None = None
 
     def make_call(
@@ -103,7 +105,7 @@ class Services(ABC):
         hub, name = self.hub, self.options.name
         if not hub.is_running:
             hub.start()
-        if hub.servers.get(name) is not self:
+        if hub.servers.get(name) is not self and not self.is_replaced:
             hub.servers[name] = self
             self.joined(hub)
         return hub

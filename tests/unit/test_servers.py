@@ -1,4 +1,4 @@
-"""Servers of a site: their options, names, signs and mounting."""
+"""Servers of a site: their options, names, signatures and mounting."""
 
 from __future__ import annotations
 
@@ -128,6 +128,19 @@ async def test_streams_and_calls_that_are_open_go_on_when_settings_change():
         assert (await running)["content"][0]["text"] == "done"
 
 
+async def test_a_former_engine_does_not_take_the_hub_back():
+    server = MCPServer("staff", public=True)
+    former = server.engine
+    hub = former.join_hub()
+    with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
+        current = server.engine
+        # A task that still runs joins with each beat.
+        former.join_hub()
+
+        assert hub.servers["staff"] is current
+        assert former._sweep_tasks not in hub.on_tick
+
+
 def test_an_unknown_option_is_refused_at_once():
     with pytest.raises(TypeError, match="page_sise"):
         MCPServer("staff", page_sise=3)
@@ -161,7 +174,7 @@ def test_a_page_size_of_0_disables_paging():
     assert "nextCursor" not in listed["result"]
 
 
-# -- signs
+# -- signatures
 
 
 def test_a_signature_is_valid_on_every_worker():

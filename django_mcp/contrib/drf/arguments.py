@@ -71,7 +71,9 @@ def arguments_of(
             pages = _page_parameters(view, max_results) if _is_list(action, view) else {}
             filter_by = _filter_parameters(view) if _is_list(action, view) else {}
             used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
-            forms = check_models([serializer, used])
+            # Filters read the query, which is short.
+            check_models([used])
+            forms = check_models([serializer])
     except ViewProblem:
         raise
     except AmbiguousUnion as problem:

@@ -89,7 +89,7 @@ def _find_expired() -> Expired:
     """Return what is to be deleted in this order, and what deletes some of it."""
     now = datetime.now(UTC)
     now_s = now.timestamp()
-    idle_s = {each.name: each.engine.options.session_idle_s for each in all_servers()}
+    idle_s = {each.name: each.options.session_idle_s for each in all_servers()}
     of_servers = [expired_sessions(now_s, idle_s[name]).filter(server=name) for name in idle_s]
     # Those of servers that no longer exist.
     others = expired_sessions(now_s, server_settings.session_idle_s).exclude(server__in=[*idle_s])

@@ -293,6 +293,9 @@ class Hub(Messenger, Generic[ServerT]):
         """Send a change to the streams of this process, or to one; return how many will be sent it."""
         method, params = change.notification()
         server = self.servers.get(change.server)
+        if server is None and change.uri is not None:
+            # Nothing says who may read it.
+            return 0
         may_receive = None if server is None else server.may_receive(change)
         topic = change.topic
         if to is not None:

@@ -65,10 +65,10 @@ urlpatterns = [path("dates", AddDates.as_view()), path("api/", api.urls)]
 @pytest.mark.parametrize(
     ("tool", "argument", "item", "most"),
     [
-        ("add_numbers", "body", "1", 50_000),
+        ("add_numbers", "body", "1", 49_999),
         # Each value is compared with four forms.
-        ("add_any", "body", {"when": "2026-01-01"}, 12_500),
-        ("dates_post", "items", "2026-01-01", 50_000),
+        ("add_any", "body", {"when": "2026-01-01"}, 6_249),
+        ("dates_post", "items", "2026-01-01", 49_999),
     ],
 )
 def test_security_a_body_cannot_make_any_number_of_errors(
@@ -79,7 +79,8 @@ def test_security_a_body_cannot_make_any_number_of_errors(
     viewset_tools(server, AddDates, prefix="dates")
 
     refused = server.call_tool(tool, {argument: [item] * (most + 1)})
+    taken = server.call_tool(tool, {argument: [item] * most})
 
     assert refused.is_error
-    assert refused.text == f"There are more than {most} values; send less at once."
-    assert not server.call_tool(tool, {argument: [item] * 10}).is_error
+    assert (refused.text or "").endswith(" values; send less at once.")
+    assert not taken.is_error

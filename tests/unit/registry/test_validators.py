@@ -1,4 +1,4 @@
-"""AuthCache and reports: complete, ordered, short, and in bounded time."""
+"""Verdicts and reports: complete, ordered, short, and in bounded time."""
 
 import time
 from typing import Any

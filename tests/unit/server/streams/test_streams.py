@@ -11,13 +11,22 @@ import pytest
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.delivery import client_streams
+from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import LocalBus, MemoryEvents
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.process_messages import PingClient, ProcessMessage, StreamOpened
-from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
+from django_mcp.server.streams.stream import (
+    MAX_QUEUED_BYTES,
+    MAX_QUEUED_EVENTS,
+    Change,
+    Ending,
+    PushStream,
+    StreamKind,
+)
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
-from tests.support.server.streams import StreamClient
+from tests.support.server.streams import LiveSink, StreamClient
 from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
 
 NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
@@ -688,3 +697,22 @@ async def test_a_call_of_a_dead_process_fails(
 
     assert decode(reply.body or b"")["id"] == "call"
     assert decode(reply.body or b"")["error"]["code"] == -32603
+
+
+async def test_security_a_change_of_a_resource_reaches_nobody_without_its_server():
+    hub: Hub[Any] = Hub(LocalBus())
+    stream = PushStream(
+        kind=StreamKind.STDIO,
+        server_name="gone",
+        sink=LiveSink(),
+        principal=ANONYMOUS,
+        lists=frozenset({"tools"}),
+        uris={"x://1"},
+        revision_name=V2025_11_25.name,
+    )
+    hub.attach(stream)
+
+    # Nothing says who may read it.
+    assert hub.publish(Change(server="gone", uri="x://1")) == 0
+    assert hub.publish(Change(server="gone", list="tools")) == 1
+    await hub.stop()
