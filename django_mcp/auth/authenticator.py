@@ -50,7 +50,7 @@ class Authenticator:
     reads_models: tuple[str, ...] = ()
     """The models of this package that it reads, by their labels, or whole apps. Readiness asks for their tables."""
 
-    _reasker: Revalidator | None = None
+    _revalidator: Revalidator | None = None
     """Checks the credentials of open streams one by one, if no query can check all at once."""
 
     def authenticate(self, exchange: Exchange) -> Any:
@@ -106,8 +106,8 @@ class Authenticator:
         wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
         found = await run_in_pool(partial(find_users, set(wanted.values()))) if wanted else {}
         ended = {each for each, pk in wanted.items() if pk not in found}
-        if self._reasker is not None and not for_tasks:
-            ended |= await self._reasker.find_ended(principals)
+        if self._revalidator is not None and not for_tasks:
+            ended |= await self._revalidator.find_ended(principals)
         return ended
 
 
@@ -168,7 +168,7 @@ class AuthCache:
 _all: WeakSet[AuthCache] = WeakSet()
 
 
-def forget_verdicts(names: Collection[str] | None) -> None:
+def forget_cached(names: Collection[str] | None) -> None:
     """Drop the cached principals of this process by their `client_id`; None: all."""
     for each in list(_all):
         each.forget(names)
@@ -193,7 +193,7 @@ class BearerAuthenticator(Authenticator):
     needs_authorization_server = True
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
-        self._verdicts = AuthCache(cache_s)
+        self._cache = AuthCache(cache_s)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         token = self.find_token(exchange)
@@ -202,7 +202,7 @@ class BearerAuthenticator(Authenticator):
         # The cache outlives the request, so it holds the digest and not the token.
         key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
         ask = partial(self._verify_mine, token, exchange)
-        return self._verdicts.find(key) or await self._verdicts.learn(key, ask)
+        return self._cache.find(key) or await self._cache.learn(key, ask)
 
     async def _verify_mine(self, token: str, exchange: Exchange) -> Verdict:
         return await self.verify(token, exchange) if self.is_mine(token) else None

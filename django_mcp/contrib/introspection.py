@@ -218,7 +218,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         recheck_s: float | None = RECHECK_S,
     ) -> None:
         super().__init__(cache_s=cache_s)
-        self._reasker = Revalidator(self._ask_again, recheck_s)
+        self._revalidator = Revalidator(self._ask_again, recheck_s)
         self._url = check_url(url, "url")
         self._issuer = check_url(issuer, "issuer")
         self._credentials = (client_id, client_secret)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from django_mcp.auth.access import permissions_changed
-from django_mcp.auth.authenticator import forget_verdicts
+from django_mcp.auth.authenticator import forget_cached
 from django_mcp.auth.principal import KEY_START
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all, offer_lists
@@ -107,7 +107,7 @@ def _is_of(stream: PushStream, users: Names) -> bool:
 changed_permissions = Changed(PermissionsChanged, permissions_changed, _recheck_permissions)
 """Named by the primary keys of users."""
 
-changed_keys = Changed(KeysChanged, forget_verdicts, lambda hub, _names: check_all(hub))
+changed_keys = Changed(KeysChanged, forget_cached, lambda hub, _names: check_all(hub))
 """Named by the client ids of API keys."""
 
 

@@ -20,7 +20,7 @@ from django_mcp.registry.arguments import (
     read_typed,
 )
 from django_mcp.registry.building import (
-    Environment,
+    Providers,
     common_fields,
     listed,
     make_handler,
@@ -51,14 +51,14 @@ GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
 
 def build_resource(
     function: Callable[..., Any],
-    surroundings: Environment,
+    providers: Providers,
     uri: str,
     *,
     size: int | None = None,
     **options: Unpack[TemplateOptions],
 ) -> ResourceEntry:
     """Return a resource at one URI."""
-    signature = surroundings.read(function)
+    signature = providers.read(function)
     source = signature.source
     if signature.parameters:
         raise RegistrationError(
@@ -73,18 +73,18 @@ def build_resource(
     return ResourceEntry(
         uri=uri,
         size=size,
-        **_readable(surroundings, signature, read_nothing, options),
+        **_readable(providers, signature, read_nothing, options),
     )
 
 
 def build_template(
     function: Callable[..., Any],
-    surroundings: Environment,
+    providers: Providers,
     uri_template: str,
     **options: Unpack[TemplateOptions],
 ) -> TemplateEntry:
     """Return a resource template, whose variables are the function's parameters."""
-    signature = surroundings.read(function)
+    signature = providers.read(function)
     source = signature.source
     with registration_errors(source):
         template = UriTemplate(uri_template)
@@ -93,7 +93,7 @@ def build_template(
     read = _string_reader(signature.parameters, source, template.list_variables)
     return TemplateEntry(
         template=template,
-        **_readable(surroundings, signature, read, options),
+        **_readable(providers, signature, read, options),
         completers=_choice_completers(signature),
     )
 
@@ -120,16 +120,16 @@ def _string_reader(
 
 
 def _readable(
-    surroundings: Environment, signature: Signature, read: Reader, options: TemplateOptions
+    providers: Providers, signature: Signature, read: Reader, options: TemplateOptions
 ) -> dict[str, Any]:
     fields = common_fields(signature, options)
     mime_type = options.get("mime_type")
-    converter = surroundings.converter
+    converter = providers.converter
     output = find_output(signature.returns, signature.source, converter)
     convert = resource_converter(converter, mime_type, output)
     return {
         **fields,
-        "handler": make_handler(signature, read, convert, fields["access"], surroundings),
+        "handler": make_handler(signature, read, convert, fields["access"], providers),
         "mime_type": mime_type or guess_mime_type(signature.returns),
         "annotations": options.get("annotations"),
         "cache": options.get("cache"),
@@ -166,7 +166,7 @@ def _check_variables(template: UriTemplate, signature: Signature) -> None:
 
 def build_prompt(
     function: Callable[..., Any],
-    surroundings: Environment,
+    providers: Providers,
     *,
     arguments: Sequence[PromptArgument] | None = None,
     **options: Unpack[CommonOptions],
@@ -175,7 +175,7 @@ def build_prompt(
 
     With `arguments` the function takes all of them as one dict of strings, as its only parameter.
     """
-    signature = surroundings.read(function)
+    signature = providers.read(function)
     if arguments is None:
         published = tuple(
             PromptArgument(
@@ -201,10 +201,10 @@ def build_prompt(
         read = whole_reader(signature, _string_reader(parameters, signature.source))
         completers = {}
     fields = common_fields(signature, options)
-    convert = prompt_converter(surroundings.converter)
+    convert = prompt_converter(providers.converter)
     return PromptEntry(
         arguments=published,
-        handler=make_handler(signature, read, convert, fields["access"], surroundings),
+        handler=make_handler(signature, read, convert, fields["access"], providers),
         completers=completers,
         **fields,
     )
@@ -215,12 +215,12 @@ def build_prompt(
 
 def build_completer(
     function: Callable[..., Any],
-    surroundings: Environment,
+    providers: Providers,
     known: Sequence[str] = COMPLETER_PARAMETERS,
     access: Access = OPEN,
 ) -> Handler:
     """Return a completer from a function that takes any of the known parameters."""
-    signature = surroundings.read(function)
+    signature = providers.read(function)
     names = [each.name for each in signature.parameters]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -228,13 +228,13 @@ def build_completer(
             f"{signature.source}: a completer does not receive {listed(unknown)}. "
             f"It may take {listed(known)}, and what is injected by its type."
         )
-    convert = completion_converter(surroundings.converter)
+    convert = completion_converter(providers.converter)
     return make_handler(
         signature,
         lambda arguments: {name: arguments[name] for name in names},
         convert,
         access,
-        surroundings,
+        providers,
     )
 
 

@@ -17,7 +17,7 @@ from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
 from django_mcp.registry.building import (
-    Environment,
+    Providers,
     common_fields,
     listed,
     make_handler,
@@ -42,10 +42,10 @@ _HINTS = {
 
 
 def build_tool(
-    function: Callable[..., Any], surroundings: Environment, **options: Unpack[ToolOptions]
+    function: Callable[..., Any], providers: Providers, **options: Unpack[ToolOptions]
 ) -> ToolEntry:
     """Return a tool; for the options see `ToolOptions`."""
-    signature = surroundings.read(function)
+    signature = providers.read(function)
     source = signature.source
     fields = common_fields(signature, options)
     if not is_tool_name(fields["name"]):
@@ -55,11 +55,9 @@ def build_tool(
         )
     throttle = options.get("throttle")
     read, published, inner = _input(signature, options.get("input_schema"))
-    output, published_output = _output(
-        signature, surroundings, options.get("output_schema", ABSENT)
-    )
+    output, published_output = _output(signature, providers, options.get("output_schema", ABSENT))
     is_data = published_output is not None
-    convert = tool_converter(surroundings.converter, output, is_data=is_data)
+    convert = tool_converter(providers.converter, output, is_data=is_data)
     with registration_errors(source):
         headers = header_params(published)
     # A property that is repeated in a header has one plain type; an optional one may be null.
@@ -67,9 +65,7 @@ def build_tool(
     nullable = {each.path[0] for each in headers if len(each.path) == 1}
     nullable.difference_update(published.get("required", ()))
     input_validator = Validator(published, source, is_input=True, nullable=nullable)
-    handler = make_handler(
-        signature, read, convert, fields["access"], surroundings, properties=inner
-    )
+    handler = make_handler(signature, read, convert, fields["access"], providers, properties=inner)
     lazy_texts: list[Any] = []
     resolve_texts([published, published_output], lazy_texts.append)
     is_read_only = options.get("read_only") is True
@@ -132,10 +128,10 @@ def _takes_each(signature: Signature, schema: JSONObject) -> bool:
 
 
 def _output(
-    signature: Signature, surroundings: Environment, schema: Any
+    signature: Signature, providers: Providers, schema: Any
 ) -> tuple[Output | None, JSONObject | None]:
     """Return the converter of values to data, and the schema of the data, if there is any."""
-    source, converter = signature.source, surroundings.converter
+    source, converter = signature.source, providers.converter
     if schema is None:
         return None, None
     if isinstance(schema, dict):

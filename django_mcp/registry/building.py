@@ -28,7 +28,7 @@ from django_mcp.registry.signatures import (
 )
 
 
-class Environment(Struct, frozen=True, kw_only=True):
+class Providers(Struct, frozen=True, kw_only=True):
     """What a server provides to the functions registered on it."""
 
     injectables: Injectables
@@ -105,7 +105,7 @@ def make_handler(
     read: Reader,
     convert: Callable[..., Any],
     access: Access,
-    surroundings: Environment,
+    providers: Providers,
     properties: Sequence[str] = (),
 ) -> Handler:
     """Return the handler of a function, with its check, its reader and its converter.
@@ -129,8 +129,8 @@ def make_handler(
             check,
             signature,
             is_async_handler=is_async,
-            injectables=surroundings.injectables,
-            provide_user=surroundings.provide_user,
+            injectables=providers.injectables,
+            provide_user=providers.provide_user,
             properties=properties,
         ),
     )

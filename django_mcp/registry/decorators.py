@@ -18,7 +18,7 @@ from django_mcp.registry.build_resources_and_prompts import (
     build_template,
 )
 from django_mcp.registry.build_tools import build_tool
-from django_mcp.registry.building import Environment, check_options
+from django_mcp.registry.building import Providers, check_options
 from django_mcp.registry.entries import (
     PromptArgument,
     PromptEntry,
@@ -111,7 +111,7 @@ class Registration:
 
         def register(function: F) -> F:
             access = read_access(describe_source(function), permission=permission, scopes=scopes)
-            handler = build_completer(function, self._surroundings(), access=access)
+            handler = build_completer(function, self._providers(), access=access)
             entry = self._completed(target, handler.source)
             if argument not in entry.argument_names:
                 raise RegistrationError(
@@ -130,7 +130,7 @@ class Registration:
     ) -> ToolEntry:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
         check_options(handler, "tool", options, ToolOptions)
-        entry = build_tool(handler, self._surroundings(), **options)
+        entry = build_tool(handler, self._providers(), **options)
         self._registry.add(entry)
         return entry
 
@@ -145,7 +145,7 @@ class Registration:
         kind = "resource template" if is_template else "resource"
         check_options(handler, kind, options, TemplateOptions if is_template else ResourceOptions)
         build: Any = build_template if is_template else build_resource
-        entry: ResourceEntry | TemplateEntry = build(handler, self._surroundings(), uri, **options)
+        entry: ResourceEntry | TemplateEntry = build(handler, self._providers(), uri, **options)
         self._registry.add(entry)
         return entry
 
@@ -162,7 +162,7 @@ class Registration:
         of them as one dict of strings.
         """
         check_options(handler, "prompt", options, CommonOptions)
-        entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
+        entry = build_prompt(handler, self._providers(), arguments=arguments, **options)
         self._registry.add(entry)
         return entry
 
@@ -175,7 +175,7 @@ class Registration:
         """
         completer = None
         if handler is not None:
-            completer = build_completer(handler, self._surroundings(), GLOBAL_COMPLETER_PARAMETERS)
+            completer = build_completer(handler, self._providers(), GLOBAL_COMPLETER_PARAMETERS)
         self._registry.set_completion_handler(completer)
 
     def remove_tool(self, name: str) -> bool:
@@ -197,8 +197,8 @@ class Registration:
 
     # -- internals
 
-    def _surroundings(self) -> Environment:
-        return Environment(
+    def _providers(self) -> Providers:
+        return Providers(
             injectables=self._find_provider,
             converter=self._converter,
             provide_user=self._provide_user,

@@ -1,4 +1,4 @@
-"""Ports: what the server needs from its surroundings.
+"""Ports: what the server needs from a site.
 
 `memory.ports` implements all of them in memory; `django_mcp.site_ports` makes those of a site.
 Methods without `async` run on the event loop and must not block.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -152,6 +153,15 @@ def in_files(folder: Path) -> Maker:
     }
 
 
+_numbers = itertools.count(1)
+
+
+def _make_names() -> dict[str, str]:
+    """Return new names of databases. A process makes them twice if two parts of the tests import a fixture."""
+    number = next(_numbers)
+    return {alias: f"django_mcp_{alias}_{os.getpid()}_{number}" for alias in ALIASES}
+
+
 @pytest.fixture(scope="session")
 def postgresql_settings(postgres: tuple[str, int], django_db_blocker: Any) -> Iterator[Maker]:
     """Of databases that all tests share, each of which leaves them empty; gone in the end."""
@@ -161,7 +171,7 @@ def postgresql_settings(postgres: tuple[str, int], django_db_blocker: Any) -> It
     host, port = postgres
     user = os.environ.get("PGUSER", "postgres")
     password = os.environ.get("PGPASSWORD", "")
-    names = {alias: f"django_mcp_{alias}_{os.getpid()}" for alias in ALIASES}
+    names = _make_names()
 
     def run(command: str) -> None:
         with psycopg.connect(
@@ -202,7 +212,7 @@ def mariadb_settings(mariadb: tuple[str, int], django_db_blocker: Any) -> Iterat
         "user": os.environ.get("MYSQL_USER", "root"),
         "password": os.environ.get("MYSQL_PASSWORD", ""),
     }
-    names = {alias: f"django_mcp_{alias}_{os.getpid()}" for alias in ALIASES}
+    names = _make_names()
 
     def run(command: str) -> None:
         with pymysql.connect(**access) as connection, connection.cursor() as cursor:

@@ -49,7 +49,7 @@ class CallableAuthenticator(Authenticator):
         self.kind = kind
         self._function = function
         self._challenge = challenge
-        self._reasker = Revalidator(self._ask_again, recheck_s)
+        self._revalidator = Revalidator(self._ask_again, recheck_s)
         self._wants_exchange = next(iter(inspect.signature(function).parameters), "") == "exchange"
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:

@@ -46,7 +46,7 @@ class SessionAuthenticator(Authenticator):
     kind = "session"
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
-        self._verdicts = AuthCache(cache_s)
+        self._cache = AuthCache(cache_s)
         # Not in the principals, since a session's key gives access to the session.
         self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
 
@@ -76,7 +76,7 @@ class SessionAuthenticator(Authenticator):
             return await run_in_pool(partial(self._look_up, request, cookie))
         digest = hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
         ask = partial(run_in_pool, partial(self._look_up, request, cookie))
-        found = self._verdicts.find(digest) or await self._verdicts.learn(digest, ask)
+        found = self._cache.find(digest) or await self._cache.learn(digest, ask)
         if isinstance(found, Principal):
             self._sessions[found] = cookie
         return found

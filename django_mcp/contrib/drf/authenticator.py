@@ -33,7 +33,7 @@ class DRFAuthenticator(Authenticator):
 
     def __init__(self, authentication: Any, *, recheck_s: float | None = RECHECK_S) -> None:
         self._given = authentication
-        self._reasker = Revalidator(self._ask_about, recheck_s)
+        self._revalidator = Revalidator(self._ask_about, recheck_s)
 
     def find_problems(self) -> list[str]:
         """See `Authenticator.find_problems`."""

@@ -1,4 +1,4 @@
-"""Authenticate a request with a server's gate, as a transport does: by its headers alone."""
+"""Authenticate a request as a transport does: by its headers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authentication at the gate, and the challenges for rejected requests."""
+"""Authentication of requests, and the challenges for rejected requests."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def test_positive_and_negative_results_are_cached():
 def test_results_are_cached_for_at_most_two_seconds():
     known = Known(cache_s=3600)
 
-    assert known._verdicts._max_age_s == 2
+    assert known._cache._max_age_s == 2
 
 
 def test_an_authenticator_may_disable_caching():
@@ -413,11 +413,11 @@ def test_invalid_tokens_do_not_evict_valid_ones():
     admit(server, bearer("good"))
 
     for number in range(5000):
-        known._verdicts.remember(number, Rejection(reason="x"))
+        known._cache.remember(number, Rejection(reason="x"))
     admit(server, bearer("good"))
 
     assert known.asked == ["good"]
-    assert len(known._verdicts._bad) <= 4096
+    assert len(known._cache._bad) <= 4096
 
 
 # -- no token leaks
@@ -439,7 +439,7 @@ def test_no_token_is_stored_or_logged(caplog: pytest.LogCaptureFixture):
     assert "canary" not in caplog.text
     # The transport logs their reasons.
     assert all(b"canary" not in (each.body or b"") + each.note.encode() for each in replies)
-    assert "'good'" not in repr(vars(known._verdicts))
+    assert "'good'" not in repr(vars(known._cache))
 
 
 # -- keys
