@@ -279,10 +279,9 @@ def _find_user(field: str, value: Any) -> Any:
         return None
     user = found[0] if len(found) == 1 else None
     stored = getattr(user, "_identified_by", None)
-    if isinstance(stored, str | int):
-        # Some databases compare texts without case and accents, and a number can be written in many ways.
-        return user if str(stored) == value else None
-    return user
+    # Some databases compare texts without case and accents, and a number or a UUID can be written in many
+    # ways.
+    return user if stored is not None and str(stored) == value else None
 
 
 _NO_ACCOUNT = Rejection(reason="The token's subject has no active account here")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from gc import get_referents
+from gc import get_referents, is_tracked
 from inspect import getclosurevars, isfunction
 from types import ModuleType
 from typing import Any
@@ -85,7 +85,7 @@ def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) ->
         )
 
 
-MAX_LAYERS = 1_000
+MAX_LAYERS = 10_000
 """Objects that are looked at to find the view in a callback. Our own limit."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -103,7 +103,8 @@ def find_layers(callback: Any, is_view: Callable[[Any], bool]) -> list[Any]:
     seen: set[int] = set()
 
     def search(layer: Any, *, has_caller: bool) -> list[Any]:
-        if isinstance(layer, (str, bytes, type, ModuleType)):
+        # What the collector does not track, such as a text or a number, refers to nothing.
+        if isinstance(layer, (type, ModuleType)) or not is_tracked(layer):
             return []
         is_called = callable(layer)
         is_container = isinstance(layer, _CONTAINERS)

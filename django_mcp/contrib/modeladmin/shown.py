@@ -259,7 +259,16 @@ class _Column:
         if offered is not None:
             rows.query.select_related = offered.query.select_related
         rows = rows if rows.ordered else rows.order_by("pk")
-        return Prefetch(self.path, rows[: MAX_KEYS + 1], to_attr=self.loaded)
+        query = rows.query
+        # Django cannot load a part of these.
+        is_whole = (
+            hasattr(self.relation, "object_id_field_name")  # a GenericRelation
+            or query.distinct
+            or query.group_by
+            or query.combinator
+        )
+        cut = rows if is_whole else rows[: MAX_KEYS + 1]
+        return Prefetch(self.path, cut, to_attr=self.loaded)
 
     def find_related(self, instance: Any) -> list[Any]:
         """Return the objects that the relation leads to."""

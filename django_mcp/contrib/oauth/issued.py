@@ -62,9 +62,10 @@ def check_rate(request: Any) -> None:
 def drop_old_codes(user: Any) -> None:
     """Delete the codes of a user but the newest ones."""
     codes = get_grant_model().objects.filter(user=user)
-    # A list, since MariaDB has no limit in a subquery.
-    newest = list(codes.order_by("-pk").values_list("pk", flat=True)[:MAX_CODES])
-    codes.exclude(pk__in=newest).delete()
+    # A list, since MariaDB has no limit in a subquery; of the old ones, since new ones may come meanwhile.
+    old = list(codes.order_by("-pk").values_list("pk", flat=True)[MAX_CODES : MAX_CODES + AT_ONCE])
+    if old:
+        codes.filter(pk__in=old).delete()
 
 
 def drop_old_tokens(user: Any, client: Any) -> None:

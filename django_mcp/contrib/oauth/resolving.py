@@ -64,7 +64,10 @@ def resolve(client_id: str, request: Any) -> Any:
 
 def _is_permitted(client_id: str, request: Any) -> bool:
     classes = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
-    return bool(classes) and all(each().has_permission(request, client_id) for each in classes)
+    # A coroutine is no permission, and nobody awaits it.
+    return bool(classes) and all(
+        each().has_permission(request, client_id) is True for each in classes
+    )
 
 
 def _store(client_id: str, metadata: ClientMetadata, lifetime_s: int) -> Any:

@@ -254,6 +254,10 @@ class AtOther(Public):
     pass
 
 
+class AtMany(Public):
+    pass
+
+
 class Methods:
     """A gate whose method is the callback."""
 
@@ -316,6 +320,16 @@ class AtAsView(Public):
         return view
 
 
+def gate_with_many(view: Any) -> Any:
+    """One with a large collection of its own."""
+    allowed = set(range(20_000))
+
+    def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
+        return gate(view)(request, *args, **kwargs) if request.user.pk in allowed else None
+
+    return inner
+
+
 urlpatterns += [
     path("at-function/", gate(AtFunction.as_view())),
     path("at-object/", Gate(AtObject.as_view())),
@@ -327,6 +341,7 @@ urlpatterns += [
     path("at-mapping/", gate_by_method({"GET": [AtMapping.as_view()]})),
     path("at-slot/", Slots(AtSlot.as_view())),
     path("at-other/", gate_like_another(AtOther.as_view())),
+    path("at-many/", gate_with_many(AtMany.as_view())),
 ]
 
 
@@ -343,6 +358,7 @@ urlpatterns += [
         AtMapping,
         AtSlot,
         AtOther,
+        AtMany,
     ],
 )
 def test_a_view_behind_a_gate_of_the_site_is_no_tool(server: MCPServer, view: Any):
