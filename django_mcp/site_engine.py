@@ -18,7 +18,7 @@ from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 
 AUTHENTICATION_KEYWORDS = ("public", "authenticators")
-"""Keywords of `MCPServer` for access to a server, which are no options of the core's server."""
+"""Keywords of `MCPServer` for access to a server, which are no `Options`."""
 
 
 class AuthenticationSettings:

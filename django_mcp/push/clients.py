@@ -1,7 +1,4 @@
-"""Clients of all processes as a site sees them: methods to reach them, and signals when they come, go or send something.
-
-The streams and sessions of other processes are read from the database, two seconds late at most.
-"""
+"""Clients as a site sees them: methods for synchronous code, and signals when they come, go or send something."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ def _blocking(
 
 
 class SiteClientMethods:
-    """A server whose clients can be reached from anywhere on the site, through the hub of the process.
+    """The part of a site's server that has `ClientMethods` for synchronous code.
 
     The methods that concern other processes raise `RuntimeError` where an event loop runs: await
     their twins there. They write on connections of their own, so that other processes see it at
