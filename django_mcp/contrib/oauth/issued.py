@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
@@ -15,6 +15,8 @@ from oauth2_provider.models import (
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
 from django_mcp.conf import settings
+from django_mcp.contrib.oauth.families import end_family
+from django_mcp.contrib.oauth.sign_ins import Step, report
 from django_mcp.execution.tables import AT_ONCE
 
 WITHIN = timedelta(hours=1)
@@ -25,9 +27,11 @@ CLIENTS_AT_LIMIT = 10
 MAX_CODES = 100
 """Codes of one user. Our own limit: a code is used within a minute, and people share accounts at most."""
 
-KEPT_OF_CLIENT = 5_000
+KEPT_OF_CLIENT = 10_000
 KEPT_OF_USER = 20_000
-"""Refresh tokens of one user that are kept, of one client and of all. Our own limits."""
+"""Refresh tokens of one user that are kept, of one client and of all. Our own limits.
+
+Ten programs that refresh every hour have 7,200 in 30 days."""
 
 
 def check_rate(request: Any) -> None:
@@ -68,14 +72,60 @@ def drop_old_codes(user: Any) -> None:
         codes.filter(pk__in=old).delete()
 
 
-def drop_old_tokens(user: Any, client: Any) -> None:
-    """Delete refresh tokens of a user above the limits, exchanged ones first, of the others the oldest."""
-    tokens = get_refresh_token_model().objects.filter(user=user)
-    for rows, most in ((tokens.filter(application=client), KEPT_OF_CLIENT), (tokens, KEPT_OF_USER)):
+def keep_within_limits(request: Any) -> None:
+    """Delete refresh tokens of a user above the limits: those of ended sign-ins, or else end a sign-in.
+
+    Of a sign-in that goes on nothing is deleted, since the reuse of an exchanged token shows a theft.
+    The sign-in with most tokens ends, of all clients that of the client with most.
+
+    Args:
+        request: oauthlib's, which got the latest token.
+    """
+    tokens = get_refresh_token_model().objects.filter(user=request.user)
+    of_client = tokens.filter(application=request.client)
+    for rows, most in ((of_client, KEPT_OF_CLIENT), (tokens, KEPT_OF_USER)):
         surplus = min(rows.count() - most, AT_ONCE)
+        surplus -= _delete_ended(rows, surplus)
         if surplus > 0:
-            oldest = rows.order_by(F("revoked").asc(nulls_last=True), "pk")
-            found = list(oldest.values_list("pk", "access_token")[:surplus])
-            access = [access for _, access in found if access is not None]
-            get_access_token_model().objects.filter(pk__in=access).delete()
-            tokens.filter(pk__in=[pk for pk, _ in found]).delete()
+            _end_largest(rows, most, request)
+            _delete_ended(rows, surplus)
+
+
+def _delete_ended(rows: QuerySet[Any], most: int) -> int:
+    """Delete up to so many tokens of sign-ins of which none works, the oldest first; return how many."""
+    if most <= 0:
+        return 0
+    tokens = get_refresh_token_model().objects
+    family = tokens.filter(token_family=OuterRef("token_family"), revoked=None)
+    ended = rows.filter(~Exists(family), revoked__isnull=False).order_by("pk")
+    found = list(ended.values_list("pk", flat=True)[:most])
+    tokens.filter(pk__in=found).delete()
+    return len(found)
+
+
+def _end_largest(rows: QuerySet[Any], most: int, request: Any) -> None:
+    """End the sign-in with most tokens; where several have as many, the one that was not used for longest."""
+    rows = rows.filter(application=_find_largest(rows, "application"))
+    rows = rows.filter(token_family=_find_largest(rows, "token_family"))
+    token = rows.filter(revoked=None).select_related("application").order_by("pk").first()
+    if token is None:
+        # It has ended meanwhile.
+        return
+    if token.token_family is None:
+        token.revoke()
+    else:
+        end_family(token)
+    report(
+        Step.REFRESH,
+        request,
+        client=token.application,
+        user=request.user,
+        field="refresh_token",
+        reason=f"More than {most} are stored, so the sign-in with most of them was ended",
+        remedy="The person has to sign in again in the client, which should refresh less often.",
+    )
+
+
+def _find_largest(rows: QuerySet[Any], column: str) -> Any:
+    counted = rows.order_by().values(column).annotate(has=Count("pk"), newest=Max("pk"))
+    return counted.order_by("-has", "newest").values_list(column, flat=True).first()

@@ -37,7 +37,7 @@ from django_mcp.contrib.oauth.families import (
     note_superseded,
     take_reuse,
 )
-from django_mcp.contrib.oauth.issued import check_rate, drop_old_codes, drop_old_tokens
+from django_mcp.contrib.oauth.issued import check_rate, drop_old_codes, keep_within_limits
 from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
 from django_mcp.contrib.oauth.room import note_use
 from django_mcp.contrib.oauth.scopes import find_requested
@@ -162,9 +162,9 @@ class MCPOAuth2Validator(ClientAuthentication):
         self._save_pair(token, request, *args, **kwargs)
         if request.user is not None:
             # Later, so that it holds no lock of another sign-in while it waits for one.
-            drop = partial(drop_old_tokens, request.user, request.client)
+            keep = partial(keep_within_limits, request)
             using = router.db_for_write(get_refresh_token_model())
-            transaction.on_commit(drop, using=using, robust=True)
+            transaction.on_commit(keep, using=using, robust=True)
 
     def _save_pair(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         if _AT_TOKEN_ENDPOINT not in vars(request):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -17,8 +18,8 @@ from oauth2_provider.models import (
 )
 
 from django_mcp.contrib.oauth import tokens
-from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, MAX_CODES
-from django_mcp.contrib.oauth.models import SupersededToken, UsedAssertion
+from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, KEPT_OF_USER, MAX_CODES
+from django_mcp.contrib.oauth.models import SignIn, SupersededToken, UsedAssertion
 from django_mcp.execution.tables import Pruner
 from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, refresh
 from tests.unit.contrib.oauth.test_refreshing import make_client, sign_in
@@ -54,8 +55,8 @@ def refresh_repeatedly(application: Any, token: str, times: int) -> list[int]:
     return statuses
 
 
-def add_tokens(application: Any, user: Any, count: int) -> None:
-    """Add refresh tokens that were exchanged some days ago."""
+def add_tokens(application: Any, user: Any, count: int, family: UUID | None = None) -> None:
+    """Add refresh tokens that were exchanged some days ago, of a sign-in or of ended ones."""
     moment = timezone.now() - timedelta(days=2)
     rows = get_refresh_token_model().objects
     rows.bulk_create(
@@ -63,7 +64,8 @@ def add_tokens(application: Any, user: Any, count: int) -> None:
             application=application,
             user=user,
             token=f"token {number}",
-            token_checksum=f"{number}",
+            token_checksum=f"{application.pk} {family} {number}",
+            token_family=family,
             revoked=moment,
         )
         for number in range(count)
@@ -101,6 +103,64 @@ def test_old_refresh_tokens_of_a_client_make_room(application: Any, user: Any):
     # Those that work stay.
     assert kept.filter(revoked=None).count() == 1
     assert get_access_token_model().objects.count() == 1
+
+
+def family_of(application: Any) -> UUID:
+    found: UUID = get_refresh_token_model().objects.get(application=application).token_family
+    return found
+
+
+def test_the_reuse_of_a_stolen_token_is_noticed_after_many_refreshes_of_the_thief(
+    application: Any, user: Any
+):
+    stolen = sign_in(application, user)["refresh_token"]
+    of_thief = refresh(application, stolen).json()["refresh_token"]
+    family = get_refresh_token_model().objects.filter(revoked=None).get().token_family
+    get_refresh_token_model().objects.exclude(revoked=None).update(
+        revoked=timezone.now() - timedelta(days=3)
+    )
+    add_tokens(application, user, KEPT_OF_CLIENT - 3, family)
+    for _ in range(3):
+        of_thief = refresh(application, of_thief).json().get("refresh_token", of_thief)
+
+    refresh(application, stolen)
+
+    assert refresh(application, of_thief).status_code == 400
+    assert not get_refresh_token_model().objects.filter(revoked=None).exists()
+    assert not get_access_token_model().objects.exists()
+
+
+def test_a_sign_in_with_very_many_tokens_ends_and_the_others_go_on(application: Any, user: Any):
+    small = sign_in(application, user, "another code")
+    first = sign_in(application, user)
+    family = get_refresh_token_model().objects.latest("pk").token_family
+    add_tokens(application, user, KEPT_OF_CLIENT - 2, family)
+
+    # The small one crosses the limit.
+    small = refresh(application, small["refresh_token"]).json()
+
+    assert refresh(application, first["refresh_token"]).status_code == 400
+    assert refresh(application, small["refresh_token"]).status_code == 200
+    assert SignIn.objects.filter(reason__contains="the sign-in with most").count() == 1
+    assert get_refresh_token_model().objects.count() <= KEPT_OF_CLIENT
+
+
+def test_clients_of_a_user_cannot_end_the_sign_ins_of_the_others(user: Any):
+    quiet = make_client()
+    kept = sign_in(quiet, user, "quiet")
+    busy = [make_client() for _ in range(2)]
+    for number, client in enumerate(busy):
+        sign_in(client, user, f"code {number}")
+        add_tokens(client, user, KEPT_OF_USER // 2 - 1, family_of(client))
+
+    # It crosses the limit of the user.
+    assert refresh(quiet, kept["refresh_token"]).status_code == 200
+
+    tokens = get_refresh_token_model().objects
+    assert tokens.filter(application=quiet).count() == 2
+    assert tokens.filter(application=quiet, revoked=None).count() == 1
+    assert tokens.filter(application__in=busy, revoked=None).count() == 1
+    assert tokens.count() <= KEPT_OF_USER
 
 
 @override_settings(DJANGO_MCP=SERVED)
