@@ -31,16 +31,21 @@ KEPT_FOR = timedelta(hours=1)
 def lock_family(token: Any) -> bool:
     """Wait for other requests that change the family of a token, until the transaction ends.
 
-    It writes, so it comes first in a transaction: SQLite would not let one that has read wait.
+    All of them wait for its oldest token. If that is deleted meanwhile, the oldest that is left takes
+    its place. It writes, so it comes first in a transaction: SQLite would not let one that has read wait.
 
     Args:
         token: a refresh token with a `family_root`; see `find_root`.
 
     Returns:
-        False if the row that all of them wait for was deleted meanwhile.
+        False if no token of the family is left.
     """
-    rows = get_refresh_token_model().objects.filter(pk=token.family_root)
-    return bool(rows.update(updated=F("updated")))
+    tokens = get_refresh_token_model().objects
+    while not tokens.filter(pk=token.family_root).update(updated=F("updated")):
+        missing, token.family_root = token.family_root, find_root(token)
+        if token.family_root == missing:
+            return False
+    return True
 
 
 def find_root(token: Any) -> Any:
@@ -54,10 +59,13 @@ def find_root(token: Any) -> Any:
 def lock_families(living: QuerySet[Any]) -> None:
     """Do what `lock_family` does for the families of some tokens, within a transaction that has written."""
     # Copied, since a queryset keeps what it has found, and the caller looks again.
-    roots = {find_root(token) for token in living.all()}
+    by_root: dict[Any, Any] = {}
+    for token in living.all():
+        token.family_root = find_root(token)
+        by_root[token.family_root] = token
     # In one order, so that no two requests wait for each other.
-    for root in sorted(roots):
-        get_refresh_token_model().objects.filter(pk=root).update(updated=F("updated"))
+    for root in sorted(by_root):
+        lock_family(by_root[root])
 
 
 def end_family(token: Any) -> None:

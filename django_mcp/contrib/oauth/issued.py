@@ -17,6 +17,7 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.families import end_family
 from django_mcp.contrib.oauth.sign_ins import Step, report
+from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import AT_ONCE
 
 WITHIN = timedelta(hours=1)
@@ -72,6 +73,7 @@ def drop_old_codes(user: Any) -> None:
         codes.filter(pk__in=old).delete()
 
 
+@reading_primary()
 def keep_within_limits(request: Any) -> None:
     """Delete refresh tokens of a user above the limits: those of ended sign-ins, or else end a sign-in.
 

@@ -189,10 +189,7 @@ class MCPOAuth2Validator(ClientAuthentication):
     def _save_refreshed(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         """Exchange a refresh token, or give a further pair for one that a concurrent request exchanged."""
         if not lock_family(request.refresh_token_instance):
-            # The oldest of the family may have been pruned meanwhile.
-            request.refresh_token_instance.family_root = find_root(request.refresh_token_instance)
-            if not lock_family(request.refresh_token_instance):
-                raise InvalidGrantError(request=request)
+            raise InvalidGrantError(request=request)
         # It may have changed since it was found valid.
         tokens = get_refresh_token_model().objects.select_related("access_token")
         known = tokens.filter(pk=request.refresh_token_instance.pk).first()

@@ -6,8 +6,10 @@ python -m tests.support.site.oauth_races    prints as JSON what each race ended 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Event
 from typing import Any
 from urllib.parse import urlencode
 
@@ -55,6 +57,7 @@ def main() -> None:
                     post(client, **refresh_with([each])).status_code for each in renewed
                 ],
                 "left_after_revocation": revoke_beside_refreshes(),
+                "after_the_end": end_beside_a_further_pair(),
             }
         )
     )
@@ -87,6 +90,85 @@ def revoke_beside_refreshes() -> int:
         list(pool.map(run, range(PARTIES)))
     left: int = get_refresh_token_model().objects.filter(application=client, revoked=None).count()
     return left + int(get_access_token_model().objects.filter(application=client).count())
+
+
+def end_beside_a_further_pair() -> list[int]:
+    """End sign-ins whose oldest token is pruned meanwhile, beside a request for a further pair of each.
+
+    Returns:
+        What a refresh with that pair is answered, where rows have locks.
+    """
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+
+    from django_mcp.contrib.oauth.revocation import revoke_tokens
+
+    if connection.vendor != "postgresql":
+        return []
+    user = get_user_model().objects.get(username="ada")
+
+    def revoke_newest(client: Any, newest: str) -> None:
+        post(client, "/oauth/revoke/", token=newest)
+
+    def revoke_access(client: Any, _newest: str) -> None:
+        revoke_tokens(user.pk, client.client_id)
+
+    return [
+        end_and_refresh(f"code-of-{number}", end)
+        for number, end in enumerate([revoke_newest, revoke_access])
+    ]
+
+
+def end_and_refresh(code: str, end: Callable[[Any, str], None]) -> int:
+    """End a sign-in as its oldest token is pruned and another request is inside of its transaction."""
+    from django.db import connection, connections
+    from oauth2_provider.models import get_refresh_token_model
+
+    client, form = make_grant(code)
+    first = post(client, **form)
+    second = post(client, **refresh_with([first]))
+    newest = refresh_with([post(client, **refresh_with([second]))])["refresh_token"]
+    oldest = get_refresh_token_model().objects.filter(application=client).earliest("pk")
+    has_pair, has_ended, began = Event(), Event(), Event()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        pid = cursor.fetchone()[0]
+
+    def hold(execute: Any, query: str, *rest: Any) -> Any:
+        done = execute(query, *rest)
+        if query.startswith('INSERT INTO "oauth2_provider_refreshtoken"'):
+            has_pair.set()
+            with connection.connection.cursor() as cursor:
+                while not has_ended.is_set():
+                    cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [pid])
+                    if cursor.fetchone()[0]:
+                        break
+        return done
+
+    def get_further_pair() -> Any:
+        try:
+            oldest.delete()
+            with connection.execute_wrapper(hold):
+                return post(client, **refresh_with([second]))
+        finally:
+            connections.close_all()
+
+    def overtake(execute: Any, query: str, *rest: Any) -> Any:
+        if query.startswith('UPDATE "oauth2_provider_refreshtoken"') and not began.is_set():
+            began.set()
+            further.append(pool.submit(get_further_pair))
+            has_pair.wait(timeout=30)
+        return execute(query, *rest)
+
+    further: list[Any] = []
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            with connection.execute_wrapper(overtake):
+                end(client, newest)
+        finally:
+            has_ended.set()
+        pair = further[0].result()
+    return int(post(client, **refresh_with([pair])).status_code)
 
 
 def refresh_with(responses: list[Any]) -> dict[str, str]:
