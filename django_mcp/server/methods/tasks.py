@@ -26,7 +26,7 @@ from django_mcp.server.exchange.task import Task, TaskStateTooLarge, new_id
 from django_mcp.server.methods.discovery import INVALID_CURSOR
 from django_mcp.server.services import ServedCall
 from django_mcp.server.tasks.run import stop_run
-from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
+from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over, is_shown
 from django_mcp.server.tasks.transitions import (
     POLL_S,
     UNKNOWN_TASK,
@@ -72,7 +72,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     is_more = True
     while is_more and len(shown) <= size:
         found = await server.ports.tasks.list_of(server.name, owner, after, MAX_PAGE)
-        shown += filter(partial(_is_listed, call), found)
+        shown += filter(partial(is_shown, call), found)
         is_more = len(found) == MAX_PAGE
         after = (found[-1].created_s, found[-1].id) if found else None
     page = shown[:size]
@@ -81,11 +81,6 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
         place = f"{page[-1].created_s!r} {page[-1].id}"
         wire["nextCursor"] = encode_cursor("tasks/list", place, server.ports.signer.sign)
     return server.encode_result(wire, call.rules)
-
-
-def _is_listed(call: ServedCall, task: Task) -> bool:
-    """Return whether a task is of the call's revision, and of a tool that its client may see."""
-    return rules_of(task) is call.rules.tasks and call.exchange.visible.names_tool(task.tool)
 
 
 async def cancel(call: ServedCall) -> bytes | Refusal:

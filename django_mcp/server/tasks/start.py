@@ -112,10 +112,7 @@ async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
 
 
 def _is_own(call: ServedCall, task: Task) -> bool:
-    if task.server != call.server.name or rules_of(task) is not call.rules.tasks:
-        return False
-    if not call.exchange.visible.names_tool(task.tool):
-        # The key was restricted since it started the task.
+    if task.server != call.server.name or not is_shown(call, task):
         return False
     if task.owner != key_of(call.exchange.principal):
         return False
@@ -123,6 +120,22 @@ def _is_own(call: ServedCall, task: Task) -> bool:
         # An anonymous task outside of a session is protected by its id alone.
         return True
     return isinstance(call.connection, Session) and call.connection.key == task.session
+
+
+def is_shown(call: ServedCall, task: Task) -> bool:
+    """Return whether a task is of the call's revision, and of a tool that the principal may see now.
+
+    Since the task was started, the principal may have lost the permission, its key may have been
+    restricted, and the tool may have been disabled.
+    """
+    if rules_of(task) is not call.rules.tasks:
+        return False
+    registry, visible = call.server.registry, call.exchange.visible
+    tool = registry.tools.get(task.tool)
+    if tool is not None:
+        return visible.includes(tool)
+    # Another release of the site may have a tool that this one does not have.
+    return task.tool not in registry.registered["tools"] and visible.names_tool(task.tool)
 
 
 async def settle(

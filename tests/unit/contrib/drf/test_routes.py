@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -319,3 +320,49 @@ def test_a_query_is_no_longer_than_a_url_can_be(settings: Any):
         calls.clear()
         result = server.call_tool("list", arguments, user=AnonymousUser())
         assert (result.is_error, calls) == (True, [])
+
+
+SLUG = {"slug": {"type": "string"}}
+
+
+class Counted:
+    """A view of the site that counts how often something looks at what it wraps."""
+
+    looks = 0
+
+    def __call__(self, request: Any) -> Any: ...
+
+    @property
+    def __wrapped__(self) -> Any:
+        type(self).looks += 1
+        raise AttributeError
+
+
+@pytest.mark.usefixtures("routed")
+def test_further_tools_and_calls_do_not_look_into_the_views_of_a_site_again():
+    def use(server: MCPServer) -> int:
+        assert "get" in shown(server)
+        assert call(server, "get", slug="a") == {"slug": "a", "path": "/plain/a"}
+        return Counted.looks
+
+    urlpatterns.append(path("counted/", Counted()))
+    try:
+        server = make_server(Plain, path=SLUG)
+        looks = use(server)
+        viewset_tools(server, Files, prefix="files")
+        viewset_tools(server, Echo, prefix="echo")
+        assert use(server) == use(make_server(Plain, path=SLUG)) == looks
+    finally:
+        urlpatterns.pop()
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_callback_with_deeply_nested_values_is_no_view():
+    nested: Any = []
+    for _level in range(2000):
+        nested = [nested]
+    urlpatterns.append(path("nested/", partial(year, nested)))
+    try:
+        assert call(make_server(Plain, path=SLUG), "get", slug="a") is not None
+    finally:
+        urlpatterns.pop()
