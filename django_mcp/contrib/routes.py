@@ -11,6 +11,7 @@ from inspect import getclosurevars, isfunction
 from types import ModuleType
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -41,6 +42,17 @@ class Route:
     forms: Sequence[tuple[str, frozenset[str]]]
     callback: Any
     defaults: Mapping[str, Any]
+    _views: dict[Callable[[Any], bool], list[list[Any]]] = field(default_factory=dict)
+
+    def find_views(self, is_view: Callable[[Any], bool]) -> list[list[Any]]:
+        """Return the views that the callback leads to, each as the last item of what is around it.
+
+        Args:
+            is_view: whether something is a view of the kind that is looked for.
+        """
+        if is_view not in self._views:
+            self._views[is_view] = _find_views(self.callback, is_view)
+        return self._views[is_view]
 
     @property
     def path(self) -> str:
@@ -63,9 +75,19 @@ class Route:
         return not rest and found == texts
 
 
-def find_routes(resolver: URLResolver) -> Iterator[Route]:
-    """Yield the patterns of a URLconf in the order in which Django tries them."""
-    yield from _walk(resolver, (), {})
+_routes_by_language: WeakKeyDictionary[URLResolver, dict[str | None, list[Route]]] = (
+    WeakKeyDictionary()
+)
+"""The patterns of each URLconf, which all tools share: a site may have thousands."""
+
+
+def find_routes(resolver: URLResolver) -> list[Route]:
+    """Return the patterns of a URLconf in the order in which Django tries them."""
+    by_language = _routes_by_language.setdefault(resolver, {})
+    language = get_language()  # patterns may be translated
+    if language not in by_language:
+        by_language[language] = list(_walk(resolver, (), {}))
+    return by_language[language]
 
 
 def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) -> Iterator[Route]:
@@ -86,44 +108,56 @@ def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) ->
 
 
 MAX_LAYERS = 10_000
-"""Objects that are looked at to find the view in a callback. Our own limit."""
+"""Objects that are looked at to find the views in a callback. Our own limit."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
+_END: Any = object()
 
-def find_layers(callback: Any, is_view: Callable[[Any], bool]) -> list[Any]:
-    """Return a callback of a URLconf and what it wraps, down to a view; empty: it leads to no such view.
+
+def _find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]:
+    """Return the views that a callback of a URLconf leads to, each behind what is around it, from the callback on.
 
     A decorator may say nothing of what it wraps, or something wrong. Then that is found in its closure, its
     arguments, its attributes and those of the object that it belongs to.
-
-    Args:
-        is_view: whether something is the view that is looked for.
     """
+    found: list[list[Any]] = []
     seen: set[int] = set()
-
-    def search(layer: Any, *, has_caller: bool) -> list[Any]:
+    # What is left to look at, whether a callable is next to it, and the callables around it: the last one
+    # and those around that.
+    left: list[tuple[Iterator[Any], bool, Any]] = [(iter([callback]), True, None)]
+    while left:
+        inside, has_caller, around = left[-1]
+        layer = next(inside, _END)
+        if layer is _END:
+            left.pop()
+            continue
         # What the collector does not track, such as a text or a number, refers to nothing.
         if isinstance(layer, (type, ModuleType)) or not is_tracked(layer):
-            return []
+            continue
         is_called = callable(layer)
         is_container = isinstance(layer, _CONTAINERS)
         # The objects of a site refer to one another, so only those next to a callable count.
         if not (is_called or is_container or has_caller):
-            return []
+            continue
         if id(layer) in seen or len(seen) >= MAX_LAYERS:
-            return []
+            continue
         seen.add(id(layer))
         if is_view(layer):
-            return [layer]
-        if is_made_by_class(layer):
-            return []  # another view
-        has_caller = is_called or (is_container and has_caller)
-        found = (search(each, has_caller=has_caller) for each in _find_inside(layer))
-        inner = next(filter(None, found), [])
-        return [layer, *inner] if inner and is_called else inner
+            found.append(_list_layers(layer, around))
+        elif not is_made_by_class(layer):  # a view of another kind has none inside
+            has_caller = is_called or (is_container and has_caller)
+            around = (layer, around) if is_called else around
+            left.append((iter(_find_inside(layer)), has_caller, around))
+    return found
 
-    return search(callback, has_caller=True)
+
+def _list_layers(view: Any, around: Any) -> list[Any]:
+    layers = [view]
+    while around is not None:
+        layer, around = around
+        layers.append(layer)
+    return layers[::-1]
 
 
 def is_made_by_class(layer: Any) -> bool:
@@ -153,7 +187,7 @@ def closure_of(function: Any) -> list[Any]:
 
 
 def find_decorators(layers: Sequence[Any]) -> list[str]:
-    """Return the names of the decorators around a view that may refuse requests; see `find_layers`."""
+    """Return the names of the decorators around a view that may refuse requests; see `Route.find_views`."""
     found = []
     for each in layers[:-1]:
         if not isfunction(each):
@@ -206,7 +240,7 @@ class ViewRoutes:
     would make.
 
     Args:
-        leads_here: whether a callback of a URLconf does what the tool does.
+        leads_here: whether the callback of a route does what the tool does.
         is_of_view: whether it belongs to the same view, perhaps with other methods. If the site has
             URLs for the view, but none that leads here, the tool cannot be called.
         make_own: makes URLconfs for a view that the site serves nowhere. The URL has to lead here in all
@@ -215,8 +249,8 @@ class ViewRoutes:
 
     def __init__(
         self,
-        leads_here: Callable[[Any], bool],
-        is_of_view: Callable[[Any], bool],
+        leads_here: Callable[[Route], bool],
+        is_of_view: Callable[[Route], bool],
         make_own: Callable[[], Sequence[URLResolver]],
     ) -> None:
         self._leads_here = leads_here
@@ -277,7 +311,8 @@ class ViewRoutes:
             match = known.resolver.resolve(path)
         except Resolver404:
             return None
-        if match.route != route.path or not self._leads_here(match.func):
+        leads_here = any(match.func is each.callback for each in self._routes(known))
+        if match.route != route.path or not leads_here:
             return None
         return Found(match=match, path=path if known.is_of_site else None)
 
@@ -298,12 +333,10 @@ class ViewRoutes:
         return self._routes(self._find_known()[0])
 
     def _routes(self, known: _Known) -> list[Route]:
-        language = get_language()  # patterns may be translated
+        language = get_language()
         if language not in known.by_language:
             found = find_routes(known.resolver)
-            known.by_language[language] = [
-                each for each in found if self._leads_here(each.callback)
-            ]
+            known.by_language[language] = [each for each in found if self._leads_here(each)]
         return known.by_language[language]
 
     def _forget(self, *, setting: str, **_about: Any) -> None:
@@ -318,7 +351,7 @@ class ViewRoutes:
         return self._known[1]
 
     def _choose(self, site: URLResolver | None) -> list[_Known]:
-        if site is not None and any(self._is_of_view(each.callback) for each in find_routes(site)):
+        if site is not None and any(map(self._is_of_view, find_routes(site))):
             return [_Known(site, is_of_site=True)]
         if not self._own:
             self._own = [_Known(each, is_of_site=False) for each in self._make_own()]

@@ -12,9 +12,9 @@ from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.contrib.drf.actions import Action
 from django_mcp.contrib.routes import (
+    Route,
     ViewRoutes,
     find_decorators,
-    find_layers,
     find_routes,
     is_made_by_class,
     make_urlconf,
@@ -34,23 +34,26 @@ def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -
     return ViewRoutes(leads_here, is_of_view, partial(_make_own, action, nested))
 
 
-def _layers_of(action: Action, callback: Any) -> list[Any]:
-    def is_view(layer: Any) -> bool:
-        return getattr(layer, "cls", None) is action.source and is_made_by_class(layer)
-
-    return find_layers(callback, is_view)
+def _is_view(layer: Any) -> bool:
+    return is_made_by_class(layer) and hasattr(layer, "cls")
 
 
-def _is_of(action: Action, callback: Any) -> bool:
-    return bool(_layers_of(action, callback))
+def _layers_of(action: Action, route: Route) -> list[Any]:
+    """Return a view that the action belongs to, behind what is around it; empty: the route leads to none."""
+    views = route.find_views(_is_view)
+    return next((each for each in views if each[-1].cls is action.source), [])
 
 
-def _leads_to(action: Action, callback: Any) -> bool:
-    return _serves(action, callback) and not find_decorators(_layers_of(action, callback))
+def _is_of(action: Action, route: Route) -> bool:
+    return bool(_layers_of(action, route))
 
 
-def _serves(action: Action, callback: Any) -> bool:
-    layers = _layers_of(action, callback)
+def _leads_to(action: Action, route: Route) -> bool:
+    return _serves(action, route) and not find_decorators(_layers_of(action, route))
+
+
+def _serves(action: Action, route: Route) -> bool:
+    layers = _layers_of(action, route)
     if not layers:
         return False
     actions = getattr(layers[-1], "actions", None)
@@ -59,8 +62,7 @@ def _serves(action: Action, callback: Any) -> bool:
 
 def find_decorators_of(action: Action) -> list[str]:
     """Return the names of the decorators in the URLconf that keep an action from being a tool."""
-    found = (each.callback for each in find_routes(get_resolver()))
-    served = [each for each in found if _serves(action, each)]
+    served = [each for each in find_routes(get_resolver()) if _serves(action, each)]
     return [name for each in served for name in find_decorators(_layers_of(action, each))]
 
 

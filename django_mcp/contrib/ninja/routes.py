@@ -10,10 +10,10 @@ from typing import Any
 from ninja.operation import Operation, PathView
 
 from django_mcp.contrib.routes import (
+    Route,
     ViewRoutes,
     closure_of,
     find_decorators,
-    find_layers,
     make_urlconf,
 )
 
@@ -29,16 +29,21 @@ def find_routes_of(api: Any, operation: Operation, path_view: PathView) -> ViewR
     )
 
 
-def _leads_to(operation: Operation, path_view: PathView, callback: Any) -> bool:
-    layers = find_layers(callback, lambda layer: _path_view_of(layer) is path_view)
+def _is_view(layer: Any) -> bool:
+    return _path_view_of(layer) is not None
+
+
+def _leads_to(operation: Operation, path_view: PathView, route: Route) -> bool:
+    views = route.find_views(_is_view)
+    layers = next((each for each in views if _path_view_of(each[-1]) is path_view), [])
     if not layers or find_decorators(layers):
         return False
     method = operation.methods[0]
     return next(each for each in path_view.operations if method in each.methods) is operation
 
 
-def _is_of(path_views: Container[PathView], callback: Any) -> bool:
-    return bool(find_layers(callback, lambda layer: _path_view_of(layer) in path_views))
+def _is_of(path_views: Container[PathView], route: Route) -> bool:
+    return any(_path_view_of(each[-1]) in path_views for each in route.find_views(_is_view))
 
 
 def _path_view_of(layer: Any) -> PathView | None:
