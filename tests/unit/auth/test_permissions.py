@@ -15,10 +15,14 @@ from django.test import TestCase
 
 from django_mcp import MCPServer
 from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
+from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.inprocess import MCPError
+from django_mcp.models import APIKey
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.test import MCPClient
 from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient
 
@@ -311,6 +315,42 @@ async def test_tenants_do_not_share_cached_permissions(server: MCPServer) -> Non
         found.append(visible.includes(server.registry.tools["tenant"]))
 
     assert found == [True, False, True]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("cause", ["lost", "disabled"])
+def test_a_finished_task_is_unknown_once_its_tool_is(cause: str, revision: str) -> None:
+    """Its result is kept for a day, and neither read nor listed meanwhile."""
+    server = MCPServer("kept", authenticators=[APIKeyAuthenticator(cache_s=0)])
+
+    @server.tool(permission="shop.view_order", task="allowed")
+    def view() -> str:
+        return "viewed"
+
+    @server.tool(task="allowed")
+    def other() -> str:
+        return "other"
+
+    user = make_user("ann", "view_order")
+    _key, text = APIKey.objects.issue(user=user, name="tests")
+    bearer = {"Authorization": f"Bearer {text}"}
+    tasks: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    client = MCPClient(server, revision=revision, headers=bearer, capabilities=tasks)
+    assert client.call_as_task("view").text == "viewed"
+    assert client.task is not None
+    key = client.task["taskId"]
+
+    if cause == "lost":
+        user.user_permissions.clear()
+    else:
+        server.registry.set_disabled(frozenset({("tools", "view")}))
+
+    is_by_client = revision == "2025-11-25"
+    for method in ("get", "result", "cancel") if is_by_client else ("get", "cancel"):
+        with pytest.raises(MCPError, match="Unknown task"):
+            client.send(f"tasks/{method}", {"taskId": key})
+    if is_by_client:
+        assert client.send("tasks/list", {})["tasks"] == []
 
 
 async def test_an_unresolved_exchange_sees_no_entries(server: MCPServer) -> None:
