@@ -89,7 +89,7 @@ class _Writer(BackgroundWriter[list[_Item]]):
         super().__init__("django-mcp-calls", "Calls")
         self._queue: deque[_Item] = deque()
         self._shares = _Shares()
-        self._pruner = Pruner(PRUNE_EVERY_S, is_due=False)
+        self._pruner = Pruner(PRUNE_EVERY_S, first_s=PRUNE_EVERY_S)
 
     def put(
         self, call: RecordedCall, address: str | None, *, is_kept: bool, is_signalled: bool

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django.utils.crypto import salted_hmac
 
 from django_mcp.conf import server_settings
+from django_mcp.execution.outages import Warner
 from django_mcp.execution.own_writes import run_later
+from django_mcp.execution.threads import find_own_pool
 from django_mcp.process import Expiring, reset_on
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaScope, is_anonymous_quota
@@ -26,6 +30,15 @@ AT_ONCE = 500
 PAUSE_S = 0.02
 """Pause between two statements, so that other queries can run. Our own limit."""
 
+IN_THREAD_S = 50.0
+"""How long a thread deletes rows at a time. Our own limit."""
+
+IN_PLACE_S = 1.0
+"""The same of a request, where there are no threads. Our own limit."""
+
+AGAIN_AFTER_S = 60.0
+"""When deleting goes on if that was not enough. Our own limit."""
+
 RECOUNT_S = 2.0
 """How long a process uses its counts. Our own limit."""
 
@@ -34,6 +47,8 @@ MAX_CALLERS = 1000
 
 ANONYMOUS_PREFIX = "a:"
 """How the digests of anonymous callers' quota keys begin."""
+
+_trouble = Warner()
 
 Caller: TypeAlias = tuple[str, ...]
 """A caller by the values of columns, of which the last is the digest of its quota key."""
@@ -132,13 +147,17 @@ def moment(time_s: float) -> datetime:
 def delete_some(rows: QuerySet[Any]) -> int:
     """Delete up to `AT_ONCE` of some rows, with the rows that refer to them; return how many."""
     # Loads `django.db`, which importing a server must not.
-    from django.db import router
+    from django.db import connections, router, transaction
 
     # A replica may still show rows that are deleted.
     using = router.db_for_write(rows.model)
-    keys = list(rows.using(using).values_list("pk", flat=True)[:AT_ONCE])
-    if keys:
-        rows.model._default_manager.using(using).filter(pk__in=keys).delete()
+    # A failure must not end a transaction of the request. Otherwise there is none while it reads, since
+    # SQLite would not let it wait for the lock afterwards.
+    is_inside = connections[using].in_atomic_block
+    with transaction.atomic(using) if is_inside else nullcontext():
+        keys = list(rows.using(using).values_list("pk", flat=True)[:AT_ONCE])
+        if keys:
+            rows.model._default_manager.using(using).filter(pk__in=keys).delete()
     return len(keys)
 
 
@@ -171,19 +190,21 @@ def insert_missing(rows: Sequence[Any], same: str, *, batch_size: int | None = N
 class Pruner:
     """Prunes a table or several, in a thread, when a process that writes them is due to do it.
 
-    Each time takes less than the `every_s` until the next, so that they never overlap.
+    It takes at most `IN_THREAD_S`, or `IN_PLACE_S` where there are no threads, and goes on a minute later
+    if rows are left. It also ends before the next time, so that it never overlaps with itself.
+
+    Args:
+        every_s: the seconds from one time to the next, up to a tenth more or less, so that processes
+            which began together do not stay together.
+        first_s: the seconds until the first time.
     """
 
     def __init__(
-        self,
-        every_s: float,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        is_due: bool = True,
+        self, every_s: float, *, clock: Callable[[], float] = time.monotonic, first_s: float = 0.0
     ) -> None:
         self._every_s = every_s
         self._clock = clock
-        self._next_s = clock() + (0.0 if is_due else every_s)
+        self._next_s = clock() + first_s
 
     @property
     def is_due(self) -> bool:
@@ -191,15 +212,30 @@ class Pruner:
         return self._clock() >= self._next_s
 
     def prune_if_due(self, *prunes: Callable[[], int]) -> None:
-        """Prune, unless that was done recently. In a thread with connections."""
+        """Prune, unless that was done recently. In a thread with connections. It never raises."""
         if self.is_due:
-            self._next_s = self._clock() + self._every_s
-            run_later(partial(prune_all, *prunes, max_s=self._every_s * 0.8))
+            self._next_s = self._clock() + self._every_s * random.uniform(0.9, 1.1)  # noqa: S311
+            run_later(partial(self._prune, prunes))
+
+    def _prune(self, prunes: Sequence[Callable[[], int]]) -> None:
+        max_s = IN_PLACE_S if find_own_pool() is None else IN_THREAD_S
+        if not prune_all(*prunes, max_s=min(max_s, self._every_s * 0.8)):
+            self._next_s = min(self._next_s, self._clock() + AGAIN_AFTER_S)
 
 
-def prune_all(*prunes: Callable[[], int], max_s: float) -> None:
-    """Prune until nothing is left, or for so many seconds; the next time continues from there."""
-    until_s = time.monotonic() + max_s
+def prune_all(*prunes: Callable[[], int], max_s: float) -> bool:
+    """Prune until nothing is left, or for so many seconds; return whether nothing is left.
+
+    Each is called at least once. One that fails is logged and stops none of the others.
+    """
+    until_s, is_done = time.monotonic() + max_s, True
     for prune in prunes:
-        while prune() and time.monotonic() < until_s:
-            time.sleep(PAUSE_S)
+        try:
+            while prune():
+                if time.monotonic() >= until_s:
+                    is_done = False
+                    break
+                time.sleep(PAUSE_S)
+        except Exception as error:  # noqa: BLE001 - each database has errors of its own
+            _trouble.warn("Could not delete rows that have expired: %r", error)
+    return is_done

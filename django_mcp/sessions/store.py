@@ -73,7 +73,7 @@ class DatabaseSessions:
         self._clock = clock
         self._tally = Tally()
         # Not at once, since workers that start together would all do it.
-        self._pruner = Pruner(PRUNE_EVERY_S, clock=clock, is_due=False)
+        self._pruner = Pruner(PRUNE_EVERY_S, clock=clock, first_s=PRUNE_EVERY_S)
         # Several threads serve requests under WSGI. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,10 @@ from django_mcp.contrib.oauth.expired import expired_tokens
 from django_mcp.contrib.oauth.families import old_superseded
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.execution.tables import Pruner, delete_some
+from django_mcp.process import PerProcess
 
-_pruner = Pruner(3600)
+_pruner = PerProcess(lambda: Pruner(3600, first_s=random.uniform(0, 60)))  # noqa: S311
+"""Not at the first request, since workers that start together would all do it."""
 
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 """The grant whose pages are not part of the URLs, so it is neither served nor advertised."""
@@ -41,6 +44,8 @@ class Token(TokenView):
         response["Content-Type"] = "application/json"
         response["X-Content-Type-Options"] = "nosniff"
         response["Cache-Control"] = "no-store"
-        over = (*expired_tokens(), old_superseded(), expired_assertions())
-        _pruner.prune_if_due(*(partial(delete_some, rows) for rows in over))
+        pruner = _pruner.get()
+        if pruner.is_due:
+            over = (*expired_tokens(), old_superseded(), expired_assertions())
+            pruner.prune_if_due(*(partial(delete_some, rows) for rows in over))
         return response

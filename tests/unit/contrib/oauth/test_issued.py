@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
+from django.db import OperationalError, connection
 from django.test import Client, override_settings
 from django.utils import timezone
 from oauth2_provider.models import (
@@ -21,6 +22,7 @@ from django_mcp.contrib.oauth import tokens
 from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, KEPT_OF_USER, MAX_CODES
 from django_mcp.contrib.oauth.models import SignIn, SupersededToken, UsedAssertion
 from django_mcp.execution.tables import Pruner
+from django_mcp.process import PerProcess
 from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, refresh
 from tests.unit.contrib.oauth.test_refreshing import make_client, sign_in
 
@@ -173,10 +175,14 @@ def test_a_user_has_only_the_newest_codes(application: Any, user: Any):
     assert set(kept.values_list("code", flat=True)) == set(given[2:])
 
 
-@override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
-def test_a_token_request_deletes_what_is_over(
-    application: Any, user: Any, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.fixture
+def is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next token request delete what is over."""
+    pruner = Pruner(3600)
+    monkeypatch.setattr(tokens, "_pruner", PerProcess(lambda: pruner))
+
+
+def add_expired_rows(application: Any, user: Any) -> None:
     past = timezone.now() - timedelta(days=40)
     add_tokens(application, user, 3)
     get_refresh_token_model().objects.update(revoked=past)
@@ -185,13 +191,39 @@ def test_a_token_request_deletes_what_is_over(
     get_grant_model().objects.create(code="old", redirect_uri=REDIRECT, scope="mcp", **rows)
     UsedAssertion.objects.create(application=application, digest="old", expires=past)
     SupersededToken.objects.create(token_checksum="old", at=past)
-    # A process of its own does it with its first request.
-    monkeypatch.setattr(tokens, "_pruner", Pruner(3600))
+
+
+@override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
+@pytest.mark.usefixtures("is_due")
+def test_a_token_request_deletes_what_is_over(application: Any, user: Any):
+    add_expired_rows(application, user)
 
     sign_in(application, user)
 
     assert get_refresh_token_model().objects.count() == 1
     assert get_access_token_model().objects.count() == 1
     assert not get_grant_model().objects.exists()
+    assert not UsedAssertion.objects.exists()
+    assert not SupersededToken.objects.exists()
+
+
+@override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
+@pytest.mark.usefixtures("is_due")
+def test_rows_that_cannot_be_deleted_neither_keep_others_nor_fail_the_request(
+    application: Any, user: Any
+):
+    add_expired_rows(application, user)
+
+    def fail(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('DELETE FROM "oauth2_provider_refreshtoken"'):
+            raise OperationalError("this table is locked")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(fail):
+        first = sign_in(application, user)
+
+    assert "access_token" in first
+    assert get_refresh_token_model().objects.count() == 4
+    assert get_access_token_model().objects.count() == 1
     assert not UsedAssertion.objects.exists()
     assert not SupersededToken.objects.exists()
