@@ -1,4 +1,4 @@
-"""Refuse fields that validate the data of clients with ambiguous pydantic models."""
+"""Refuse fields that validate the data of clients with pydantic models that may take very long."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, get_origin
 from django.db import models
 from django.db.models.query import QuerySet
 
-from django_mcp.registry.adapters import UnsupportedType, adapt
+from django_mcp.registry.adapters import SlowPattern, UnsupportedType, adapt, check_adapter
 from django_mcp.registry.hints import is_record
-from django_mcp.registry.unions import AmbiguousUnion, check_unions
+from django_mcp.registry.unions import AmbiguousUnion
 
 MAX_OBJECTS = 5_000
 """Objects that are looked at for one tool; few fields have more than ten."""
@@ -26,6 +26,14 @@ _FRAMEWORKS = {
 _LEAVES = (str, bytes, int, float, models.Model, models.Manager, QuerySet)
 
 
+class SlowModel(Exception):
+    """Data of a client may take very long to check. The text says why, `hint` what to do."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
 def check_models(roots: Iterable[Any]) -> int:
     """Check the pydantic models that fields, forms, serializers and their validators use.
 
@@ -35,7 +43,8 @@ def check_models(roots: Iterable[Any]) -> int:
     validators of other models. A model that a function makes itself is not found.
 
     Raises:
-        AmbiguousUnion: see `registry.unions.check_unions`.
+        SlowModel: one of them tries a value form by form, or matches a text with Python's `re`; see
+            `registry.adapters.check_adapter`.
     """
     if "pydantic" not in sys.modules:
         return 1
@@ -56,9 +65,13 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
     try:
         if not isinstance(data_type, TypeAdapter):
             data_type = adapt(data_type)
-        widths.append(check_unions(data_type))
-    except AmbiguousUnion:
-        raise
+        widths.append(check_adapter(data_type))
+    except AmbiguousUnion as problem:
+        told = f"pydantic would try a value form by form: {problem}"
+        raise SlowModel(told, "Give the union a discriminator.") from problem
+    except SlowPattern as problem:
+        told = f"pydantic may take very long for a text: {problem}"
+        raise SlowModel(told, "Write the pattern as a string.") from problem
     except (UnsupportedType, TypeError):
         return []  # no type of data, such as an alias in an annotation
     found, waiting, seen = [], [data_type.core_schema], set()

@@ -28,6 +28,10 @@ class UnsupportedType(TypeError):
     """A type that has no form in JSON, or none in JSON Schema; the text says why."""
 
 
+class SlowPattern(UnsupportedType):
+    """A type matches texts of clients in more than linear time; the text says why."""
+
+
 class UnknownClass(UnsupportedType):
     """The type is, or contains, a class whose objects JSON cannot represent."""
 
@@ -37,20 +41,31 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
 
     Raises:
         UnsupportedType: pydantic does not support the type.
-        AmbiguousUnion: see `unions.check_unions`.
+        AmbiguousUnion, SlowPattern: see `check_adapter`.
     """
     import pydantic
 
     try:
         adapter = pydantic.TypeAdapter(annotation)
-        check_unions(adapter)
-        fault = _find_pattern_fault(adapter.core_schema)
-        if fault is not None:
-            raise UnsupportedType(fault)
+        check_adapter(adapter)
         return adapter
     except (pydantic.errors.PydanticUserError, NameError, RecursionError, ValueError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
         raise _explain(error) from None
+
+
+def check_adapter(adapter: TypeAdapter[Any]) -> int:
+    """Check that a converter takes linear time, and return what `unions.check_unions` does.
+
+    Raises:
+        AmbiguousUnion: see `unions.check_unions`.
+        SlowPattern: it matches texts with Python's `re`, or compiles them.
+    """
+    width = check_unions(adapter)
+    fault = _find_pattern_fault(adapter.core_schema)
+    if fault is not None:
+        raise SlowPattern(fault)
+    return width
 
 
 _PATTERN = (

@@ -22,10 +22,9 @@ from django_mcp.contrib.http_calls import (
     reading_at_startup,
 )
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.pydantic_models import check_models
+from django_mcp.contrib.pydantic_models import SlowModel, check_models
 from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.unions import AmbiguousUnion
 
 MANY = "items"
 """The argument that holds the data of a serializer with `many=True`."""
@@ -76,10 +75,9 @@ def arguments_of(
             forms = check_models([serializer])
     except ViewProblem:
         raise
-    except AmbiguousUnion as problem:
+    except SlowModel as problem:
         raise ViewProblem(
-            f"pydantic would try a value of a field form by form: {problem}",
-            "Give the union a discriminator, or name another serializer in serializers=.",
+            str(problem), f"{problem.hint} Or name another serializer in serializers=."
         ) from problem
     except UnsupportedField as error:
         raise ViewProblem(

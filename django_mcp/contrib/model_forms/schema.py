@@ -16,9 +16,8 @@ from django.utils.html import strip_tags
 from django.utils.text import capfirst
 
 from django_mcp.contrib.generated import object_schema, or_null
-from django_mcp.contrib.pydantic_models import check_models
+from django_mcp.contrib.pydantic_models import SlowModel, check_models
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.unions import AmbiguousUnion
 
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""
@@ -88,10 +87,9 @@ def _check_models(form: Any) -> None:
     columns = [find_model_field(form, name) for name in fields]
     try:
         check_models([cls if isinstance(cls, type) else type(cls), fields, columns])
-    except AmbiguousUnion as problem:
+    except SlowModel as problem:
         raise FormProblem(
-            f"pydantic would try a value of a field form by form: {problem}",
-            "Give the union a discriminator, or leave the field out of the form.",
+            str(problem), f"{problem.hint} Or leave the field out of the form."
         ) from problem
 
 

@@ -51,12 +51,11 @@ from django_mcp.contrib.ninja.schemas import (
     referenced,
     with_local_references,
 )
-from django_mcp.contrib.pydantic_models import check_models
+from django_mcp.contrib.pydantic_models import SlowModel, check_models
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.unions import AmbiguousUnion
 from django_mcp.servers import MCPServer
 
 _WHOLE = "body"
@@ -359,14 +358,11 @@ def _check_models(operation: Operation) -> int:
     Returns with how many forms a part of what a client sends is compared at most.
 
     Raises:
-        ViewProblem: one has an ambiguous union.
+        ViewProblem: one has an ambiguous union, or a pattern that may take very long.
     """
     answers = [each for each in operation.response_models.values() if isinstance(each, type)]
     try:
         check_models(answers)
         return check_models(operation.models)
-    except AmbiguousUnion as problem:
-        raise ViewProblem(
-            f"pydantic would try form by form what it reads or returns: {problem}",
-            "Give the union a discriminator.",
-        ) from problem
+    except SlowModel as problem:
+        raise ViewProblem(str(problem), problem.hint) from problem
