@@ -1,7 +1,8 @@
-"""Refuse fields that validate the data of clients with pydantic models that may take very long."""
+"""Refuse fields that validate the data of clients with pydantic models or patterns that may take very long."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -11,6 +12,7 @@ from typing import Any, get_origin
 from django.db import models
 from django.db.models.query import QuerySet
 
+from django_mcp.contrib.patterns import has_nested_repetition
 from django_mcp.registry.adapters import SlowPattern, UnsupportedType, adapt, check_adapter
 from django_mcp.registry.hints import is_record
 from django_mcp.registry.unions import AmbiguousUnion
@@ -26,7 +28,7 @@ _FRAMEWORKS = {
 _LEAVES = (str, bytes, int, float, models.Model, models.Manager, QuerySet)
 
 
-class SlowModel(Exception):
+class SlowValidation(Exception):
     """Data of a client may take very long to check. The text says why, `hint` what to do."""
 
     def __init__(self, text: str, hint: str) -> None:
@@ -35,27 +37,37 @@ class SlowModel(Exception):
 
 
 def check_models(roots: Iterable[Any]) -> int:
-    """Check the pydantic models that fields, forms, serializers and their validators use.
+    """Check the pydantic models and patterns that fields, forms, serializers and their validators use.
 
     Returns with how many forms one of them compares one part of a value at most.
 
     They are found in the attributes of these objects, in what the site's functions name, and in the
-    validators of other models. A model that a function makes itself is not found.
+    validators of other models. What a function makes itself is not found.
 
     Raises:
-        SlowModel: one of them tries a value form by form, or matches a text with Python's `re`; see
-            `registry.adapters.check_adapter`.
+        SlowValidation: one of them tries a value form by form, or matches a text with Python's `re`; see
+            `registry.adapters.check_adapter`. Or a pattern repeats a repetition.
     """
-    if "pydantic" not in sys.modules:
-        return 1
+    has_pydantic = "pydantic" in sys.modules
     waiting, seen, widths = list(roots), dict[int, Any](), [1]
     while waiting and len(seen) < MAX_OBJECTS:
         each = waiting.pop()
         if id(each) in seen or each is None or isinstance(each, _LEAVES):
             continue
         seen[id(each)] = each
-        waiting.extend(_check(each, widths) if _is_type_of_data(each) else _parts(each))
+        if isinstance(each, re.Pattern):
+            _check_pattern(each)
+        elif has_pydantic and _is_type_of_data(each):
+            waiting.extend(_check(each, widths))
+        else:
+            waiting.extend(_parts(each))
     return max(widths)
+
+
+def _check_pattern(pattern: re.Pattern[Any]) -> None:
+    if has_nested_repetition(pattern):
+        text = f"the pattern {pattern.pattern!r} may take very long for a text"
+        raise SlowValidation(text, "Do not repeat a repetition in it, as `(a+)+` does.")
 
 
 def _check(data_type: Any, widths: list[int]) -> list[Any]:
@@ -68,10 +80,10 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
         widths.append(check_adapter(data_type))
     except AmbiguousUnion as problem:
         told = f"pydantic would try a value form by form: {problem}"
-        raise SlowModel(told, "Give the union a discriminator.") from problem
+        raise SlowValidation(told, "Give the union a discriminator.") from problem
     except SlowPattern as problem:
         told = f"pydantic may take very long for a text: {problem}"
-        raise SlowModel(told, "Write the pattern as a string.") from problem
+        raise SlowValidation(told, "Write the pattern as a string.") from problem
     except (UnsupportedType, TypeError):
         return []  # no type of data, such as an alias in an annotation
     found, waiting, seen = [], [data_type.core_schema], set()

@@ -22,7 +22,7 @@ from django_mcp.contrib.http_calls import (
     reading_at_startup,
 )
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.pydantic_models import SlowModel, check_models
+from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.protocol.json import JSONObject
 
@@ -75,7 +75,7 @@ def arguments_of(
             forms = check_models([serializer])
     except ViewProblem:
         raise
-    except SlowModel as problem:
+    except SlowValidation as problem:
         raise ViewProblem(
             str(problem), f"{problem.hint} Or name another serializer in serializers=."
         ) from problem

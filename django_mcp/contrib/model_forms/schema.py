@@ -16,7 +16,7 @@ from django.utils.html import strip_tags
 from django.utils.text import capfirst
 
 from django_mcp.contrib.generated import object_schema, or_null
-from django_mcp.contrib.pydantic_models import SlowModel, check_models
+from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.protocol.json import JSONObject
 
 MAX_CHOICES = 200
@@ -87,7 +87,7 @@ def _check_models(form: Any) -> None:
     columns = [find_model_field(form, name) for name in fields]
     try:
         check_models([cls if isinstance(cls, type) else type(cls), fields, columns])
-    except SlowModel as problem:
+    except SlowValidation as problem:
         raise FormProblem(
             str(problem), f"{problem.hint} Or leave the field out of the form."
         ) from problem

@@ -51,7 +51,7 @@ from django_mcp.contrib.ninja.schemas import (
     referenced,
     with_local_references,
 )
-from django_mcp.contrib.pydantic_models import SlowModel, check_models
+from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, encode
@@ -364,5 +364,5 @@ def _check_models(operation: Operation) -> int:
     try:
         check_models(answers)
         return check_models(operation.models)
-    except SlowModel as problem:
+    except SlowValidation as problem:
         raise ViewProblem(str(problem), problem.hint) from problem

@@ -10,6 +10,7 @@ import pytest
 from django import forms
 from django.contrib import admin
 from django.core.checks import run_checks
+from django.core.validators import RegexValidator
 from ninja import Form, NinjaAPI, Path, Query, Schema
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from rest_framework import fields, serializers, viewsets
@@ -89,7 +90,13 @@ SLOW: TypeAdapter[Any] = TypeAdapter(SlowText)
 
 def problems(server: MCPServer) -> list[str]:
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    told = ("forms of a recursive union", "forms of unions", "Python's `re`", "`re.Pattern`")
+    told = (
+        "forms of a recursive union",
+        "forms of unions",
+        "Python's `re`",
+        "`re.Pattern`",
+        "the pattern",
+    )
     return [each.msg for each in found if any(text in each.msg for text in told)]
 
 
@@ -169,9 +176,23 @@ def by_slow_adapter(value: Any) -> None:
     SLOW.validate_python(value)
 
 
+class OfWords(RegexValidator):
+    regex = r"^((\w+)?-?)+$"
+
+
+WORDS = re.compile(r"^(?:(?:\w+)\s*)+$")
+NAMES = re.compile(r"^\w+(?: \w+)*(?:, (?:[A-Z]{1,3}\.)+)?$")
+
+
+def by_pattern(value: Any) -> None:
+    if WORDS.match(value) is None:
+        raise ValueError
+
+
 def check_safely(value: Any) -> None:
     TypeAdapter(Safe).validate_python(value)
     LINEAR.validate_python("a")
+    NAMES.match("a")
 
 
 VALIDATORS = [
@@ -191,6 +212,10 @@ VALIDATORS = [
     by_slow_adapter,
     by_closure(Compiling),
     SlowByItsConfig.model_validate,
+    RegexValidator(r"^(a+)+$"),
+    RegexValidator(re.compile(r"^(\w+\s?)*$")),
+    OfWords(),
+    by_pattern,
 ]
 
 
@@ -242,7 +267,10 @@ def test_the_functions_of_serializers_and_their_fields_count():
     class Kinds(serializers.BaseSerializer):
         kinds = {"whole": Whole}
 
-    for serializer in (Inner, Outer, Outer(many=True), Whole, Kinds):
+    class Words(serializers.Serializer):
+        words = fields.RegexField(r"^(\w+\s?)*$")
+
+    for serializer in (Words, Inner, Outer, Outer(many=True), Whole, Kinds):
         assert register(make_views(), serializer) == (0, 1), serializer
 
 
@@ -284,7 +312,20 @@ def make_form_that_cleans() -> Any:
     return OrderForm
 
 
-FORMS = [*(make_form(each) for each in VALIDATORS), make_form_of_field(), make_form_that_cleans()]
+class FormOfWords(forms.ModelForm):
+    words = forms.RegexField(r"^(\w+\s?)*$")
+
+    class Meta:
+        model = Order
+        fields = ("note",)
+
+
+FORMS = [
+    FormOfWords,
+    *(make_form(each) for each in VALIDATORS),
+    make_form_of_field(),
+    make_form_that_cleans(),
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
