@@ -18,8 +18,9 @@ from jwcrypto.common import base64url_decode
 from django_mcp.contrib.oauth.client_keys import find_verifying_keys
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, is_signed_by
 from django_mcp.contrib.oauth.models import ClientKeys, UsedAssertion
-from django_mcp.contrib.oauth.room import living_tokens
+from django_mcp.contrib.oauth.room import SOURCES, living_tokens
 from django_mcp.contrib.oauth.sign_ins import Refused
+from django_mcp.process import Expiring, reset_on
 from django_mcp.protocol.json import decode, has_repeated_keys
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -37,12 +38,19 @@ MAX_USED = 10_000
 """Assertions of one client that have not expired."""
 
 MAX_USED_BY_STRANGERS = 100
-"""The same of a client that nobody has authorized, and of every client while there are `MAX_USED_IN_ALL`."""
+"""The same of a client that registered itself and that nobody has authorized, and of each that registered
+itself while all of these have `MAX_USED_IN_ALL`."""
 
 MAX_USED_IN_ALL = 500_000
-"""From so many on, only clients with few get another. Our own limit."""
+"""From so many on, only clients with few get another, and those that staff made. Our own limit."""
+
+RECOUNT_S = 10.0
+"""How long a process knows whether there are so many. Our own limit."""
 
 FORGOTTEN_AT_ONCE = 100
+
+_fullness: Expiring[bool] = Expiring(1)
+reset_on(_fullness.clear, settings=("DJANGO_MCP", "DATABASES"))
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TYPES = ("jwt", "client-authentication+jwt")
@@ -177,11 +185,20 @@ def expired_assertions() -> QuerySet[UsedAssertion]:
 
 def _may_use_another(application: Any) -> bool:
     used = UsedAssertion.objects.filter(application=application).count()
-    if used < min(MAX_USED, MAX_USED_BY_STRANGERS):
-        return True
-    if used >= MAX_USED or UsedAssertion.objects.count() >= MAX_USED_IN_ALL:
+    if used >= MAX_USED:
         return False
-    return bool(living_tokens().filter(application=application).exists())
+    if used < MAX_USED_BY_STRANGERS or application.registration_source not in SOURCES:
+        return True
+    return not _is_full() and bool(living_tokens().filter(application=application).exists())
+
+
+def _is_full() -> bool:
+    found = _fullness.get(None)
+    if found is None:
+        rows = UsedAssertion.objects.filter(application__registration_source__in=SOURCES)
+        found = rows.order_by()[:MAX_USED_IN_ALL].count() >= MAX_USED_IN_ALL
+        _fullness.set(None, found, RECOUNT_S)
+    return found
 
 
 def _forget_expired() -> None:

@@ -17,7 +17,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from jwcrypto import jwk
 from oauth2_provider.models import get_access_token_model, get_application_model
@@ -355,6 +357,80 @@ def test_a_client_that_nobody_authorized_stores_few_assertions(browser: Client, 
     assert granted.status_code == 200
     assert use() == 400
     assert UsedAssertion.objects.count() == 101
+
+
+def add_used(application: Any, count: int) -> None:
+    UsedAssertion.objects.bulk_create(
+        UsedAssertion(
+            application=application,
+            digest=f"{application.pk} {number}",
+            expires=timezone.now() + timedelta(minutes=5),
+        )
+        for number in range(count)
+    )
+
+
+def use_assertion(client_id: str) -> int:
+    """Return 400 if an assertion is accepted, and 401 if it is not: there is no such code."""
+    return int(exchange("no code", proof(client_id, ISSUER)).status_code)
+
+
+@pytest.fixture
+def staff_client() -> Any:
+    """A client that staff made, with the key of the tests."""
+    found = get_application_model().objects.create(
+        client_id="made-by-staff",
+        client_type="confidential",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    ClientKeys.objects.create(application=found, jwks=json.dumps(key_set(signing_key())))
+    return found
+
+
+def test_a_client_that_staff_made_needs_no_token_to_store_assertions(
+    staff_client: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(assertions, "MAX_USED", 120)
+    add_used(staff_client, 119)
+
+    assert [use_assertion("made-by-staff") for _ in range(2)] == [400, 401]
+
+
+def test_many_assertions_of_other_clients_keep_no_staff_made_client_from_its_own(
+    browser: Client, maker: Maker, staff_client: Any, monkeypatch: pytest.MonkeyPatch, settings: Any
+):
+    exchange(get_code(browser, maker.client_id), proof(maker.client_id, ISSUER))
+    application = get_application_model().objects.get(client_id=maker.client_id)
+    add_used(application, 110)
+    add_used(staff_client, 110)
+    # Those of the client that staff made do not count.
+    monkeypatch.setattr(assertions, "MAX_USED_IN_ALL", 112)
+    accepted = [use_assertion(maker.client_id), use_assertion("made-by-staff")]
+    # What a process knows is forgotten.
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP}
+
+    assert accepted == [400, 400]
+    assert [use_assertion(maker.client_id), use_assertion("made-by-staff")] == [401, 400]
+
+
+def test_an_authentication_does_not_count_the_assertions_of_all_clients_each_time(
+    browser: Client, maker: Maker
+):
+    exchange(get_code(browser, maker.client_id), proof(maker.client_id, ISSUER))
+    add_used(get_application_model().objects.get(client_id=maker.client_id), 110)
+    use_assertion(maker.client_id)
+
+    with CaptureQueriesContext(connection) as queries:
+        assert use_assertion(maker.client_id) == 400
+
+    counts = [
+        each["sql"]
+        for each in queries
+        if "usedassertion" in each["sql"] and "COUNT(" in each["sql"]
+    ]
+    assert len(counts) == 1
+    assert '"application_id" =' in counts[0]
 
 
 @pytest.mark.parametrize(
