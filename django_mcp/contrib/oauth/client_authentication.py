@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 
 from django.contrib.auth.hashers import identify_hasher
 from oauth2_provider.oauth2_validators import OAuth2Validator
-from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidClientError
+from oauthlib.oauth2.rfc6749.errors import InvalidClientError
 
 from django_mcp.contrib.oauth.assertions import (
     TYPE,
@@ -18,29 +18,18 @@ from django_mcp.contrib.oauth.assertions import (
     read_assertion,
     use_up,
 )
-from django_mcp.contrib.oauth.limits import wrong_secrets_of
+from django_mcp.contrib.oauth.limits import TooMany, wrong_secrets_of
 from django_mcp.contrib.oauth.sign_ins import Step, report_refused
 
 AUDIENCES = "django_mcp.audiences"
 """Among the headers of oauthlib's request: what an assertion may be for. No client can send it."""
 
 
-class TooManyWrongSecrets(CustomOAuth2Error):
+class TooManyWrongSecrets(TooMany):
     """A client sent too many wrong secrets from one address, or the address did for several clients."""
 
     def __init__(self, wait_s: int, request: Any) -> None:
-        super().__init__(
-            error="temporarily_unavailable",
-            description=f"Too many wrong client secrets came from this address. Try again in {wait_s} s",
-            status_code=429,
-            request=request,
-        )
-        self._wait_s = wait_s
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that oauthlib adds to the response."""
-        return {"Retry-After": str(self._wait_s)}
+        super().__init__("Too many wrong client secrets came from this address", wait_s, request)
 
 
 class ClientAuthentication(OAuth2Validator):

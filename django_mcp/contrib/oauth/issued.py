@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, Max, OuterRef, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
     get_grant_model,
     get_refresh_token_model,
 )
-from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.families import end_family
+from django_mcp.contrib.oauth.limits import TooMany
 from django_mcp.contrib.oauth.sign_ins import Step, report
 from django_mcp.execution.primary import reading_primary
 from django_mcp.execution.tables import AT_ONCE
@@ -41,27 +42,26 @@ def check_rate(request: Any) -> None:
     An exchanged refresh token counts: its access token is deleted, and its row is kept.
 
     Raises:
-        CustomOAuth2Error: it is the answer to the client.
+        TooMany: it is the answer to the client.
     """
     user = None if request.grant_type == "client_credentials" else request.user
+    since = timezone.now() - WITHIN
     lone = get_access_token_model().objects.filter(refresh_token=None)
+    # A client's own tokens have no user.
     issued = [
-        rows.filter(created__gt=timezone.now() - WITHIN)
+        rows.filter(created__gt=since, user=user)
         for rows in (lone, get_refresh_token_model().objects)
     ]
-    of_client = sum(rows.filter(application=request.client, user=user).count() for rows in issued)
     most = settings.OAUTH_TOKENS_PER_HOUR
-    is_too_much = of_client >= most
-    if user is not None and not is_too_much:
-        of_user = sum(rows.filter(user=user).count() for rows in issued)
-        is_too_much = of_user >= CLIENTS_AT_LIMIT * most
-    if is_too_much:
-        raise CustomOAuth2Error(
-            "temporarily_unavailable",
-            description="The client got too many tokens in the last hour",
-            status_code=429,
-            request=request,
-        )
+    counted = [([rows.filter(application=request.client) for rows in issued], most)]
+    if user is not None:
+        counted.append((issued, CLIENTS_AT_LIMIT * most))
+    for found, limit in counted:
+        if sum(rows.count() for rows in found) >= limit:
+            oldest = filter(None, (rows.aggregate(at=Min("created"))["at"] for rows in found))
+            wait_s = math.ceil((min(oldest, default=since) - since).total_seconds())
+            reason = "The client got too many tokens in the last hour"
+            raise TooMany(reason, max(1, wait_s), request)
 
 
 def drop_old_codes(user: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.cache import caches
 from django.db.models import Count, QuerySet
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.room import make_room, self_registered, warn_if_nearly_full
@@ -27,6 +28,24 @@ TRIES = 10
 """Registration attempts that an address has for each registration it has."""
 
 _trouble = Warner()
+
+
+class TooMany(CustomOAuth2Error):
+    """The token endpoint or another one of a client refuses a request for some time."""
+
+    def __init__(self, description: str, wait_s: int, request: Any) -> None:
+        super().__init__(
+            error="temporarily_unavailable",
+            description=f"{description}. Try again in {wait_s} s",
+            status_code=429,
+            request=request,
+        )
+        self._wait_s = wait_s
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that oauthlib adds to the response."""
+        return {"Retry-After": str(self._wait_s)}
 
 
 class RateLimit:

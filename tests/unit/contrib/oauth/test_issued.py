@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.db import OperationalError, connection
+from django.db.models import F
 from django.test import Client, override_settings
 from django.utils import timezone
 from oauth2_provider.models import (
@@ -23,8 +24,9 @@ from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, KEPT_OF_USER, MAX_CO
 from django_mcp.contrib.oauth.models import SignIn, SupersededToken, UsedAssertion
 from django_mcp.execution.tables import Pruner
 from django_mcp.process import PerProcess
+from tests.support.oauth.browser import post_form
 from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, refresh
-from tests.unit.contrib.oauth.test_refreshing import make_client, sign_in
+from tests.unit.contrib.oauth.test_refreshing import make_client, make_code, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,6 +59,11 @@ def refresh_repeatedly(application: Any, token: str, times: int) -> list[int]:
     return statuses
 
 
+def post_code(application: Any, user: Any, code: str) -> Any:
+    form = make_code(application, user, code)
+    return post_form("/oauth/token/", form)
+
+
 def add_tokens(application: Any, user: Any, count: int, family: UUID | None = None) -> None:
     """Add refresh tokens that were exchanged some days ago, of a sign-in or of ended ones."""
     moment = timezone.now() - timedelta(days=2)
@@ -84,6 +91,26 @@ def test_refreshing_counts_against_the_tokens_of_an_hour(application: Any, user:
     assert SupersededToken.objects.count() == 2
     other = get_user_model().objects.create(username="ben")
     assert "access_token" in sign_in(application, other, "another code")
+
+
+@override_settings(DJANGO_MCP=LIMITS)
+def test_a_client_with_too_many_tokens_is_told_when_the_next_one_comes(application: Any, user: Any):
+    first = sign_in(application, user)
+    refresh_repeatedly(application, first["refresh_token"], 2)
+    tokens = get_refresh_token_model().objects
+    oldest = tokens.order_by("pk").first().pk
+    tokens.filter(pk=oldest).update(created=timezone.now() - timedelta(minutes=50))
+    last = sign_in(application, user, "another code")
+
+    refused = post_code(application, user, "a third code")
+
+    assert last["error"] == "temporarily_unavailable"
+    assert refused.status_code == 429
+    wait_s = int(refused["Retry-After"])
+    assert 0 < wait_s <= 600
+    # So much later it gets one.
+    tokens.update(created=F("created") - timedelta(seconds=wait_s))
+    assert "access_token" in sign_in(application, user, "a fourth code")
 
 
 @override_settings(DJANGO_MCP=LIMITS)

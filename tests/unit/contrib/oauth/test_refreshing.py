@@ -64,6 +64,12 @@ def first(client_of_user: Any, user: Any) -> dict[str, Any]:
 
 
 def sign_in(application: Any, user: Any, code: str = "the code") -> dict[str, Any]:
+    found: dict[str, Any] = post_form("/oauth/token/", make_code(application, user, code)).json()
+    return found
+
+
+def make_code(application: Any, user: Any, code: str) -> dict[str, str]:
+    """Add a code that a user gave a client; return the form that exchanges it."""
     get_grant_model().objects.create(
         user=user,
         application=application,
@@ -75,9 +81,7 @@ def sign_in(application: Any, user: Any, code: str = "the code") -> dict[str, An
         expires=timezone.now() + timedelta(minutes=1),
     )
     form = {"grant_type": "authorization_code", "code": code, "code_verifier": VERIFIER}
-    form |= {"redirect_uri": REDIRECT, "client_id": application.client_id}
-    found: dict[str, Any] = post_form("/oauth/token/", form).json()
-    return found
+    return form | {"redirect_uri": REDIRECT, "client_id": application.client_id}
 
 
 def pass_time(**delta: float) -> None:

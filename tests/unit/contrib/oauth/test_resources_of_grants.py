@@ -431,6 +431,15 @@ def test_a_client_cannot_fill_the_table_of_tokens():
     client, other = confidential("client-credentials"), confidential("client-credentials")
     for each in (client, other):
         ClientEndpoint.objects.create(application=each, resource=ENDPOINT)
+    user, hour = (
+        get_user_model().objects.create(username="ada"),
+        timezone.now() + timedelta(hours=1),
+    )
+    for number in range(2):
+        # Tokens of users are no tokens of the client itself.
+        get_access_token_model().objects.create(
+            token=f"of a user {number}", user=user, application=client, scope="mcp", expires=hour
+        )
     limits = {"SYNC_THREADS": 0, "AUTHENTICATORS": AUTHENTICATORS, "OAUTH_TOKENS_PER_HOUR": 2}
     with override_settings(DJANGO_MCP=limits):
         statuses = [
@@ -440,9 +449,10 @@ def test_a_client_cannot_fill_the_table_of_tokens():
         later = ask_as_client(other, "client_credentials", ENDPOINT)
 
     assert statuses == [200, 200, 429]
+    assert 0 < int(refused["Retry-After"]) <= 3600
     assert json.loads(refused.content)["error"] == "temporarily_unavailable"
     assert later.status_code == 200
-    assert get_access_token_model().objects.filter(application=client).count() == 2
+    assert get_access_token_model().objects.filter(application=client, user=None).count() == 2
 
 
 def test_removing_a_listed_endpoint_invalidates_the_clients_own_tokens(browser: Client):
