@@ -63,8 +63,9 @@ MAX_STREAM_BYTES = 16 * 1024 * 1024
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
 
-_meter = QuotaMeter()
-"""Counts the messages being served in this process."""
+_requests = QuotaMeter()
+_others = QuotaMeter()
+"""Count the requests being served in this process, and the other messages: a request may wait for these."""
 
 _passed = QuotaMeter()
 _passed_until_s = 0.0
@@ -75,7 +76,7 @@ _connections: dict[str, _Connection] = {}
 
 _TOO_MANY = {
     scope: try_later(
-        "Too many requests are being answered: wait for the answer to one of them",
+        "Too many messages are being served: send this one again later",
         2,
         code=INVALID_REQUEST,
         status=scope.value,
@@ -119,24 +120,23 @@ class _Connection(Record):
 
     def serve(self, message: Message | Batch, body: bytes, source: Exchange) -> Refusal | None:
         """Start to serve a message; return an error if too many are being served."""
-        # Other messages are served at once, since a request may wait for them.
-        count, size = int(isinstance(message, Request | Batch)), len(body)
+        is_request, size = isinstance(message, Request | Batch), len(body)
         # As it is now: the exchange may get another principal.
         quota_key = self._exchange.quota_key
-        if count:
+        if is_request:
             sizes = [each for each in self._running.values() if each]
             if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
                 return _TOO_MANY[QuotaScope.OWN]
-            scope = _meter.take(LIMITS, quota_key, size, share=self._server.options.anonymous_share)
-            if scope is not None:
-                return _TOO_MANY[scope]
+        meter = _requests if is_request else _others
+        scope = meter.take(LIMITS, quota_key, size, share=self._server.options.anonymous_share)
+        if scope is not None:
+            return _TOO_MANY[scope]
         task = asyncio.get_running_loop().create_task(self._answer(body, source))
-        self._running[task] = size * count
+        self._running[task] = size if is_request else 0
 
         def end(task: asyncio.Task[None]) -> None:
             del self._running[task]
-            if count:
-                _meter.give_back(quota_key, size)
+            meter.give_back(quota_key, size)
 
         task.add_done_callback(end)
         return None

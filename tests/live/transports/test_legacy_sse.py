@@ -301,7 +301,7 @@ async def test_concurrent_requests_are_limited(site: Running) -> None:
 
     assert statuses == [202] * MAX_STREAM_RUNNING + [429]
     assert "retry-after" in refused.headers
-    assert "Too many requests" in refused.json()["error"]["message"]
+    assert "Too many messages" in refused.json()["error"]["message"]
     assert cancelled.status_code == 202
     assert answer == {"jsonrpc": "2.0", "id": 1000, "result": {}}
 

@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import Limits
@@ -185,6 +185,49 @@ async def has_opened(opening: asyncio.Task[Reply], sink: Sink) -> bool:
         return False
     told.result()
     return True
+
+
+class SlowRelay:
+    """Stores answers once the database lets it."""
+
+    def __init__(self) -> None:
+        self.may_store = asyncio.Event()
+
+    async def put(self, session: Session, ask_id: str, response: JSONObject) -> bool:
+        await self.may_store.wait()
+        return False
+
+
+async def test_answers_that_wait_for_the_store_are_limited_for_each_caller(
+    server: MCPServer, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was accepted with 202 before it is served, so nothing else holds its client back."""
+    limits = Limits(own_count=3, own_bytes=1000, count=10, bytes=10_000)
+    monkeypatch.setattr(legacy_sse, "LIMITS", limits)
+    relay = SlowRelay()
+    monkeypatch.setattr(server.engine.ports.pending_responses, "relay", relay, raising=False)
+    opening, token = await open_stream(server)
+
+    async def post(body: JSONObject) -> int:
+        exchange = Exchange(body=encode(body), headers=Headers([]))
+        return (await take_message(server.engine, token, exchange)).status
+
+    def answer(text: str = "") -> JSONObject:
+        return {"jsonrpc": "2.0", "id": "ask-elicitation/create-1", "result": {"text": text}}
+
+    large = [await post(answer("x" * 600)) for _ in range(2)]
+    small = [await post(answer()) for _ in range(3)]
+    request = await post(message("initialize", HANDSHAKE, revision=V2024_11_05))
+    relay.may_store.set()
+    async with asyncio.timeout(LIMIT_S):
+        while await post(answer("x" * 600)) != 202:  # noqa: ASYNC110 - nothing else tells
+            await asyncio.sleep(0)
+
+    assert large == [202, 429]
+    assert small == [202, 202, 429]
+    assert request == 202
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
 
 
 class SharedBus(LocalBus):
