@@ -6,7 +6,7 @@ This module also has what deletes expired questions and events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from functools import partial
@@ -26,7 +26,7 @@ from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.memory.state import MAX_EVENT_AGE_S
-from django_mcp.sessions.data import EngineData
+from django_mcp.sessions.data import drop_engine_data
 
 SLACK_S = 60.0
 """How much the stored time of a session's last use may lag, since it is written periodically."""
@@ -62,6 +62,7 @@ def close_sessions(
             rows.filter(pk__in=_lock(rows, using, is_waiting=is_waiting)).delete()
     finally:
         _deleted.reset(token)
+    _drop_data(gathered, using)
     for session in gathered:
         transaction.on_commit(partial(notify_closed, session, reason), using=using, robust=True)
     return [UUID(session.key) for session in gathered]
@@ -83,15 +84,20 @@ def _lock(rows: Any, using: str, *, is_waiting: bool) -> list[UUID]:
 def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
     session = to_session(instance)
     session.is_ended = True
-    if settings.SESSION_DATA == "session_engine":
-        drop = EngineData(session.key, 0).drop
-        transaction.on_commit(drop, using=using, robust=True)
     gathered = _deleted.get()
     if gathered is not None:
         gathered.append(session)
     else:
+        _drop_data([session], using)
         callback = partial(notify_closed, session, Closing.DELETED)
         transaction.on_commit(callback, using=using, robust=True)
+
+
+def _drop_data(sessions: Sequence[Session], using: str) -> None:
+    """Delete what sessions have in sessions of Django, after the commit."""
+    if sessions and settings.SESSION_DATA == "session_engine":
+        drop = partial(drop_engine_data, [session.key for session in sessions])
+        transaction.on_commit(drop, using=using, robust=True)
 
 
 def to_session(row: Row) -> Session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -116,6 +116,27 @@ def _insert(rows: list[SessionItem], *, is_new: bool) -> None:
     )
 
 
+@reading_primary()
+def drop_engine_data(session_keys: Iterable[str]) -> None:
+    """Delete the data of sessions that have ended from sessions of the site's `SESSION_ENGINE`."""
+    # Loads the settings' engine, and Django's models with it.
+    from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+
+    store = import_module(site_settings.SESSION_ENGINE).SessionStore
+    keys = [_engine_key(key) for key in session_keys]
+    if getattr(store, "delete", None) is DatabaseStore.delete:
+        store.get_model_class()._default_manager.filter(session_key__in=keys).delete()
+        return
+    # An engine of another kind has more than rows.
+    for key in keys:
+        store().delete(key)
+
+
+def _engine_key(session_key: str) -> str:
+    found = salted_hmac("django_mcp.sessions.data", session_key, algorithm="sha256").hexdigest()
+    return found[:32]
+
+
 class EngineData(SessionData):
     """Data in a session of the site's `SESSION_ENGINE`; the last of two concurrent writes wins.
 
@@ -126,14 +147,8 @@ class EngineData(SessionData):
 
     def __init__(self, session_key: str, max_age_s: float) -> None:
         self._session = UUID(session_key)
-        self._key = salted_hmac(
-            "django_mcp.sessions.data", session_key, algorithm="sha256"
-        ).hexdigest()[:32]
+        self._key = _engine_key(session_key)
         self._max_age_s = int(max_age_s)
-
-    def drop(self) -> None:
-        """Delete the data of a session that has ended."""
-        import_module(site_settings.SESSION_ENGINE).SessionStore().delete(self._key)
 
     @reading_primary()
     def _load(self) -> tuple[Any, dict[str, Any], bool]:
@@ -169,11 +184,11 @@ class EngineData(SessionData):
         using = router.db_for_write(SessionRow)
         transaction.on_commit(self._drop_if_ended, using=using, robust=True)
 
-    @reading_primary()
     def _drop_if_ended(self) -> None:
         if not SessionRow.objects.filter(pk=self._session).exists():
-            self.drop()
+            drop_engine_data([self._session.hex])
 
+    @reading_primary()
     def _remove(self, key: str | None) -> bool:
         store, found, is_there = self._load()
         if key is None:

@@ -6,11 +6,12 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import connections, transaction
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context
 from django_mcp.execution.threads import run_in_pool
@@ -248,6 +249,61 @@ async def test_no_django_session_outlives_its_session(clock: Time, way: str):
                 await run_in_pool(SessionRow.objects.filter(pk=session.key).delete)
 
         assert await run_in_pool(Own.objects.count) == 0
+
+
+class Lagging:
+    """Routes reads to a replica that shows no row of this test, as one that lags does."""
+
+    def db_for_read(self, *_args: Any, **_hints: Any) -> str:
+        return "second"
+
+    def db_for_write(self, *_args: Any, **_hints: Any) -> str:
+        return "first"
+
+
+@pytest.mark.parametrize("engine", ["db", "cached_db"])
+@pytest.mark.parametrize("way", ["ended", "deleted", "cleared"])
+async def test_a_replica_that_lags_keeps_no_data_of_an_ended_session(
+    clock: Time, engine: str, way: str
+):
+    from django.contrib.sessions.models import Session as Own
+
+    options = override_settings(
+        SESSION_ENGINE=f"django.contrib.sessions.backends.{engine}",
+        DATABASE_ROUTERS=[Lagging()],
+        DJANGO_MCP={"SESSION_DATA": "session_engine"},
+    )
+    with cast(AbstractContextManager[Any], options):
+        here = site("database", clock)
+        _, session = await here.open()
+        data = here.store.data(session, None)  # type: ignore[arg-type]
+        await data.aset("a", 1)
+        assert await run_in_pool(Own.objects.using("first").count) == 1
+
+        match way:
+            case "ended":
+                await here.store.end([session.key], Closing.CLIENT)
+            case "deleted":
+                await run_in_pool(SessionRow.objects.filter(pk=session.key).delete)
+            case "cleared":
+                await data.aclear()
+
+        assert await run_in_pool(Own.objects.using("first").count) == 0
+
+
+async def test_the_data_of_many_sessions_is_deleted_with_one_query(clock: Time):
+    with override_settings(DJANGO_MCP={"SESSION_DATA": "session_engine"}):
+        here = site("database", clock, session_idle_s=100)
+        for _ in range(3):
+            _, session = await here.open()
+            await here.store.data(session, None).aset("a", 1)  # type: ignore[arg-type]
+
+        def prune() -> list[str]:
+            with CaptureQueriesContext(connections["first"]) as queries:
+                assert prune_sessions(expired_sessions(clock.now_s + 1000, 100)) == 3
+            return [each["sql"] for each in queries if "django_session" in each["sql"]]
+
+        assert len(await run_in_pool(prune)) == 1
 
 
 async def test_a_write_that_commits_after_the_end_of_its_session_keeps_nothing(
