@@ -301,8 +301,8 @@ def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
         branches.setdefault(each.schema_path[0], []).append(each)
-    mistyped = [own[0] for own in branches.values() if _is_mistyped(own)]
-    fitting = [own for own in branches.values() if not _is_mistyped(own)]
+    mistyped = [each for own in branches.values() for each in own if _is_mistyping(each)]
+    fitting = [own for own in branches.values() if not any(map(_is_mistyping, own))]
     pointer = to_pointer(error.absolute_path)
     if not fitting:
         types = [name for each in mistyped for name in _types(each)]
@@ -315,8 +315,9 @@ def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
         yield from _describe(each)
 
 
-def _is_mistyped(errors: Sequence[ValidationError]) -> bool:
-    return any(error.validator == "type" and not error.path for error in errors)
+def _is_mistyping(error: ValidationError) -> bool:
+    """Return whether an alternative is of another type than the value as a whole."""
+    return error.validator == "type" and not error.path
 
 
 def _types(error: ValidationError) -> list[str]:

@@ -137,6 +137,15 @@ def test_an_optional_value_is_explained_by_its_non_null_type():
     assert problems(schema, 1) == [("", "must be an object or null, not 1")]
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_a_number_of_another_type_beyond_a_limit_is_explained(keyword: str):
+    number = {"minimum": 1, "multipleOf": 2, "type": "integer", "maximum": 9}
+
+    for value in (0.5, 9.5):
+        told = problems({keyword: [number, {"type": "null"}]}, value)
+        assert told == [("", f"must be an integer or null, not {value}")]
+
+
 def test_the_closest_alternative_is_explained():
     def form(kind: str, *names: str) -> dict[str, Any]:
         return {
