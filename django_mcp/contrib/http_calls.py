@@ -339,6 +339,18 @@ def note_problem(server: MCPServer, what: str, problem: ViewProblem, id: str) ->
     report(server, f"{what} is no tool: {problem}.", problem.hint, id)
 
 
+def note_patterns(server: MCPServer, what: str, names: Sequence[str], id: str) -> None:
+    """Have `manage.py check` say which regular expressions of a tool are left out, if there are any."""
+    if names:
+        message = (
+            f"{what} takes regular expressions, which its tool leaves out: {', '.join(names)}."
+        )
+        hint = (
+            "One of a client can keep a database busy. Silence this check if the tool needs none."
+        )
+        report(server, message, hint, id)
+
+
 def note_files(server: MCPServer, what: str, names: Sequence[str], id: str) -> None:
     """Have `manage.py check` say which files of a tool are left out, if there are any."""
     if names:

@@ -46,6 +46,14 @@ def value_field(field: Any) -> Any:
             return field
 
 
+def takes_pattern(lookup: str) -> bool:
+    """Return whether a lookup, or a path with one at its end, compares with a regular expression.
+
+    One of a client can keep a database busy.
+    """
+    return lookup.rpartition("__")[2] in ("regex", "iregex")
+
+
 def to_python(field: Any, value: Any, using: str | None = None) -> Any:
     """Return a value of JSON as a field has it, if its column can be compared with it.
 
@@ -139,6 +147,7 @@ _TEXTS = (
     # SQLite
     "binding parameter", "blob too big", "expression tree is too large", "integer overflow", "json path",
     "malformed json", "parser stack overflow", "pattern too complex", "too many sql variables",
+    "user-defined function raised exception",
     # psycopg
     "cannot adapt type",
 )  # fmt: skip

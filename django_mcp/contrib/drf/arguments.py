@@ -11,7 +11,11 @@ from rest_framework.generics import GenericAPIView
 
 from django_mcp.contrib.drf.actions import STANDARD, Action
 from django_mcp.contrib.drf.annotations import Annotated
-from django_mcp.contrib.drf.filtersets import filterset_parameters, has_filtersets
+from django_mcp.contrib.drf.filtersets import (
+    filterset_parameters,
+    has_filtersets,
+    pattern_parameters,
+)
 from django_mcp.contrib.drf.schemas import UnsupportedField, find_files, schema_of
 from django_mcp.contrib.http_calls import (
     BODY,
@@ -23,7 +27,7 @@ from django_mcp.contrib.http_calls import (
 )
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
-from django_mcp.contrib.values import MAX_TEXT_CHARS
+from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 MANY = "items"
@@ -39,12 +43,14 @@ class ActionArguments:
         pages: the query's parameters that select a page.
         is_many: the body is a list.
         files: the fields of the body that are left out, since they are files.
+        patterns: the query's parameters that are left out, since they are regular expressions.
     """
 
     all: Arguments
     pages: frozenset[str]
     is_many: bool
     files: Sequence[str]
+    patterns: Sequence[str]
 
 
 def arguments_of(
@@ -68,7 +74,9 @@ def arguments_of(
             serializer = _find_serializer(action, view, annotated)
             body, is_many = _body(action, serializer)
             pages = _page_parameters(view, max_results) if _is_list(action, view) else {}
+            patterns = _find_patterns(view) if _is_list(action, view) else []
             filter_by = _filter_parameters(view) if _is_list(action, view) else {}
+            filter_by = {name: each for name, each in filter_by.items() if name not in patterns}
             used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
             # Filters read the query, which is short.
             check_models([used])
@@ -106,7 +114,11 @@ def arguments_of(
     for name, schema in body.get("properties", {}).items():
         arguments.add(BODY, name, schema, is_required=name in body.get("required", ()))
     return ActionArguments(
-        all=arguments, pages=frozenset(pages), is_many=is_many, files=find_files(serializer)
+        all=arguments,
+        pages=frozenset(pages),
+        is_many=is_many,
+        files=find_files(serializer),
+        patterns=patterns,
     )
 
 
@@ -202,6 +214,23 @@ def _filter_parameters(view: Any) -> dict[str, JSONObject]:
             found |= filterset_parameters(backend, view)
         else:
             found |= _described(backend.get_schema_operation_parameters(view))
+    return found
+
+
+def _find_patterns(view: Any) -> list[str]:
+    """Return the parameters of a view's filters that take regular expressions."""
+    found: list[str] = []
+    for backend_class in view.filter_backends:
+        backend = backend_class()
+        if isinstance(backend, filters.SearchFilter):
+            lookups = [
+                backend.lookup_prefixes.get(name[:1], name)
+                for name in map(str, backend.get_search_fields(view, view.request) or ())
+            ]
+            if any(map(takes_pattern, lookups)):
+                found.append(backend.search_param)
+        elif has_filtersets(backend):
+            found += pattern_parameters(backend, view)
     return found
 
 

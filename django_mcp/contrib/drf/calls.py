@@ -38,6 +38,7 @@ from django_mcp.contrib.http_calls import (
     is_redirect,
     join_errors,
     note_files,
+    note_patterns,
     note_problem,
     to_object,
 )
@@ -80,6 +81,7 @@ def register_action(
     if annotated.is_excluded and options.include is None:
         return None
     note_files(server, what, arguments.files, "django_mcp.drf.I001")
+    note_patterns(server, what, arguments.patterns, "django_mcp.drf.I001")
     routes = find_routes_of(action, path, is_named=action.name in (options.include or ()))
     guard_of = cache(partial(find_guard, action))
     report_later(server, partial(_find_fault, action, routes, arguments, what, guard_of))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
 
+from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 
@@ -17,14 +18,31 @@ def has_filtersets(backend: Any) -> bool:
 
 def filterset_parameters(backend: Any, view: Any) -> dict[str, JSONObject]:
     """Return the parameters of a view's filters, by their names in the query."""
-    filterset = backend.get_filterset_class(view, view.get_queryset())
-    if filterset is None:
-        return {}
     return {
         name: schema
-        for filter_name, each in filterset.base_filters.items()
+        for filter_name, each in _filters_of(backend, view).items()
+        if not _takes_pattern(each)
         for name, schema in _parameters(filter_name, each)
     }
+
+
+def pattern_parameters(backend: Any, view: Any) -> list[str]:
+    """Return the names of the filters that take regular expressions, which become no parameters."""
+    return [name for name, each in _filters_of(backend, view).items() if _takes_pattern(each)]
+
+
+def _filters_of(backend: Any, view: Any) -> Mapping[str, Any]:
+    filterset = backend.get_filterset_class(view, view.get_queryset())
+    found: Mapping[str, Any] = {} if filterset is None else filterset.base_filters
+    return found
+
+
+def _takes_pattern(each: Any) -> bool:
+    if not hasattr(each, "get_lookup_choices"):
+        return takes_pattern(each.lookup_expr)
+    # The client chooses the lookup, by default among all of the field.
+    lookups = each.lookup_choices or ["regex"]
+    return any(takes_pattern(it if isinstance(it, str) else it[0]) for it in lookups)
 
 
 def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:

@@ -23,7 +23,7 @@ from django_mcp.contrib.modeladmin.shown import Shown
 from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
-from django_mcp.contrib.values import MAX_TEXT_CHARS
+from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import Problem
 
@@ -79,6 +79,9 @@ class Reading:
             self.problems.append(
                 "the search is left out: search_fields names what looks like a secret"
             )
+            return None
+        if any(map(takes_pattern, names)):
+            self.problems.append("the search is left out: search_fields has a regular expression")
             return None
         for name, path in self._read_passing(names).items():
             judging = self._access.find_judging(path)

@@ -37,6 +37,7 @@ from django_mcp.contrib.http_calls import (
     get_found,
     hints_of,
     note_files,
+    note_patterns,
     note_problem,
     to_texts,
 )
@@ -46,6 +47,7 @@ from django_mcp.contrib.ninja.responses import read_response
 from django_mcp.contrib.ninja.routes import find_routes_of
 from django_mcp.contrib.ninja.schemas import (
     REFERENCE,
+    find_patterns,
     is_file,
     limit_integer,
     referenced,
@@ -129,6 +131,7 @@ class Operations:
                 note_problem(server, what, problem, "django_mcp.ninja.E001")
                 continue
             note_files(server, what, tool.files, "django_mcp.ninja.I001")
+            note_patterns(server, what, tool.patterns, "django_mcp.ninja.I001")
             report_later(server, partial(tool.find_fault, what))
             entry = tool.register(server, options, prefix, listed_if)
             if entry is not None:
@@ -144,6 +147,7 @@ class _Tool:
 
     Attributes:
         files: the names of the files that it leaves out.
+        patterns: the names of the parameters that it leaves out, since they are regular expressions.
     """
 
     def __init__(
@@ -156,6 +160,7 @@ class _Tool:
         max_results: int,
     ) -> None:
         self.files: list[str] = []
+        self.patterns = find_patterns(operation.models)
         self._routes = routes
         self._arguments = Arguments(rename)
         self._arguments.forms = _check_models(operation)
@@ -199,7 +204,13 @@ class _Tool:
     def _add_parameters(self, parameters: list[JSONObject]) -> None:
         for each in parameters:
             place, is_required = each["in"], each["required"]
-            if place in (PATH, QUERY):
+            if place == QUERY and each["name"] in self.patterns:
+                if is_required:
+                    raise ViewProblem(
+                        f"it requires the regular expression {each['name']!r}",
+                        "Give the parameter a default, or leave the operation out with exclude=.",
+                    )
+            elif place in (PATH, QUERY):
                 schema = each["schema"]
                 if place == QUERY and each["name"] in _SIZES + _STARTS:
                     schema = self._limit_page(each["name"], schema)

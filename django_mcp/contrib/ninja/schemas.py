@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ninja import FilterSchema
+
+from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 REFERENCE = "#/components/schemas/"
@@ -18,6 +21,31 @@ def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
     if schema.get("type") != "integer":
         return schema
     return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
+
+
+def find_patterns(models: Iterable[Any]) -> list[str]:
+    """Return the parameters of filter schemas that take regular expressions.
+
+    Args:
+        models: those of what an operation reads.
+    """
+    schemas = [
+        field.annotation
+        for model in models
+        for field in model.model_fields.values()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, FilterSchema)
+    ]
+    return [
+        field.alias or name
+        for schema in schemas
+        for name, field in schema.model_fields.items()
+        if any(map(takes_pattern, _find_lookups(schema, name, field)))
+    ]
+
+
+def _find_lookups(schema: Any, name: str, field: Any) -> list[str]:
+    found = schema._get_field_q_expression(schema.model_construct(), name, field) or name
+    return [found] if isinstance(found, str) else list(found)
 
 
 def is_file(schema: JSONObject) -> bool:

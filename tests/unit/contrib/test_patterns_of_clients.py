@@ -1,0 +1,128 @@
+"""Regular expressions of clients, which can keep a database busy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import django_filters
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.utils import timezone
+from django_filters.rest_framework import DjangoFilterBackend
+from ninja import FilterLookup, FilterSchema, NinjaAPI, Query
+from rest_framework import filters, permissions, serializers, viewsets
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.ninja import operation_tools
+from example_project.shop.models import Order
+
+pytestmark = pytest.mark.django_db
+
+
+def parameters(server: MCPServer, tool: str) -> set[str]:
+    user = User(username="ada", pk=1, is_staff=True, is_superuser=True)
+    [found] = [each for each in server.list_tools(user=user) if each["name"] == tool]
+    return set(found["inputSchema"]["properties"])
+
+
+def problems(server: MCPServer) -> list[str]:
+    return [each.msg for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+
+
+class Serializer(serializers.ModelSerializer[Order]):
+    class Meta:
+        model = Order
+        fields = ("number", "note")
+
+
+class Filters(django_filters.FilterSet):
+    matching = django_filters.CharFilter(field_name="note", lookup_expr="iregex")
+    chosen = django_filters.LookupChoiceFilter(field_name="note", lookup_choices=["exact", "regex"])
+    any_lookup = django_filters.LookupChoiceFilter(field_name="note")
+    plain = django_filters.LookupChoiceFilter(field_name="note", lookup_choices=[("exact", "Is")])
+
+    class Meta:
+        model = Order
+        fields = ("status",)
+
+
+class Views(viewsets.ReadOnlyModelViewSet[Order]):
+    queryset = Order.objects.all()
+    serializer_class = Serializer
+    permission_classes = (permissions.IsAuthenticated,)
+    filter_backends = (filters.SearchFilter, DjangoFilterBackend)
+    filterset_class = Filters
+    search_fields: tuple[str, ...] = ("number", "=note")
+
+
+@pytest.mark.parametrize("field", ["$note", "note__iregex", "customer__username__regex"])
+def test_a_rest_view_takes_no_regular_expressions(field: str):
+    server = MCPServer("patterns", public=True)
+    viewset_tools(server, Views, prefix="plain", actions=["list"])
+    searching = type("Searching", (Views,), {"search_fields": ("number", field)})
+    viewset_tools(server, searching, prefix="patterns", actions=["list"])
+
+    found = {"status", "plain", "plain_lookup"}
+    assert found | {"search"} <= parameters(server, "plain_list")
+    assert parameters(server, "patterns_list") == parameters(server, "plain_list") - {"search"}
+    told = [each.partition("leaves out: ")[2] for each in problems(server)]
+    assert told == ["matching, chosen, any_lookup.", "search, matching, chosen, any_lookup."]
+
+
+class Filtering(FilterSchema):
+    name: str | None = None
+    customer__username__iregex: str | None = None
+    matching: Annotated[str | None, FilterLookup(["number", "__regex"])] = None
+
+
+class Requiring(FilterSchema):
+    note__regex: str
+
+
+def listed(request: Any, filters: Query[Filtering]) -> Any: ...
+def required(request: Any, filters: Query[Requiring]) -> Any: ...
+
+
+def test_an_operation_takes_no_regular_expressions_of_a_filter_schema():
+    api = NinjaAPI(urls_namespace="patterns")
+    for function in (listed, required):
+        api.get(f"/{function.__name__}")(function)
+    server = MCPServer("patterns", public=True)
+
+    assert [each.name for each in operation_tools(server, api)] == ["listed"]
+    assert parameters(server, "listed") == {"name"}
+    told = problems(server)
+    assert "leaves out: customer__username__iregex, matching." in told[0]
+    assert "it requires the regular expression 'note__regex'" in told[1]
+
+
+def test_an_admin_that_searches_for_regular_expressions_has_no_search():
+    site = admin.AdminSite("patterns")
+    fields = {"search_fields": ["number", "note__iregex"]}
+    site.register(Order, type("OrderAdmin", (admin.ModelAdmin,), fields))
+    server = MCPServer("patterns", public=True)
+    admin_tools(server, site, models=[Order])
+
+    assert "search" not in parameters(server, "search_orders")
+    assert "search_fields has a regular expression" in problems(server)[0]
+
+
+def test_a_regular_expression_that_is_none_is_an_error_of_the_arguments():
+    def found(request: Any, text: str) -> Any:
+        return list(Order.objects.filter(note__regex=text).values_list("number"))
+
+    ada = User.objects.create_user("ada")
+    Order.objects.create(number="1", customer=ada, note="a", placed_at=timezone.now())
+    api = NinjaAPI(urls_namespace="no-pattern")
+    api.get("/found")(found)
+    server = MCPServer("patterns", public=True)
+    operation_tools(server, api)
+
+    result = server.call_tool("found", {"text": "["}, user=ada)
+
+    assert result.is_error
+    assert "The database cannot take a value" in result.raw["content"][0]["text"]
