@@ -77,10 +77,10 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         """Whether this server is the one that `DJANGO_MCP` describes."""
         return self.given_name is None
 
-    @property
-    def engine(self) -> SiteEngine:
-        """See `BaseServer.engine`."""
-        return cast("SiteEngine", super().engine)
+    if TYPE_CHECKING:
+        # Only its type is another one: each request reads it, so it must not be wrapped.
+        @property
+        def engine(self) -> SiteEngine: ...
 
     def _make_options(self) -> Options:
         """Return the options that were given to the server, and the others from `DJANGO_MCP`."""

@@ -74,7 +74,7 @@ class SiteEngine(Engine):
             self, given.authenticators, is_public=given.is_public, remedy=given.remedy
         )
 
-    @property
+    @cached_property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
         """Authenticates a request before its body is read; None: all requests are anonymous."""
         return None if self.authentication is None else self.authentication.authenticate

@@ -115,8 +115,11 @@ class MCPConsumer(AsyncHttpConsumer):
 
     async def _serve(self) -> None:
         try:
-            headers = self._read_headers()
-            reply = await self._reply(headers) if isinstance(headers, Headers) else headers
+            raw_headers: Any = self.scope["headers"]
+            headers = Headers(raw_headers)
+            is_chunked = TRANSFER_ENCODING in headers.by_name
+            head = self._without_trailers(list(raw_headers)) if is_chunked else headers
+            reply = await self._reply(head) if isinstance(head, Headers) else head
             if reply is not None:
                 if reply.body is not None and len(reply.body) > PART_BYTES:
                     reply = self._count_answer(reply, reply.body)
@@ -277,13 +280,8 @@ class MCPConsumer(AsyncHttpConsumer):
             url_kwargs=route["kwargs"] if route else {},
         )
 
-    def _read_headers(self) -> Headers | Reply:
-        """Return the headers, without trailers that may have come; an error if they cannot be told apart."""
-        raw_headers: Any = self.scope["headers"]
-        headers = Headers(raw_headers)
-        if TRANSFER_ENCODING not in headers.by_name:
-            return headers
-        lines = list(raw_headers)
+    def _without_trailers(self, lines: list[tuple[bytes, bytes]]) -> Headers | Reply:
+        """Return the headers of a chunked request; an error if trailers may be among the lines."""
         refusal = None if self._keeps_trailers_apart() else refuse_trailers(lines)
         if refusal is not None:
             return refusal
@@ -393,13 +391,14 @@ async def read_body(
     try:
         while (message := await receive())["type"] == "http.request":
             part: bytes = message.get("body") or b""
-            if len(body) + len(part) > limit_bytes:
+            size = len(part)
+            if len(body) + size > limit_bytes:
                 return too_large(limit_bytes)
             is_last = not message.get("more_body")
-            if is_last and not body and len(part) <= PART_BYTES:
+            if is_last and not body and size <= PART_BYTES:
                 # Nearly every body is one small message.
                 return part
-            refusal = count(len(part))
+            refusal = count(size)
             if refusal is not None:
                 return refusal
             body += part
