@@ -70,13 +70,13 @@ class ThreadScope:
         aliases = site_aliases(atomic) if atomic else ()
         pools = _thread_pools.current or _thread_pools.get()
         # A handler that calls another runs it in its own thread. If it waited for a second thread of
-        # the pool, all of them could wait for each other.
+        # the pool, all of them could wait for each other. What asgiref knows is slow to read, so it is last.
         is_nested = (
             has_thread.get()
             or _runs_in_place.get()
             or (
-                getattr(AsyncToSync.executors, "current", None) is not None
-                and is_awaited_in_lease()
+                is_awaited_in_lease()
+                and getattr(AsyncToSync.executors, "current", None) is not None
             )
         )
         pool = None if is_nested else pools.pool if call.run is None else pools.task_pool
@@ -231,16 +231,13 @@ class _ThreadPools:
             if call is None:
                 return run_with_connections(function)
 
-            def goes_on() -> bool:
-                return not call.is_cancelled
-
             if call.is_cancelled:
                 # The call was cancelled while this waited for a thread.
                 raise HandlerAbandoned
             call.exchange.waits_for_thread = False
             if aliases:
                 function = partial(run_atomically, function, call.must_roll_back, aliases)
-            return run_with_connections(function, goes_on)
+            return run_with_connections(function, call.is_awaited)
 
         def work_in_pool(*args: Any) -> Any:
             token = has_thread.set(True)

@@ -246,6 +246,10 @@ class Call(Record):
             self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
         )
 
+    def is_awaited(self) -> bool:
+        """Return whether the response is still needed. From any thread."""
+        return not self.is_cancelled
+
     def must_roll_back(self) -> bool:
         """Return whether the transaction of a handler must not be committed. From its thread; may wait."""
         return self.is_cancelled or (self.run is not None and self.run.is_lost())
