@@ -105,9 +105,9 @@ async def _dispatch_in_session(
         # Other processes may cancel what runs here.
         server.join_hub()
     sink = exchange.event_stream
-    if sink is None or not isinstance(message, Request | Batch):
-        return await _dispatch(server, message, exchange)
     request_id = message.id if isinstance(message, Request) else None
+    if sink is None or (request_id is None and not isinstance(message, Batch)):
+        return await _dispatch(server, message, exchange)
     stream = exchange.sink = ResumableSink(server, session, exchange, sink, request_id)
     timers = exchange.timers or TaskTimers.of_current_task()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)

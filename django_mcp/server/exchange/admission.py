@@ -69,7 +69,8 @@ def admit(
         header = headers.get(PROTOCOL_VERSION)
     revision = revisions.stateless_by_name.get(version) if type(version) is str else None
     if revision is not None or _is_stateless(request.method, header, version):
-        return _admit_stateless(request, headers, header, revision, revisions, offered)
+        meta = meta if type(meta) is dict else {}
+        return _admit_stateless(request, meta, headers, header, revision, revisions, offered)
     if request.method == "initialize":
         return _admit_handshake(request, headers, revisions)
     return _admit_handshaken(request, headers, connection, revisions, offered)
@@ -105,6 +106,7 @@ def _is_stateless(method: str, header: str | None, version: object) -> bool:
 
 def _admit_stateless(
     request: Request,
+    meta: JSONObject,
     headers: Headers | None,
     header: str | None,
     revision: Revision | None,
@@ -114,14 +116,12 @@ def _admit_stateless(
     if not revisions.stateless:
         # On a pipe, respond as a server without stateless revisions does.
         return _needs_handshake(revisions, METHOD_NOT_FOUND if headers is None else INVALID_REQUEST)
-    meta = request.params.get("_meta")
-    if type(meta) is not dict:
-        meta = {}
-    if keys.PROTOCOL_VERSION not in meta and header is not None and find_revision(header) is None:
-        # No enabled revision has this version.
-        return _unsupported(header, revisions)
     version, capabilities = meta.get(keys.PROTOCOL_VERSION), meta.get(keys.CLIENT_CAPABILITIES)
     if type(version) is not str:
+        is_stated = keys.PROTOCOL_VERSION in meta
+        if not is_stated and header is not None and find_revision(header) is None:
+            # No enabled revision has this version.
+            return _unsupported(header, revisions)
         return _missing_meta(keys.PROTOCOL_VERSION)
     if type(capabilities) is not dict:
         return _missing_meta(keys.CLIENT_CAPABILITIES)
