@@ -126,8 +126,10 @@ class WriteLock:
             raw.execute(f"PRAGMA busy_timeout = {wait_ms}").close()
 
     def end(self) -> None:
-        """Close the cursors, and have SQLite wait as before."""
+        """Close the cursors, forget who waits, and have SQLite wait as before."""
         self._connection.execute_wrappers.remove(self)
+        # It may refer to a call, with its arguments.
+        self._goes_on = None
         if not self._is_used:
             return
         self._is_used = False

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -279,3 +280,22 @@ async def test_collecting_a_cursor_of_a_waiting_thread_does_not_wait_for_the_loc
         assert await writing == "written"
     finally:
         gc.enable()
+
+
+@pytest.mark.usefixtures("site")
+async def test_an_idle_thread_keeps_nothing_of_its_last_call():
+    server = MCPServer("forgets", atomic="first")
+    seen: list[weakref.ref[Context]] = []
+
+    @server.tool
+    def note(ctx: Context) -> str:
+        seen.append(weakref.ref(ctx))
+        return "noted"
+
+    assert await say(WireClient(server, V2026_07_28), "note") == "noted"
+
+    # The thread may still be at its end, and a collection does nothing while another thread collects.
+    async with asyncio.timeout(LIMIT_S):
+        while seen[0]() is not None:
+            gc.collect()
+            await asyncio.sleep(0)
