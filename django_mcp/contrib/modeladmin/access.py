@@ -12,7 +12,8 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import connections, router
 from django.db.models import Model, QuerySet
 
-from django_mcp.contrib.modeladmin.requests import lead_to_object
+from django_mcp.contrib.modeladmin.requests import lead_to_object, make_request_of
+from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.paths import Path
 from django_mcp.contrib.values import to_python
 
@@ -108,6 +109,25 @@ class Access:
         rows: QuerySet[Any] = self.model_admin.get_queryset(request)
         return rows if self.allows(request, action) else rows.none()
 
+    def find_database(self, request: Any) -> str:
+        """Return the database in which objects are written."""
+        return find_database(self.model_admin.get_queryset(request))
+
+    def in_transaction(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of a tool that runs in a transaction of the database of the objects.
+
+        The transaction around the call is one of the database that routers choose.
+        """
+        if not self.overrides("get_queryset"):
+            return run
+
+        def run_in_transaction(ctx: Any, arguments: dict[str, Any]) -> Any:
+            request = make_request_of(ctx.user, self.site)
+            with in_transaction(self.find_database(request)):
+                return run(ctx, arguments)
+
+        return run_in_transaction
+
     def keep_allowed(self, request: Any, action: str, objects: Iterable[Any]) -> list[Any]:
         """Return the objects with each of which the user may do something."""
         if action in (SEARCH, GET, RELATED) and not self.judges_objects:
@@ -149,8 +169,9 @@ class Access:
 
     def lock_one(self, request: Any, action: str, key: Any) -> Any:
         """Return an object, locked until the end of the transaction; raises `DoesNotExist`."""
-        alias = router.db_for_write(self.model)
-        rows = self.find_rows(request, action).using(alias)
+        rows = self.find_rows(request, action)
+        alias = find_database(rows)
+        rows = rows.using(alias)
         # Locked by a query of its own: rows of a joined or grouped one cannot be.
         seen = rows.order_by().filter(pk=self.to_key(key)).values("pk")
         locked = self.model._base_manager.using(alias).select_for_update().filter(pk__in=seen)

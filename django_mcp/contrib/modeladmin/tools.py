@@ -189,7 +189,7 @@ class AdminTools:
             if schema is not None:
                 self._add(
                     action,
-                    run,
+                    self._access.in_transaction(run),
                     name=f"{action}_{self._singular}",
                     description=describe_tool(text, self._admin.model._meta.verbose_name, None),
                     input_schema=schema,
@@ -201,7 +201,7 @@ class AdminTools:
     def _add_action(self, name: str, action: Action) -> None:
         self._add(
             name,
-            action.run,
+            self._access.in_transaction(action.run),
             name=f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)}_{self._plural}",
             description=action.description,
             input_schema=action.input,

@@ -75,7 +75,7 @@ class Writing:
 
     @property
     def alias(self) -> str:
-        """The database that is written to."""
+        """The database that routers choose to write to."""
         return router.db_for_write(self._access.model)
 
     # -- describing
@@ -236,11 +236,12 @@ class Writing:
 
     def _save(self, request: Any, form: Any, *, is_change: bool) -> JSONObject:
         admin = self._admin
+        using = self._access.find_database(request)
         try:
-            with transaction.atomic(using=self.alias):
+            with transaction.atomic(using=using):
                 instance = admin.save_form(request, form, is_change)
                 if not is_change:
-                    check_new(instance, self.alias)
+                    check_new(instance, using)
                 admin.save_model(request, instance, form, is_change)
                 admin.save_related(request, form, [], is_change)
         except IntegrityError:

@@ -39,6 +39,10 @@ class Deleting:
             DoesNotExist: there is none for the user.
             ToolError: other objects need it, or the confirmation is not for this.
         """
+        with self._writing.in_transaction(ctx.user, "delete"):
+            return self._delete(ctx, arguments)
+
+    def _delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         instance = self._writing.lock(ctx.user, "delete", arguments)
         meta, key = self._definition.model._meta, self._definition.key
         what = f"{meta.verbose_name} {key.value_to_string(instance)}"
@@ -53,7 +57,7 @@ class Deleting:
 
     def _find_falls(self, instance: Any, what: str) -> list[Count]:
         """Return how many objects of which kind are deleted with an object."""
-        collector = Collector(using=self._writing.alias, origin=instance)
+        collector = Collector(using=instance._state.db, origin=instance)
         try:
             collector.collect([instance])
         except ProtectedError as error:

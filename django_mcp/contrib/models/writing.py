@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from django.utils.translation import gettext as _
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.model_forms import bind_form, check_form, check_new
+from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
 from django_mcp.contrib.models.write_arguments import Written, check_unmodified
@@ -64,7 +66,7 @@ class Writing:
 
     @property
     def alias(self) -> str:
-        """The database that is written to."""
+        """The database that routers choose to write to."""
         return router.db_for_write(self._definition.model)
 
     def create(self, ctx: Context, arguments: dict[str, Any]) -> Any:
@@ -73,7 +75,8 @@ class Writing:
         Raises:
             ArgumentErrors: values are not valid.
         """
-        return self._write(ctx, "create", self._bind(ctx, arguments))
+        with self.in_transaction(ctx.user, "create"):
+            return self._write(ctx, "create", self._bind(ctx, arguments))
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         """Change an object, and return it; raises `DoesNotExist` if there is none for the user.
@@ -82,9 +85,17 @@ class Writing:
             ArgumentErrors: values are not valid.
             ToolError: the object was changed since the caller read it.
         """
-        instance = self.lock(ctx.user, "update", arguments)
-        check_unmodified(self._written.version, instance, arguments)
-        return self._write(ctx, "update", self._bind(ctx, arguments, instance))
+        with self.in_transaction(ctx.user, "update"):
+            instance = self.lock(ctx.user, "update", arguments)
+            check_unmodified(self._written.version, instance, arguments)
+            return self._write(ctx, "update", self._bind(ctx, arguments, instance))
+
+    def in_transaction(self, user: Any, action: str) -> AbstractContextManager[None]:
+        """Return a context in which there is a transaction of the database of the objects.
+
+        The transaction around the call is one of the database that routers choose.
+        """
+        return in_transaction(find_database(self._hooks.find_rows(user, action)))
 
     def lock(self, user: Any, action: str, arguments: dict[str, Any]) -> Any:
         """Return the object of a call, locked until the end of the transaction.
@@ -93,9 +104,11 @@ class Writing:
             DoesNotExist: there is none for the user.
         """
         name, key = self._definition.key.name, self._reading.key_of(arguments)
-        seen = self._hooks.find_rows(user, action).using(self.alias).filter(**{name: key})
+        found = self._hooks.find_rows(user, action)
+        using = find_database(found)
+        seen = found.using(using).filter(**{name: key})
         # Locked by a query of its own: rows of a joined or grouped one cannot be.
-        rows = self._definition.model._base_manager.using(self.alias).select_for_update()
+        rows = self._definition.model._base_manager.using(using).select_for_update()
         for each in rows.filter(pk__in=seen.order_by().values("pk"))[:1]:
             return each
         raise self._definition.missing()
@@ -117,10 +130,11 @@ class Writing:
     def _write(self, ctx: Context, action: str, form: Any) -> Any:
         is_change = action == "update"
         instance = form.save(commit=False)
+        using = find_database(self._hooks.find_rows(ctx.user, action))
         try:
-            with transaction.atomic(using=self.alias):
+            with transaction.atomic(using=using):
                 if not is_change:
-                    check_new(instance, self.alias)
+                    check_new(instance, using)
                 self._hooks.save_model(ctx.user, instance, form, is_change)
                 form.save_m2m()
         except IntegrityError:
@@ -129,7 +143,7 @@ class Writing:
             )
             raise ArgumentErrors(list(_find_conflicts(instance))) from None
         log_write(ctx.user, instance, form=form, is_change=is_change)
-        rows = self._hooks.find_rows(ctx.user, action).using(self.alias)
+        rows = self._hooks.find_rows(ctx.user, action).using(using)
         key = getattr(instance, self._definition.key.attname)
         try:
             return self._reading.read_one(ctx.user, rows, key)

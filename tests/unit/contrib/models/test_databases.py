@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.db import connections
 from django.test import override_settings
 
 from django_mcp import MCPServer
+from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.execution.threads import run_in_pool
 from example_project.shop.models import Product
@@ -94,3 +96,99 @@ def make_pen() -> None:
 
 def stock_of_pen() -> int:
     return Product.objects.using("first").get(sku="pen").stock
+
+
+OF_FIRST = {"of-first", "only-first"}
+
+
+class OfSecond(ModelTools):
+    """Has the products of the database `second`, of which no router knows."""
+
+    model = Product
+    fields = ["sku", "name"]
+    writes = ["create", "update", "delete"]
+    writable = ["sku", "name", "category", "price"]
+    everyone = True
+    uri = ""
+
+    def has_permission(self, user: Any, action: str) -> bool:
+        return True
+
+    def get_queryset(self, user: Any) -> Any:
+        return Product.objects.using("second")
+
+    def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+        assert connections["second"].in_atomic_block
+        instance.save(using="second")
+        if instance.name == "broken":
+            raise RuntimeError("after the write")
+
+
+class AdminOfSecond(admin.ModelAdmin):
+    """As the documentation of Django has it for a database that is not the default."""
+
+    fields = ["sku", "name", "category", "price"]
+    list_display = ["name"]
+
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).using("second")
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+        OfSecond.save_model(self, request.user, obj, form, change)  # type: ignore[arg-type]
+
+    def log_addition(self, request: Any, obj: Any, message: Any) -> Any: ...
+
+    def log_change(self, request: Any, obj: Any, message: Any) -> Any: ...
+
+
+def register(source: Any, server: MCPServer) -> None:
+    if source is OfSecond:
+        OfSecond.register(server)
+        return
+    site = admin.AdminSite("second")
+    site.has_permission = lambda request: True  # type: ignore[method-assign]
+    site.register(Product, AdminOfSecond)
+    for name in ("view", "add", "change", "delete", "module"):
+        setattr(site.get_model_admin(Product), f"has_{name}_permission", lambda *_given: True)
+    admin_tools(server, site, models=[Product])
+
+
+def make_products() -> int:
+    """Make a product with the same key in each database, and another one in the first; return the key."""
+    pk: int = make_product("of-second", "second").pk
+    for key, name in ((pk, "of-first"), (pk + 100, "only-first")):
+        Product(pk=key, sku=name, name=name, category="x", price=1).save(using="first")
+    return pk
+
+
+def names() -> list[set[str]]:
+    return [
+        set(Product.objects.using(alias).values_list("name", flat=True))
+        for alias in ("first", "second")
+    ]
+
+
+@pytest.mark.parametrize("source", [OfSecond, AdminOfSecond])
+async def test_a_write_is_to_the_database_that_the_queryset_names(databases: str, source: Any):
+    server = MCPServer("named", public=True)
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ToFirst"]):
+        register(source, server)
+        pk = await run_in_pool(make_products)
+        key = {"sku": "of-second"} if source is OfSecond else {"id": pk}
+
+        changed = await call(server, "update_product", **key, name="changed")
+        assert changed["structuredContent"]["name"] == "changed"
+        assert await run_in_pool(names) == [OF_FIRST, {"changed"}]
+
+        broken = await call(server, "update_product", **key, name="broken")
+        assert broken["isError"]
+        assert await run_in_pool(names) == [OF_FIRST, {"changed"}]
+
+        given = {"sku": "new", "name": "new", "category": "office", "price": 1}
+        made = await call(server, "create_product", **given)
+        assert made["structuredContent"]["name"] == "new"
+        assert await run_in_pool(names) == [OF_FIRST, {"changed", "new"}]
+
+        key = {"sku": "only-first"} if source is OfSecond else {"id": pk + 100}
+        gone = await call(server, "delete_product", **key)
+        assert "not found" in gone["content"][0]["text"]
