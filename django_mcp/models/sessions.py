@@ -96,6 +96,8 @@ class Session(Table):
     expires_at = models.DateTimeField(
         _("expires"), help_text=_("The latest end; an idle session ends earlier.")
     )
+    subscriptions_version = models.PositiveBigIntegerField(default=0, editable=False)
+    """How often its subscriptions have changed."""
 
     class Meta:
         verbose_name = _("session")

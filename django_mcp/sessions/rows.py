@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import connections
-from django.db.models import BooleanField, Count, Max, Q, QuerySet
+from django.db import connections, transaction
+from django.db.models import BooleanField, Count, F, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
@@ -78,6 +79,14 @@ class Known:
         if unnoted_s >= NOTE_EVERY_S or unnoted_s >= idle_s / 4:
             self.noted_s = now_s
             session_writer.get().note_seen(key, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What a session is subscribed to, and how often that had changed."""
+
+    version: int
+    uris: set[str]
 
 
 _breaker = Breaker("The database of the sessions")
@@ -225,25 +234,39 @@ def _find_evicted(row: Session, tally: Tally, limits: CountLimits) -> tuple[list
 _subscriptions = Usage(Subscription.objects.all, Length("uri"), URI_LIMITS)
 
 
-def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
-    """Subscribe a session to a URI; return all of its URIs, or a refusal."""
-    before = read_uris(session.key).get(session.key, set())
-    found = before | {uri}
-    refusal = check_uris(found)
-    if refusal is not None or uri in before:
-        return refusal or found
+def add_subscription(session: CoreSession, uri: str) -> Subscribed | Refusal:
+    """Subscribe a session to a URI; return all of its URIs, or a refusal.
+
+    Raises:
+        IntegrityError: the session has ended.
+    """
+    known = _read_one(session.key)
+    refusal = check_uris(known.uris | {uri})
+    if refusal is not None or uri in known.uris:
+        return refusal or known
     scope = _subscriptions.take(caller_of(session), len(uri))
     if scope is not None:
         return TOO_MANY_URIS[scope]
     row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=digest_of(uri))
-    insert_missing([row], "uri_digest")
-    return found
+    with _changing_subscriptions(session.key):
+        insert_missing([row], "uri_digest")
+        return _read_one(session.key)
 
 
-def remove_subscription(key: str, uri: str) -> set[str]:
+def remove_subscription(key: str, uri: str) -> Subscribed:
     """Unsubscribe a session from a URI, if it is subscribed; return its other URIs."""
-    Subscription.objects.filter(session_id=UUID(key), uri_digest=digest_of(uri)).delete()
-    return read_uris(key).get(key, set())
+    with _changing_subscriptions(key):
+        Subscription.objects.filter(session_id=UUID(key), uri_digest=digest_of(uri)).delete()
+        return _read_one(key)
+
+
+@contextmanager
+def _changing_subscriptions(key: str) -> Iterator[None]:
+    """Run a block in a transaction, one after the other for one session, and count the change."""
+    rows = Session.objects.filter(pk=UUID(key))
+    with transaction.atomic(using=rows.db):
+        rows.update(subscriptions_version=F("subscriptions_version") + 1)
+        yield
 
 
 def is_any_subscribed(server: str, uri: str) -> bool:
@@ -252,14 +275,22 @@ def is_any_subscribed(server: str, uri: str) -> bool:
     return rows.filter(session__expires_at__gt=moment(time.time())).exists()
 
 
-def read_uris(*keys: str) -> dict[str, set[str]]:
-    """Return the URIs that sessions are subscribed to, by key; sessions without any are left out."""
-    found: dict[str, set[str]] = {}
+def read_subscribed(*keys: str) -> dict[str, Subscribed]:
+    """Return what sessions are subscribed to, by key; those that have ended are left out."""
+    found: dict[str, Subscribed] = {}
+    columns = ("pk", "subscriptions_version", "subscriptions__uri")
     for start in range(0, len(keys), CHUNK):
-        rows = Subscription.objects.filter(session_id__in=keys[start : start + CHUNK])
-        for session, uri in rows.values_list("session_id", "uri"):
-            found.setdefault(session.hex, set()).add(uri)
+        rows = Session.objects.filter(pk__in=keys[start : start + CHUNK]).order_by()
+        # One query, so that a change comes with its version.
+        for key, version, uri in rows.values_list(*columns):
+            of_session = found.setdefault(key.hex, Subscribed(version=version, uris=set()))
+            if uri is not None:
+                of_session.uris.add(uri)
     return found
+
+
+def _read_one(key: str) -> Subscribed:
+    return read_subscribed(key).get(key) or Subscribed(version=0, uris=set())
 
 
 def read_alive(keys: Iterable[str], now_s: float) -> dict[str, tuple[Any, ...]]:

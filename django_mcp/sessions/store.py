@@ -30,6 +30,7 @@ from django_mcp.sessions.closing import close_sessions, find_prunes, to_session
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.rows import (
     Known,
+    Subscribed,
     Tally,
     add_subscription,
     ask_database,
@@ -37,7 +38,7 @@ from django_mcp.sessions.rows import (
     insert_session,
     new_row,
     read_alive,
-    read_uris,
+    read_subscribed,
     remove_subscription,
     write_changes,
     write_database,
@@ -253,33 +254,31 @@ class DatabaseSessions:
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         if "\0" in uri:
             return _BAD_URI
-        now_s = self._clock()
         try:
             found = await write_database(
                 lambda: add_subscription(session, uri),
-                lambda: _limit({*(session.subscriptions or ()), uri}),
+                lambda: _limit(_guess(session, {*(session.subscriptions or ()), uri})),
             )
         except IntegrityError:
             # The session ended meanwhile, so nobody receives the response.
             return _ENDED
         if isinstance(found, Refusal):
             return found
-        self._hub.set_subscriptions(session, found, as_of_s=now_s)
+        self._hub.set_subscriptions(session, found.uris, version=found.version)
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
-        now_s = self._clock()
         found = await write_database(
             lambda: remove_subscription(session.key, uri),
-            lambda: {*(session.subscriptions or ())} - {uri},
+            lambda: _guess(session, {*(session.subscriptions or ())} - {uri}),
         )
-        self._hub.set_subscriptions(session, found, as_of_s=now_s)
+        self._hub.set_subscriptions(session, found.uris, version=found.version)
 
     async def read_subscriptions(self, session: Session) -> set[str]:
-        now_s = self._clock()
-        found = await ask_database(lambda: read_uris(session.key))
-        uris = found.get(session.key, set())
-        self._hub.set_subscriptions(session, uris, as_of_s=now_s)
+        found = await ask_database(lambda: read_subscribed(session.key))
+        if session.key in found:
+            stored = found[session.key]
+            self._hub.set_subscriptions(session, stored.uris, version=stored.version)
         return session.subscriptions if session.subscriptions is not None else set()
 
     def data(self, session: Session, call: Call) -> SessionData:
@@ -324,16 +323,14 @@ class DatabaseSessions:
     async def _read_again(
         self, hub: ServerHub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]
     ) -> None:
-        now_s = self._clock()
         try:
-            found = await ask_database(lambda: read_uris(*sessions))
+            found = await ask_database(lambda: read_subscribed(*sessions))
         except StoreUnavailable:
             return
-        for key, session in sessions.items():
+        for key, stored in found.items():
+            session = sessions[key]
             session.state.mark = marks[key]
-            uris = found.get(key, set())
-            if uris != session.subscriptions:
-                hub.set_subscriptions(session, uris, as_of_s=now_s)
+            hub.set_subscriptions(session, stored.uris, version=stored.version)
 
     def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
@@ -351,8 +348,13 @@ class DatabaseSessions:
             self._pruner.prune_if_due(*find_prunes(self._options.name, now_s, idle_s))
 
 
-def _limit(uris: set[str]) -> set[str] | Refusal:
-    return check_uris(uris) or uris
+def _guess(session: Session, uris: set[str]) -> Subscribed:
+    """Return what will be stored later: the next version is not known yet."""
+    return Subscribed(version=session.subscriptions_version, uris=uris)
+
+
+def _limit(subscribed: Subscribed) -> Subscribed | Refusal:
+    return check_uris(subscribed.uris) or subscribed
 
 
 _BAD_URI = invalid_params("The URI cannot be subscribed to")

@@ -71,8 +71,8 @@ class ConnectionState(Record):
     asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
     subscriptions: set[str] | None = None
     """URIs of the resources that the client subscribed to; None: not read from the store yet."""
-    subscribed_as_of_s: float = 0.0
-    """When the store was asked for `subscriptions`, by the wall clock; 0 if it is in this process."""
+    subscriptions_version: int = 0
+    """How often the stored subscriptions had changed when these were read; 0 if they are in this process."""
     stream_id: str | None = None
     data: SessionData | None = None
 

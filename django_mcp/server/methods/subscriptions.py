@@ -64,9 +64,9 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
 
 
 def _tell(call: ServedCall, session: Session) -> None:
-    uris, as_of_s = sorted(session.subscriptions or ()), session.subscribed_as_of_s
+    uris, version = sorted(session.subscriptions or ()), session.subscriptions_version
     told = uris if sum(map(len, uris)) <= MAX_TOLD else None
-    call.server.hub.broadcast(SubscriptionsChanged(session=session.key, as_of_s=as_of_s, uris=told))
+    call.server.hub.broadcast(SubscriptionsChanged(session=session.key, version=version, uris=told))
 
 
 async def listen(call: ServedCall) -> bytes | Refusal:

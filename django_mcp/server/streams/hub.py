@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -70,6 +71,14 @@ class CallTable:
         self._calls.clear()
 
 
+@dataclass(slots=True)
+class _Reading:
+    """The reading of a session's subscriptions: whether to read, and whether a resource changed meanwhile."""
+
+    is_again: bool = True
+    has_missed: bool = False
+
+
 class StreamPolicy(Protocol):
     """What a hub needs of the servers whose streams it has."""
 
@@ -120,8 +129,8 @@ class Hub(Messenger, Generic[ServerT]):
         self.on(messages.CallCancelled, self._take_cancelled)
         self.followers = Followers(self)
         self._by_session: dict[str, list[PushStream]] = {}
-        # Sessions whose subscriptions are being read, and whether they have to be read once more.
-        self._reading: dict[str, bool] = {}
+        # By the keys of sessions whose subscriptions are being read.
+        self._reading: dict[str, _Reading] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
         self.reset()
@@ -262,18 +271,18 @@ class Hub(Messenger, Generic[ServerT]):
         return streams[-1] if streams and streams[-1].is_active else None
 
     def set_subscriptions(
-        self, connection: ConnectionState, uris: Iterable[str], *, as_of_s: float | None = None
+        self, connection: ConnectionState, uris: Iterable[str], *, version: int | None = None
     ) -> None:
         """Subscribe the streams of a session or pipe to these resources, and to no others.
 
         Args:
-            as_of_s: the wall clock's time from which they are. If those that are known are newer, as when
+            version: how often the stored ones had changed. If those that are known are newer, as when
                 another process is told late, nothing changes. None: they are the newest.
         """
-        if as_of_s is not None:
-            if as_of_s < connection.subscribed_as_of_s:
+        if version is not None:
+            if version < connection.subscriptions_version:
                 return
-            connection.subscribed_as_of_s = as_of_s
+            connection.subscriptions_version = version
         key = connection.key if isinstance(connection, Session) else connection.stream_id
         streams = self.streams_of(key or "")
         active = [each for each in streams if each.is_active]
@@ -296,6 +305,9 @@ class Hub(Messenger, Generic[ServerT]):
         if server is None and change.uri is not None:
             # Nothing says who may read it.
             return 0
+        if change.uri is not None and to is None:
+            for reading in self._reading.values():
+                reading.has_missed = True
         may_receive = None if server is None else server.may_receive(change)
         topic = change.topic
         if to is not None:
@@ -396,25 +408,28 @@ class Hub(Messenger, Generic[ServerT]):
         if session is None:
             return
         if message.uris is not None:
-            self.set_subscriptions(session, message.uris, as_of_s=message.as_of_s)
+            self.set_subscriptions(session, message.uris, version=message.version)
         elif message.session in self._reading:
-            self._reading[message.session] = True
-        elif message.as_of_s >= session.subscribed_as_of_s and self.streams_of(message.session):
-            self._reading[message.session] = False
-            self.spawn(self._read_subscriptions(session))
+            self._reading[message.session].is_again = True
+        elif message.version >= session.subscriptions_version and self.streams_of(message.session):
+            reading = self._reading[message.session] = _Reading()
+            self.spawn(self._read_subscriptions(session, reading))
 
-    async def _read_subscriptions(self, session: Session) -> None:
+    async def _read_subscriptions(self, session: Session, reading: _Reading) -> None:
         server = self.servers.get(session.server_name)
-        is_changed = server is not None
+        before = set(session.subscriptions or ())
         try:
-            while server is not None and is_changed:
-                self._reading[session.key] = False
+            while server is not None and reading.is_again:
+                reading.is_again = False
                 await server.read_subscriptions(session)
-                is_changed = self._reading.get(session.key, False)
         except Exception as error:  # noqa: BLE001 - the next recheck reads them
             logger.debug("Could not read the subscriptions of a session: %r", error)
         finally:
             self._reading.pop(session.key, None)
+        stream = self.find_active(session.key)
+        if reading.has_missed and stream is not None:
+            for uri in stream.uris - before:
+                self.publish(Change(server=session.server_name, uri=uri), to=stream)
 
     def _take_cancelled(self, message: messages.CallCancelled) -> None:
         session = self.sessions.get(message.session)

@@ -62,10 +62,10 @@ class LiveMessage(ProcessMessage, tag="live-message"):
 
 
 class SubscriptionsChanged(ProcessMessage, tag="subscriptions"):
-    """A session is subscribed to these resources, from this time of the wall clock on."""
+    """A session is subscribed to these resources, after so many changes."""
 
     session: str
-    as_of_s: float
+    version: int
     uris: list[str] | None = None
     """None: they are long, and the store has them."""
 

@@ -14,6 +14,7 @@ WRITTEN = {
     "migrations/0001_initial.py": "7082460d354e823b",
     "migrations/0002_restricted_keys.py": "d5622283722b58ee",
     "migrations/0003_keys_as_bytes.py": "6942c68103273c7d",
+    "migrations/0004_subscriptions_version.py": "0dded4b866247399",
     "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
     "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
     "contrib/oauth/migrations/0003_sign_ins.py": "75d9b4cd168ac9e6",

@@ -19,14 +19,18 @@ from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import MAX_URIS
+from django_mcp.server.options import Options
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
+from django_mcp.server.streams.stream import Change, PushStream, StreamKind
 from django_mcp.sessions.closing import close_sessions, find_prunes
 from django_mcp.sessions.messages import DatabasePendingResponses, DatabaseResponseRelay
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
-from tests.support.session_sites import V2025_11_25, Principal, Time, site
+from tests.support.server.streams import LiveSink
+from tests.support.session_sites import V2025_11_25, Principal, Site, Time, site
 
 # -- database stores only
 
@@ -114,18 +118,111 @@ async def test_a_subscription_made_elsewhere_arrives_without_a_message(clock: Ti
     assert session.subscriptions == {"stock://1"}
 
 
+def told_of(session: Session, *, is_short: bool = True) -> SubscriptionsChanged:
+    """Return what a process tells the others after a change of subscriptions."""
+    uris = sorted(session.subscriptions or ()) if is_short else None
+    version = session.subscriptions_version
+    return SubscriptionsChanged(session=session.key, uris=uris, version=version)
+
+
+async def test_a_subscription_arrives_from_a_process_whose_clock_is_behind(clock: Time):
+    behind = Time()
+    behind.now_s = clock.now_s - 30
+    here, there = site("database", clock), site("database", behind)
+    token, session = await here.open()
+    await here.store.read_subscriptions(session)
+    found = await there.store.find(token)
+    assert found is not None
+
+    await there.store.subscribe(found, "stock://1")
+    here.hub.receive(told_of(found).to_wire())
+
+    assert session.subscriptions == {"stock://1"}
+
+
+async def test_a_subscription_without_a_message_arrives_after_one_of_a_clock_ahead(clock: Time):
+    ahead = Time()
+    ahead.now_s = clock.now_s + 30
+    here, there = site("database", clock), site("database", ahead)
+    token, session = await here.open()
+    here.hub.calls.add(Running(), session)  # type: ignore[arg-type]
+    found = await there.store.find(token)
+    assert found is not None
+
+    await there.store.subscribe(found, "stock://1")
+    here.hub.receive(told_of(found).to_wire())
+    # The message about this one is lost.
+    await there.store.subscribe(found, "stock://2")
+    await here.tick()
+
+    assert session.subscriptions == {"stock://1", "stock://2"}
+
+
+class Streaming(Site):
+    """A process that has a stream of a session."""
+
+    def may_receive(self, _change: Change) -> None:
+        """Everything may be received."""
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        return await self.store.read_subscriptions(session)
+
+    async def listen(self, session: Session) -> LiveSink:
+        self.hub.servers["shop"] = self  # type: ignore[assignment]
+        sink = LiveSink()
+        stream = PushStream(
+            kind=StreamKind.STANDALONE,
+            server_name="shop",
+            sink=sink,
+            principal=ANONYMOUS,
+            uris=await self.read_subscriptions(session),
+            session=session,
+            revision_name=V2025_11_25.name,
+        )
+        self.hub.attach(stream)
+        return sink
+
+
+async def test_an_update_while_a_process_reads_a_long_subscription_is_not_lost(clock: Time):
+    here, there = Streaming("database", Options(name="shop"), clock), site("database", clock)
+    token, session = await here.open()
+    sink = await here.listen(session)
+    found = await there.store.find(token)
+    assert found is not None
+    await there.store.subscribe(found, "stock://1")
+
+    here.hub.receive(told_of(found, is_short=False).to_wire())
+    reached = here.hub.publish(Change(server="shop", uri="stock://1"))
+
+    assert reached == 0
+    assert (await sink.message())["params"] == {"uri": "stock://1"}
+    await here.hub.stop()
+
+
+async def test_a_long_subscription_alone_is_no_update(clock: Time):
+    here, there = Streaming("database", Options(name="shop"), clock), site("database", clock)
+    token, session = await here.open()
+    sink = await here.listen(session)
+    found = await there.store.find(token)
+    assert found is not None
+    await there.store.subscribe(found, "stock://1")
+    await there.store.subscribe(found, "stock://2")
+
+    here.hub.receive(told_of(found, is_short=False).to_wire())
+    await here.read_subscriptions(session)
+    here.hub.publish(Change(server="shop", uri="stock://2"))
+
+    assert (await sink.message())["params"] == {"uri": "stock://2"}
+    await here.hub.stop()
+
+
 async def test_a_late_message_does_not_bring_a_subscription_back(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
     found = await there.store.find(token)
     assert found is not None
     await there.store.subscribe(found, "stock://1")
-    late = SubscriptionsChanged(
-        session=session.key,
-        uris=sorted(found.subscriptions or ()),
-        as_of_s=found.subscribed_as_of_s,
-    )
-    clock.now_s += 1
+    late = told_of(found)
     await here.store.unsubscribe(session, "stock://1")
 
     here.hub.receive(late.to_wire())
