@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.call import AskFailed as AskFailed
     from django_mcp.server.exchange.call import CannotAsk as CannotAsk
     from django_mcp.server.exchange.connection import NoSession as NoSession
+    from django_mcp.server.extension import Extension as Extension
+    from django_mcp.server.extension import ExtensionMethod as ExtensionMethod
+    from django_mcp.server.extension import Listening as Listening
+    from django_mcp.server.extension import NextCall as NextCall
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import anotify as anotify
     from django_mcp.servers import anotify_list_changed as anotify_list_changed
@@ -89,6 +93,7 @@ _NAMES = {
     "django_mcp.server.asking.rounds": "Elicited",
     "django_mcp.server.exchange.call": "AskFailed CannotAsk",
     "django_mcp.server.exchange.connection": "NoSession",
+    "django_mcp.server.extension": "Extension ExtensionMethod Listening NextCall",
     "django_mcp.servers": (
         "MCPServer anotify anotify_list_changed anotify_resource_updated completion default_server "
         "notify notify_list_changed notify_resource_updated prompt resource tool"

@@ -162,7 +162,7 @@ class Settings:
         "process, until it stops.",
     )
     TASK_RUNNER: str = site_setting(
-        "django_mcp.tasks.InProcessRunner",
+        "django_mcp.extensions.tasks.InProcessRunner",
         Rule(_is_dotted, "the dotted path of a class"),
         "The class that [runs tasks](../howto/tasks.md#where-tasks-run).",
     )

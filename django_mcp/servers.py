@@ -5,13 +5,18 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
 from django_mcp.context import find_django_provider
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.values import DjangoConverter
+from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import known_servers, remember
 from django_mcp.process import reset_on
@@ -19,10 +24,12 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
+from django_mcp.server.extension import check_methods, load_extensions
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
@@ -97,10 +104,19 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         )
         return Options(**found)
 
+    def _add_entries(self) -> None:
+        with _errors_of_extensions(self.name):
+            super()._add_entries()
+
     def _make_engine(self) -> SiteEngine:
+        registry, options = self.registry, self.options
         authentication = AuthenticationSettings(self.given_name, self._given_access)
         ports = site_ports(self, authentication)
-        return SiteEngine(ports, self.registry, self.options, authentication, settings.MIDDLEWARE)
+        with _errors_of_extensions(self.name):
+            extensions = [part.on_site(ports.clock) for part in load_parts("site.extension")]
+            extensions += [each() for each in load_extensions(options.extensions)]
+            check_methods(extensions)
+        return SiteEngine(ports, registry, options, extensions, authentication, settings.MIDDLEWARE)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.given_name or '(default)'}>"
@@ -155,6 +171,16 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
             [UninstalledPattern()] if app is None else app.patterns_of(self)
         )
         return patterns, "django_mcp", self.given_name or "django_mcp"
+
+
+@contextmanager
+def _errors_of_extensions(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError, RegistrationError) as error:
+        raise ImproperlyConfigured(
+            f"The server {name!r} cannot use its extensions: {error}"
+        ) from error
 
 
 def all_servers() -> list[MCPServer]:

@@ -14,6 +14,7 @@ from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.extension import Extension
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 
@@ -57,10 +58,11 @@ class SiteEngine(Engine):
         ports: Ports,
         registry: Registry,
         options: Options,
+        extensions: Sequence[Extension],
         authentication: AuthenticationSettings,
         middleware: Sequence[str],
     ) -> None:
-        super().__init__(ports, registry, options)
+        super().__init__(ports, registry, options, extensions)
         self._settings = authentication
         self._middleware = middleware
 

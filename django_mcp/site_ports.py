@@ -5,13 +5,10 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 from django.conf import settings as site_settings
-from django.utils.functional import SimpleLazyObject
-from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
 from django_mcp.auth.access import DjangoAccess
@@ -25,7 +22,7 @@ from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_
 from django_mcp.push.clients import SignalObserver
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.memory.ports import stores_in_memory
-from django_mcp.server.ports import Observer, Ports, TaskRunner
+from django_mcp.server.ports import Observer, Ports
 from django_mcp.server.server import BaseServer
 from django_mcp.signals import tool_called
 from django_mcp.site_engine import AuthenticationSettings
@@ -45,15 +42,10 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
     # Loads `django.db`, which importing a server must not.
     from django_mcp.serving import find_serving_app
 
-    stores = stores_in_memory(hub, options, observer, time.time)
+    stores = stores_in_memory(hub, options, observer)
     # A site without the app has no tables.
-    if find_serving_app() is not None:
-        if settings.SESSION_STORE != "memory":
-            stores |= _session_stores(hub, options)
-        if settings.TASK_STORE != "memory":
-            stores |= _task_store()
-    # Imported on first use: without tasks, a site may name one that it has not installed.
-    runner: Any = SimpleLazyObject(partial(_make_runner, settings.TASK_RUNNER))
+    if find_serving_app() is not None and settings.SESSION_STORE != "memory":
+        stores |= _session_stores(hub, options)
     return Ports(
         hub=hub,
         scope=ThreadScope(),
@@ -65,7 +57,6 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         exceptions=DjangoExceptions(),
         signer=SiteSigner(),
         states=SiteStates(),
-        runner=runner,
         connection_observer=observer,
         find_observer=find_observer,
         find_language=get_language,
@@ -75,11 +66,6 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         max_step_s=MAX_STEP_S if site_settings.DEBUG else None,
         **stores,
     )
-
-
-def _make_runner(path: str) -> TaskRunner:
-    runner: TaskRunner = import_string(path)()
-    return runner
 
 
 def _session_stores(hub: Any, options: Any) -> dict[str, Any]:
@@ -92,9 +78,3 @@ def _session_stores(hub: Any, options: Any) -> dict[str, Any]:
         "pending_responses": DatabasePendingResponses(),
         "events": DatabaseEvents(),
     }
-
-
-def _task_store() -> dict[str, Any]:
-    from django_mcp.tasks.store import DatabaseTasks
-
-    return {"tasks": DatabaseTasks()}

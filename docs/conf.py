@@ -66,8 +66,6 @@ MODULES = [
     "django_mcp.asgi",
     "django_mcp.auth.authenticators",
     "django_mcp.auth.principal",
-    "django_mcp.contrib.celery",
-    "django_mcp.contrib.django_tasks",
     "django_mcp.contrib.drf",
     "django_mcp.contrib.introspection",
     "django_mcp.contrib.jwt",
@@ -76,6 +74,9 @@ MODULES = [
     "django_mcp.contrib.ninja",
     "django_mcp.contrib.oauth",
     "django_mcp.contrib.oauth.examination",
+    "django_mcp.extensions.tasks",
+    "django_mcp.extensions.tasks.celery",
+    "django_mcp.extensions.tasks.django_tasks",
     "django_mcp.inprocess",
     "django_mcp.middleware",
     "django_mcp.models",
@@ -86,8 +87,8 @@ MODULES = [
 ]
 
 PICKED = {
-    "django_mcp.contrib.celery": "CeleryRunner",
     "django_mcp.contrib.oauth.examination": "run",
+    "django_mcp.extensions.tasks.celery": "CeleryRunner",
 }
 """The public names of modules that have others beside them."""
 

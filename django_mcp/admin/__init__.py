@@ -15,7 +15,7 @@ from django_mcp.admin.calls import CallRecordAdmin
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.keys import APIKeyAdmin
 from django_mcp.admin.live import SessionAdmin, StreamAdmin, SubscriptionAdmin
-from django_mcp.admin.tasks import TaskAdmin
+from django_mcp.extension_packages import load_parts
 
 __all__ = ["register"]
 
@@ -26,7 +26,7 @@ PAGES: tuple[tuple[Any, Any], ...] = (
     (models.Session, SessionAdmin),
     (models.Stream, StreamAdmin),
     (models.Subscription, SubscriptionAdmin),
-    (models.Task, TaskAdmin),
+    *(page for part in load_parts("admin.pages") for page in part.PAGES),
 )
 
 

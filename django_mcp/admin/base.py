@@ -21,6 +21,7 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.extension_packages import load_parts
 from django_mcp.known_servers import find_server
 from django_mcp.models import CallRecord
 from django_mcp.pages.policy import protect_admin_page
@@ -32,7 +33,7 @@ TABS = (
     ("charts", _("Charts"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
     ("errors", _("Errors"), ("callrecord",)),
-    ("task_changelist", _("Tasks"), ("task",)),
+    *(tab for part in load_parts("admin") for tab in part.TABS),
     ("session_changelist", _("Sessions"), ("session",)),
     ("stream_changelist", _("Streams"), ("stream",)),
     ("subscription_changelist", _("Subscriptions"), ("subscription",)),

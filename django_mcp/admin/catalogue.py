@@ -26,11 +26,11 @@ from django_mcp.admin.base import (
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import escape_invisible, pretty, to_number
 from django_mcp.auth.principal import KEY_START
+from django_mcp.extension_packages import load_parts
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.protocol.tasks import NEVER, REQUIRED
-from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry
+from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.servers import MCPServer, all_servers
 
 Kind = DisabledEntry.Kind
@@ -257,7 +257,9 @@ class CatalogueAdmin(Page):
             find = server.registry.completer
             completers = [each for each in entry.argument_names if find(entry, each)]
         may_try = request.user.has_perm("django_mcp.try_entry")
-        is_task_only = getattr(entry, "task", NEVER) == REQUIRED
+        needs_extension = isinstance(entry, ToolEntry) and any(
+            each.is_required_by(entry) for each in server.engine.extensions.values()
+        )
         return self.show(
             request,
             "entry.html",
@@ -279,8 +281,8 @@ class CatalogueAdmin(Page):
             try_url=self.url_of("try"),
             calls_url=self.find_url("callrecord_changelist"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
-            may_try=may_try and not is_task_only,
-            is_task_only=may_try and is_task_only,
+            may_try=may_try and not needs_extension,
+            needs_extension=may_try and needs_extension,
             may_ask=can_answer(server, revision_tried(server, viewer.revision), request),
             form={
                 "values": self._values(request),
@@ -399,7 +401,7 @@ def _find_badges(entry: Entry) -> list[Any]:
         _("read-only"): is_read_only,
         # Clients take a tool that says nothing for one that may destroy.
         _("destructive"): not is_read_only and hints.get("destructiveHint") is True,
-        _("task"): getattr(entry, "task", NEVER) != NEVER,
         _("app"): "ui" in (entry.meta or {}),
     }
-    return [badge for badge, is_so in badges.items() if is_so]
+    added = [badge for part in load_parts("admin") for badge in part.find_badges(entry)]
+    return [*(badge for badge, is_so in badges.items() if is_so), *added]

@@ -35,6 +35,7 @@ from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.extension_packages import load_parts
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.servers import all_servers
@@ -170,7 +171,11 @@ class SessionAdmin(ReadOnlyList):
         models = {
             "stream": _("Streams"),
             "subscription": _("Subscriptions"),
-            "task": _("Tasks"),
+            **{
+                name: title
+                for part in load_parts("admin")
+                for name, title in part.OF_SESSION.items()
+            },
             "callrecord": _("Calls"),
         }
         found = []

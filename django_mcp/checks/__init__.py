@@ -10,6 +10,7 @@ from typing import Any
 from django.core.checks import CheckMessage, register
 
 from django_mcp.checks.declared import Check, declared
+from django_mcp.extension_packages import load_parts
 
 
 def _runner(checks: list[Check]) -> Check:
@@ -17,6 +18,7 @@ def _runner(checks: list[Check]) -> Check:
         # Each adds its own checks when it is imported.
         from django_mcp.checks import access, serving, site, transactions  # noqa: F401
 
+        load_parts("checks")
         return [message for each in checks for message in each(**kwargs)]
 
     return run

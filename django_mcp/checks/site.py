@@ -16,7 +16,6 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
-from django.utils.module_loading import import_string
 from django.utils.version import get_version_tuple
 
 from django_mcp.checks.declared import check
@@ -72,17 +71,21 @@ def check_session_data() -> Iterator[CheckMessage]:
         )
 
 
-@check(id="django_mcp.E009")
-def check_runner() -> Iterator[CheckMessage]:
-    """E009: the task runner cannot be loaded."""
-    path = settings.TASK_RUNNER
-    try:
-        import_string(path)()
-    except (ImportError, ImproperlyConfigured, TypeError) as error:
-        yield Error(
-            f"DJANGO_MCP['TASK_RUNNER'] cannot be loaded: {error}",
-            hint="Name a class that takes no arguments, and install what it needs.",
-        )
+@check(id="django_mcp.E015")
+def check_extensions() -> Iterator[CheckMessage]:
+    """E015: an extension of a server cannot be used."""
+    for server in all_servers():
+        # Not inside of the `try`: E001 reports wrong settings.
+        _ = server.options
+        try:
+            # It registers the entries of the extensions, and makes them.
+            _ = server.registry, server.engine
+        except ImproperlyConfigured as error:
+            yield Error(
+                str(error),
+                hint="EXTENSIONS names subclasses of django_mcp.Extension that take no arguments, and no "
+                "two of them have an identifier or a method in common.",
+            )
 
 
 @check(id="django_mcp.E014")

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.conf import settings as site_settings
-from django.core import checks
 from django.core.checks import CheckMessage, Error, Info
-from django.db import connections, router
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import find_databases, server_settings, settings, site_aliases
-from django_mcp.models import Task
-from django_mcp.protocol.tasks import NEVER
+from django_mcp.conf import find_databases, server_settings, site_aliases
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import all_servers
 
@@ -44,7 +40,7 @@ def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
             yield f"The option atomic of the server {server.name!r}", of_server
 
 
-def _find_atomic_tools() -> Iterator[tuple[ToolEntry, tuple[str, ...]]]:
+def find_atomic_tools() -> Iterator[tuple[ToolEntry, tuple[str, ...]]]:
     """Yield the tools that get a transaction, with the databases that it is on."""
     for server in all_servers():
         of_server = site_aliases(server.options.atomic)
@@ -58,7 +54,7 @@ def _find_atomic_tools() -> Iterator[tuple[ToolEntry, tuple[str, ...]]]:
 def check_writers() -> Iterator[CheckMessage]:
     """I003: tools that write to SQLite at the same time."""
     for alias in dict.fromkeys(
-        alias for _tool, aliases in _find_atomic_tools() for alias in aliases
+        alias for _tool, aliases in find_atomic_tools() for alias in aliases
     ):
         database = site_settings.DATABASES.get(alias) or {}
         name = str(database.get("NAME"))
@@ -71,24 +67,4 @@ def check_writers() -> Iterator[CheckMessage]:
                 f"On the SQLite database {alias!r}, tools that write at the same time can fail with "
                 "'database is locked'.",
                 hint="Set its OPTIONS to {'transaction_mode': 'IMMEDIATE', 'timeout': 20}.",
-            )
-
-
-@check(id="django_mcp.W017")
-def check_tasks_in_transactions() -> Iterator[CheckMessage]:
-    """W017: a tool that runs as a task would make all others that write wait for its transaction.
-
-    SQLite lets one transaction write at a time.
-    """
-    alias = router.db_for_write(Task)
-    if settings.TASK_STORE != "model" or connections[alias].vendor != "sqlite":
-        return
-    for tool, aliases in _find_atomic_tools():
-        if tool.task != NEVER and alias in aliases:
-            yield checks.Warning(
-                f"{tool.source} can run as a task, and holds a transaction on the SQLite database "
-                f"{alias!r} meanwhile: other tools that write wait until it ends, and other "
-                "processes do not see its progress.",
-                hint="Give it atomic=False, and open transaction.atomic() around the parts that "
-                "belong together; or make it asynchronous.",
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django_mcp.models.calls import CallRecord, CallTally, KeptState, PageVisit, Task, UsedState
+from django_mcp.extension_packages import load_parts
+from django_mcp.models.calls import CallRecord, CallTally, KeptState, PageVisit, UsedState
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey, GivenLink
 from django_mcp.models.sessions import (
@@ -31,7 +32,9 @@ __all__ = [
     "Stream",
     "StreamEvent",
     "Subscription",
-    "Task",
     "UsedState",
     "Worker",
 ]
+
+# Django finds the models of an app when this module is imported.
+load_parts("site.models")

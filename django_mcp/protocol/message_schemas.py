@@ -1,8 +1,8 @@
 """The JSON Schemas of messages, for strict validation.
 
 The documents in `schemas/` are those of the specification. `_CORRECTIONS` and the schemas below add what
-they leave out: the tasks extension, and rules that only the specification's text has. Members that no
-schema defines are allowed and not checked.
+they leave out: rules that only the specification's text has. Extensions add the schemas of their messages
+with `add_schemas`. Members that no schema defines are allowed and not checked.
 """
 
 from __future__ import annotations
@@ -75,6 +75,28 @@ class _Document(Struct, frozen=True):
         return {"$schema": self.dialect, **_OBJECT, "allOf": list(schemas), self.place: needed}
 
 
+class AddedSchemas(Struct, frozen=True, kw_only=True):
+    """Schemas of the messages of an extension, which may refer to definitions of the revision's document.
+
+    Attributes:
+        params: of requests and notifications, by method.
+        results: by method.
+        early_result: of a call of a tool whose response is not the tool's; None: there is none.
+    """
+
+    params: Mapping[str, JSONObject] = {}
+    results: Mapping[str, JSONObject] = {}
+    early_result: JSONObject | None = None
+
+
+_added: dict[str, tuple[AddedSchemas, ...]] = {}
+
+
+def add_schemas(revision: str, schemas: AddedSchemas) -> None:
+    """Check messages of a revision by these schemas as well. To be called on import."""
+    _added[revision] = (*_added.get(revision, ()), schemas)
+
+
 @lru_cache(8)
 def _load(revision: str) -> _Document:
     text = (Path(__file__).parent / "schemas" / f"{revision}.json").read_bytes()
@@ -98,40 +120,35 @@ def find_params_schema(method: str, revision: Revision) -> JSONObject:
         found = message["properties"].get("params", _OBJECT)
     elif "RequestParams" in document.definitions and not method.startswith("notifications/"):
         found = document.ref("RequestParams")
-    own = [_META, _PARAMS.get(method, _OBJECT)]
-    if revision.tasks is not None and revision.tasks.extension is not None:
-        own.append(_TASK_PARAMS.get(method, _OBJECT))
-    return document.combine(found, *own)
+    own = [each.params[method] for each in _added.get(revision.name, ()) if method in each.params]
+    return document.combine(found, _META, _PARAMS.get(method, _OBJECT), *own)
 
 
 def find_result_schema(
-    method: str, revision: Revision, *, is_interim: bool = False, is_task: bool = False
+    method: str, revision: Revision, *, is_interim: bool = False, is_early: bool = False
 ) -> JSONObject:
     """Return the schema of the result of a request, in either direction.
 
     It is that of a result that asks for input (`is_interim`), or that of the preliminary result of a
-    call that became a task (`is_task`).
+    call that continues (`is_early`).
     """
-    document = _load(revision.name)
+    document, added = _load(revision.name), _added.get(revision.name, ())
     if is_interim:
         if not revision.interim_fields or method not in _RETRIED_METHODS:
             return _NOTHING
         schemas, fields = [document.ref("InputRequiredResult"), _INTERIM], revision.interim_fields
-    elif is_task:
-        if revision.tasks is None:
+    elif is_early:
+        found = [each.early_result for each in added if each.early_result is not None]
+        if not found:
             return _NOTHING
-        is_official = "CreateTaskResult" in document.definitions
-        schemas = [document.ref("CreateTaskResult") if is_official else _CREATED_TASK]
-        fields = {}
+        schemas, fields = [{"anyOf": found}], {}
     else:
         name = document.messages.get(method, "").removesuffix("Request") + "Result"
         schemas = [document.ref(name if name in document.definitions else "EmptyResult")]
         fields = dict(revision.result_fields)
         if method == "initialize":
             fields["protocolVersion"] = revision.name
-        if revision.tasks is not None:
-            by_method = _TASK_RESULTS if revision.tasks.extension else _CLIENT_TASK_RESULTS
-            schemas.append(by_method.get(method, _OBJECT))
+        schemas += [each.results[method] for each in added if method in each.results]
     constants = {name: {"const": value} for name, value in fields.items()}
     return document.combine(*schemas, {"properties": constants, "required": list(fields)})
 
@@ -143,7 +160,7 @@ def find_error_schema(revision: Revision) -> JSONObject:
     the codes of earlier revisions.
     """
     if not revision.is_stateless:
-        return _ERROR
+        return ERROR_SCHEMA
     defined = [
         errors.HEADER_MISMATCH,
         errors.MISSING_CLIENT_CAPABILITY,
@@ -151,30 +168,33 @@ def find_error_schema(revision: Revision) -> JSONObject:
     ]
     free = {"not": {"minimum": -32099, "maximum": -32000}}
     return {
-        "allOf": [_ERROR, {"properties": {"code": {"anyOf": [{"enum": defined}, free]}}}],
+        "allOf": [ERROR_SCHEMA, {"properties": {"code": {"anyOf": [{"enum": defined}, free]}}}],
         "if": {"properties": {"code": {"const": errors.MISSING_CLIENT_CAPABILITY}}},
-        "then": _object("data", data=_object("requiredCapabilities", requiredCapabilities=_OBJECT)),
+        "then": object_schema(
+            "data", data=object_schema("requiredCapabilities", requiredCapabilities=_OBJECT)
+        ),
     }
 
 
 # -- what the documents leave out
 
 
-def _object(*required: str, **properties: JSONObject) -> JSONObject:
+def object_schema(*required: str, **properties: JSONObject) -> JSONObject:
+    """Return the schema of an object with these properties."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 _TEXT: JSONObject = {"type": "string"}
 _INTEGER: JSONObject = {"type": "integer"}
-_ERROR = _object("code", "message", code=_INTEGER, message=_TEXT)
-_CAPABILITIES = _object(
+ERROR_SCHEMA = object_schema("code", "message", code=_INTEGER, message=_TEXT)
+_CAPABILITIES = object_schema(
     extensions={
         "additionalProperties": _OBJECT,
         "propertyNames": {"pattern": EXTENSION_ID_PATTERN},
     }
 )
-_META = _object(
-    _meta=_object(
+_META = object_schema(
+    _meta=object_schema(
         progressToken={"type": ["string", "integer"]},
         traceparent=_TEXT,
         tracestate=_TEXT,
@@ -182,7 +202,7 @@ _META = _object(
         **{meta.CLIENT_CAPABILITIES: _CAPABILITIES},
     )
 )
-_PARAMS: Mapping[str, JSONObject] = {"initialize": _object(capabilities=_CAPABILITIES)}
+_PARAMS: Mapping[str, JSONObject] = {"initialize": object_schema(capabilities=_CAPABILITIES)}
 
 _RETRIED_METHODS = ("tools/call", "resources/read", "prompts/get")
 """Requests of clients whose results may ask for input."""
@@ -190,58 +210,3 @@ _RETRIED_METHODS = ("tools/call", "resources/read", "prompts/get")
 _INTERIM: JSONObject = {
     "anyOf": [{"required": ["inputRequests"]}, {"required": ["requestState"]}],
 }
-
-# Tasks that clients request: the document does not say what the payload of a task is.
-_RELATED_TASK = _object("_meta", _meta=_object(meta.RELATED_TASK))
-_CLIENT_TASK_RESULTS: Mapping[str, JSONObject] = {
-    "tasks/result": {"allOf": [{"$ref": "#/$defs/CallToolResult"}, _RELATED_TASK]}
-}
-
-# The tasks extension.
-_TASK = _object(
-    "taskId",
-    "status",
-    "createdAt",
-    "lastUpdatedAt",
-    "ttlMs",
-    taskId=_TEXT,
-    status={"enum": ["working", "input_required", "completed", "failed", "cancelled"]},
-    statusMessage=_TEXT,
-    createdAt=_TEXT,
-    lastUpdatedAt=_TEXT,
-    ttlMs={"type": ["integer", "null"]},
-    pollIntervalMs=_INTEGER,
-)
-_CREATED_TASK: JSONObject = {"allOf": [_TASK, _object(resultType={"const": "task"})]}
-_DETAILED_TASK: JSONObject = {
-    "allOf": [
-        _TASK,
-        *(
-            {
-                "if": {"properties": {"status": {"const": status}}},
-                "then": _object(name, **{name: schema}),
-            }
-            for status, name, schema in (
-                ("input_required", "inputRequests", {"$ref": "#/$defs/InputRequests"}),
-                ("completed", "result", _OBJECT),
-                ("failed", "error", _ERROR),
-            )
-        ),
-    ]
-}
-_TASK_ID = _object("taskId", taskId=_TEXT)
-_TASK_PARAMS: Mapping[str, JSONObject] = {
-    "tasks/get": _TASK_ID,
-    "tasks/cancel": _TASK_ID,
-    "tasks/update": _object(
-        "taskId",
-        "inputResponses",
-        taskId=_TEXT,
-        inputResponses={"$ref": "#/$defs/InputResponses"},
-    ),
-    "subscriptions/listen": _object(
-        notifications=_object(taskIds={"type": "array", "items": _TEXT})
-    ),
-    "notifications/tasks": _DETAILED_TASK,
-}
-_TASK_RESULTS: Mapping[str, JSONObject] = {"tasks/get": _DETAILED_TASK}

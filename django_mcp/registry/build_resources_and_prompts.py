@@ -122,7 +122,7 @@ def _string_reader(
 def _readable(
     providers: Providers, signature: Signature, read: Reader, options: TemplateOptions
 ) -> dict[str, Any]:
-    fields = common_fields(signature, options)
+    fields = common_fields(signature, options, providers)
     mime_type = options.get("mime_type")
     converter = providers.converter
     output = find_output(signature.returns, signature.source, converter)
@@ -200,7 +200,7 @@ def build_prompt(
         ]
         read = whole_reader(signature, _string_reader(parameters, signature.source))
         completers = {}
-    fields = common_fields(signature, options)
+    fields = common_fields(signature, options, providers)
     convert = prompt_converter(providers.converter)
     return PromptEntry(
         arguments=published,

@@ -12,7 +12,6 @@ from django_mcp.protocol.header_params import header_params
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
-from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
@@ -47,7 +46,7 @@ def build_tool(
     """Return a tool; for the options see `ToolOptions`."""
     signature = providers.read(function)
     source = signature.source
-    fields = common_fields(signature, options)
+    fields = common_fields(signature, options, providers)
     if not is_tool_name(fields["name"]):
         raise RegistrationError(
             f"{source}: {fields['name']!r} is not a valid tool name. "
@@ -87,7 +86,6 @@ def build_tool(
         required_client_capabilities=dict(options.get("required_client_capabilities") or {}),
         validate_input=options.get("validate_input") is True,
         validate_output=options.get("validate_output"),
-        task=options.get("task") or NEVER,
         record_arguments=options.get("record_arguments") or False,
         has_lazy_texts=bool(lazy_texts),
         **fields,

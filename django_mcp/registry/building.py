@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from django_mcp.protocol.annotations import check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
-from django_mcp.registry.options import RULES, CommonOptions
+from django_mcp.registry.options import EXTENSION_OPTIONS, RULES, CommonOptions
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.rules import read_icons
@@ -34,6 +35,8 @@ class Providers(Struct, frozen=True, kw_only=True):
     injectables: Injectables
     converter: ResultConverter
     provide_user: Provider
+    read_extension: Callable[[str, Any], Any]
+    """Returns what is kept of an option for an extension; raises `ValueError` if it is wrong."""
 
     def read(self, function: Callable[..., Any]) -> Signature:
         """Return the signature of a function on this server."""
@@ -58,7 +61,9 @@ def check_options(function: Any, kind: str, options: Mapping[str, Any], known: A
             RULES[name].demand(value, f"{source}: {name}=", RegistrationError)
 
 
-def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any]:
+def common_fields(
+    signature: Signature, options: CommonOptions, providers: Providers
+) -> dict[str, Any]:
     """Return the checked fields that every entry has."""
     source, meta = signature.source, options.get("meta")
     name = options.get("name")
@@ -90,6 +95,7 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
         "icons": read_icons(options.get("icons") or ()),
         "meta": None if meta is None else dict(meta),
         "source": source,
+        "extensions": _read_extensions(source, options, providers),
         "access": read_access(
             source,
             permission=options.get("permission"),
@@ -98,6 +104,19 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
             listed_if=options.get("listed_if"),
         ),
     }
+
+
+def _read_extensions(
+    source: str, options: Mapping[str, Any], providers: Providers
+) -> Mapping[str, Any]:
+    given = dict(options.get("extensions") or {})
+    for name, identifier in EXTENSION_OPTIONS.items():
+        if options.get(name) is not None:
+            given[identifier] = options[name]
+    for identifier, value in given.items():
+        with registration_errors(f"{source}: extensions={{{identifier!r}: ...}}"):
+            given[identifier] = providers.read_extension(identifier, value)
+    return MappingProxyType(given)
 
 
 def make_handler(

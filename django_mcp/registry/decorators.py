@@ -51,6 +51,10 @@ class Registration:
         """Return the user of a request for the checks of arguments."""
         return ctx.principal
 
+    def _read_extension(self, identifier: str, value: Any) -> Any:
+        """Return what is kept of an option for an extension; raise `ValueError` if it is wrong."""
+        return value
+
     # -- decorators
 
     @overload
@@ -202,6 +206,7 @@ class Registration:
             injectables=self._find_provider,
             converter=self._converter,
             provide_user=self._provide_user,
+            read_extension=self._read_extension,
         )
 
     def _completed(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -15,7 +16,6 @@ from django_mcp.protocol.annotations import Annotations, Icon
 from django_mcp.protocol.header_params import HeaderParam
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
-from django_mcp.protocol.tasks import NEVER
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry.access import OPEN, Access, Rate
 from django_mcp.registry.arguments import Handler
@@ -67,6 +67,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         source: where its function is defined, for messages.
         access: its access rules.
         handler: its function.
+        extensions: its options for extensions, by identifier.
         kind: what it is called, and the mapping of a registry that it is in.
     """
 
@@ -79,6 +80,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
     icons: tuple[Icon, ...] = ()
     meta: Mapping[str, Any] | None = None
     access: Access = OPEN
+    extensions: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def key(self) -> str:
@@ -114,7 +116,6 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         required_client_capabilities: capabilities that a client has to declare.
         validate_input: whether arguments are checked even if the server does not check them.
         validate_output: whether results are checked; None: the server's default.
-        task: whether calls can become tasks: `never`, `allowed`, `required` or `auto`.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
     """
@@ -131,7 +132,6 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     required_client_capabilities: JSONObject = field(default_factory=dict)
     validate_input: bool = False
     validate_output: bool | None = None
-    task: str = NEVER
     record_arguments: bool = False
     has_lazy_texts: bool = False
 

@@ -9,13 +9,16 @@ from typing import Any, TypeAlias, TypedDict
 from django_mcp.protocol.annotations import Annotations, Icon, check_mime_type
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
-from django_mcp.protocol.tasks import SUPPORT
 from django_mcp.registry import rules
 from django_mcp.registry.access import Permission, read_rate
 from django_mcp.registry.problems import RegistrationError
 
 Atomic: TypeAlias = bool | str | Sequence[str]
 """True: the default database; False: none; else the alias of a database, or several."""
+
+
+EXTENSION_OPTIONS: Mapping[str, str] = {"task": "io.modelcontextprotocol/tasks"}
+"""The options that stand for `extensions={identifier: value}`, with the identifier."""
 
 
 class CommonOptions(TypedDict, total=False):
@@ -34,6 +37,7 @@ class CommonOptions(TypedDict, total=False):
         the same error as for something that does not exist.
     listed_if: a function of the user; the entry is hidden where it returns false. It is asked in
         addition to `permission` or the server's default, which it does not replace.
+    extensions: options for extensions of the server, by their identifiers.
     """
 
     name: str | None
@@ -45,6 +49,7 @@ class CommonOptions(TypedDict, total=False):
     scopes: str | Sequence[str] | None
     check: Callable[..., Any] | None
     listed_if: Callable[..., Any] | None
+    extensions: Mapping[str, Any] | None
 
 
 class ToolOptions(CommonOptions, total=False):
@@ -134,6 +139,10 @@ RULES: Mapping[str, rules.Rule] = {
         lambda value: callable(value) and not iscoroutinefunction(value),
         "a synchronous function of the user",
     ),
+    "extensions": rules.Rule(
+        lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),
+        "a dict from identifiers to options",
+    ),
     "input_schema": rules.Rule(lambda value: isinstance(value, dict), "a JSON Schema as a dict"),
     "output_schema": rules.Rule(lambda _: True, "a JSON Schema as a dict, or a type"),
     "timeout": rules.SECONDS,
@@ -145,7 +154,7 @@ RULES: Mapping[str, rules.Rule] = {
         ),
         f"a dict such as {{'sampling': {{}}}}, from {', '.join(_CAPABILITIES)} to dicts",
     ),
-    "task": rules.choice(*SUPPORT),
+    "task": rules.choice("never", "allowed", "required", "auto"),
     "atomic": ATOMIC,
     "mime_type": rules.reading(check_mime_type, "a MIME type such as 'image/png'"),
     "annotations": rules.Rule(lambda value: isinstance(value, Annotations), "Annotations(...)"),

@@ -59,8 +59,8 @@ class Registry:
         self.registered: dict[str, Mapping[str, Entry]] = {
             each: MappingProxyType({}) for each in _KINDS
         }
-        self.extensions: dict[str, JSONObject] = {}
-        """Settings of the extensions that the server tells clients of, by identifier."""
+        self.advertised: dict[str, JSONObject] = {}
+        """Settings of the extensions that the site advertises and has no class for, by identifier."""
         self.experimental: dict[str, JSONObject] = {}
         """Settings of the capabilities outside of the specification, by name."""
         self.list_hints: dict[str, CacheHint] = {}

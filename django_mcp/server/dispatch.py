@@ -32,6 +32,7 @@ from django_mcp.protocol.messages import (
 )
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.back_channel import pass_on
+from django_mcp.server.capabilities import Derived
 from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, ResumableSink
 from django_mcp.server.exchange.admission import (
     admit,
@@ -40,7 +41,6 @@ from django_mcp.server.exchange.admission import (
     check_version,
     may_have_session,
 )
-from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import QuotaReached
@@ -48,6 +48,7 @@ from django_mcp.server.exchange.strict import check_outcome, check_params, check
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.methods import METHODS, Method
+from django_mcp.server.methods.added import find_added
 from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.request_checks import ALREADY_INITIALIZED, check_rate, load_session
@@ -144,6 +145,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         kept,
         derived.revisions,
         derived.offered[exchange.can_stream, exchange.is_buffered, kept is None],
+        derived.added_rules,
     )
     if isinstance(connection, Refusal):
         return refusal_reply(connection, 200, request.id)
@@ -231,15 +233,15 @@ async def _run_observed(
     finally:
         call.is_finished = call.run is None
         call.server.hub.calls.discard(call, kept)
-        # A task is observed when it ends.
-        if observer is not None and not call.is_task:
+        if observer is not None and not call.is_answered_early:
             observer(call, outcome, time.perf_counter() - started_s)
     return outcome
 
 
 def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
-    exchange, method = call.exchange, METHODS[call.method]
+    exchange = call.exchange
+    method = METHODS.get(call.method) or find_added(call.method, derived)
     visible = call.server.ports.access.find_visible(exchange, derived.requirements)
     if visible is not None:
         exchange.visible = visible

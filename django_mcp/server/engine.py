@@ -1,8 +1,9 @@
-"""Engine: one server as transports call it, made from its ports, its registry and its options."""
+"""Engine: one server as transports call it, made from its ports, registry, options and extensions."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -11,13 +12,12 @@ from django_mcp.server.asking.back_channel import take_response
 from django_mcp.server.delivery.client_streams import end_session, open_stream
 from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.extension import Extension
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.services import ServerHub, Services
-from django_mcp.server.streams.process_messages import ResponseStored, TaskEnded
+from django_mcp.server.streams.process_messages import ExtensionMessage, ResponseStored
 from django_mcp.server.streams.stream import Change, PushStream
-from django_mcp.server.tasks.run import stop_run
-from django_mcp.server.tasks.start import make_sweep
 
 
 class Engine(Services):
@@ -27,18 +27,37 @@ class Engine(Services):
     end on this one. What is registered may change at any time.
     """
 
-    def __init__(self, ports: Ports, registry: Registry, options: Options) -> None:
-        super().__init__(ports, registry, options)
+    def __init__(
+        self,
+        ports: Ports,
+        registry: Registry,
+        options: Options,
+        extensions: Sequence[Extension] = (),
+    ) -> None:
+        super().__init__(ports, registry, options, extensions)
         self._changes = ChangePolicy(self, _may_read)
-        self._sweep_tasks = make_sweep(self)
+        self._ticks = [
+            _call_weakly(self, each, "tick")
+            for each in extensions
+            if type(each).tick is not Extension.tick
+        ]
+        self._shutdowns = {
+            each.identifier: _call_weakly(self, each, "shutdown")
+            for each in extensions
+            if type(each).shutdown is not Extension.shutdown
+        }
         self._changed_lists: set[ListKind] = set()
 
     def joined(self, hub: ServerHub) -> None:
-        """See `Services.joined`: the hub finds tasks whose worker has ended."""
-        if self._sweep_tasks not in hub.on_tick:
-            hub.on_tick.append(self._sweep_tasks)
+        """See `Services.joined`: the hub calls the extensions, and passes on what is for them."""
+        hub.on_tick += [each for each in self._ticks if each not in hub.on_tick]
+        # A process that has nothing to do at its end stops sooner.
+        offered = {each.identifier for each in self.derived.extensions}
+        for identifier, shutdown in self._shutdowns.items():
+            if identifier in offered and shutdown not in hub.on_stop:
+                hub.on_stop.append(shutdown)
         hub.on(ResponseStored, partial(take_response, hub))
-        hub.on(TaskEnded, lambda message: stop_run(hub, message.id))
+        hub.on(ExtensionMessage, partial(_pass_on, hub))
 
     def replace(self, former: Engine) -> None:
         """Take the place of a former engine of the same server in the hub. From any thread."""
@@ -49,8 +68,8 @@ class Engine(Services):
             self.joined(hub)
             if self.name != former.name:
                 del hub.servers[former.name]
-        if former._sweep_tasks in hub.on_tick:
-            hub.on_tick.remove(former._sweep_tasks)
+        hub.on_tick = [each for each in hub.on_tick if each not in former._ticks]
+        hub.on_stop = [each for each in hub.on_stop if each not in former._shutdowns.values()]
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """See `ChangePolicy.may_receive`."""
@@ -93,6 +112,28 @@ class Engine(Services):
         It sets the exchange's principal and returns None, or returns the refusal.
         """
         return None
+
+
+def _call_weakly(
+    engine: Engine, extension: Extension, name: str
+) -> Callable[[ServerHub], Awaitable[None]]:
+    """Return a function for the hub that calls a method of an extension while the engine is in use."""
+    reference = weakref.ref(engine)
+
+    async def call(_hub: ServerHub) -> None:
+        server = reference()
+        found = None if server is None else getattr(extension, name)(server)
+        if found is not None:
+            await found
+
+    return call
+
+
+def _pass_on(hub: ServerHub, message: ExtensionMessage) -> None:
+    server = hub.servers.get(message.server)
+    extension = None if server is None else server.extensions.get(message.extension)
+    if extension is not None:
+        extension.receive(server, message.data)
 
 
 @cache

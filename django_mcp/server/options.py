@@ -22,6 +22,7 @@ from django_mcp.registry.rules import (
     TEXT,
     WEB_PAGE,
     choice,
+    list_of,
     read_icons,
     whole,
 )
@@ -313,6 +314,13 @@ class Options:
     )
     has_server_info: bool = setting(
         True, BOOL, "Whether every result names the server, in the revision that has it."
+    )
+    extensions: Sequence[Any] = setting(
+        (),
+        list_of(lambda value: isinstance(value, str | type), "classes, or dotted paths to classes"),
+        "The [protocol extensions](../howto/extensions.md#write-an-extension) of the server, beside those "
+        "of this package: subclasses of `django_mcp.Extension`.",
+        scope=Scope.OWN,
     )
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
     """No setting; see `MCPServer.set_list_cache_hint`."""

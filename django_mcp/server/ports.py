@@ -7,7 +7,7 @@ Methods without `async` run on the event loop and must not block.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -16,11 +16,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.options import Atomic
 from django_mcp.registry.returns import ResultConverter
-from django_mcp.server.exchange.call import Call, Failure, Spawned
+from django_mcp.server.exchange.call import Call, Failure
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import PushStream
@@ -60,7 +58,7 @@ class AccessPolicy(Protocol):
         """Return whether a result of a tool that the credentials name linked to a URI before."""
 
     def describe(self, principal: Any) -> JSONObject | None:
-        """Return what `revive` needs to run a task for a principal in another process."""
+        """Return what `revive` needs to run something for a principal in another process."""
 
     async def revive(self, described: JSONObject | None) -> Any | None:
         """Return the described principal; None if it may do nothing now."""
@@ -281,69 +279,6 @@ class ConnectionObserver(Protocol):
         """Observe a client's notification; `connection` is None outside of a lasting connection."""
 
 
-MAX_KEPT_EACH = 1000
-MAX_KEPT_BYTES_EACH = 64 * 1024 * 1024
-"""Stored tasks of one caller, finished ones included, and their bytes. Our own limits."""
-
-
-class TaskStore(Protocol):
-    """Stores tasks so that every process of the site finds them.
-
-    Expired tasks are not found. Times are those of the server's clock.
-    """
-
-    async def insert(self, task: Task, limits: CountLimits) -> bool:
-        """Store a new task; return False if there are too many unfinished ones.
-
-        Tasks with a lapsed lease do not count. The oldest finished tasks of the same caller are
-        deleted when they are too many or too large.
-        """
-
-    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
-        """Return tasks of a server whose lease has lapsed, the latest first."""
-
-    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
-        """Return those of the tasks that exist, by id."""
-
-    async def change(
-        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
-    ) -> tuple[Task, Task] | None:
-        """Change a task by a step, and return it as it was and as it is; None: it could not take the step.
-
-        The step gets the time at which no other process can change the task any more. If it `may_defer`,
-        the step may be taken in this process alone while the store is locked, and stored later: then it
-        is taken again, on the task as it is then. Raises `StoreUnavailable` otherwise.
-        """
-
-    async def list_of(
-        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
-    ) -> list[Task]:
-        """Return an owner's tasks from a time of creation and id on, without their results."""
-
-
-class TaskRunner(Protocol):
-    """Runs tasks, in this process or in another."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether tasks run in this process, at once: the process that starts one claims it."""
-
-    async def start(
-        self,
-        task: Task,
-        exchange: Exchange | None,
-        execute: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Start a task, which `task.run` has claimed if `is_here`, and return without waiting for it.
-
-        `exchange` is the request that created it or answered its questions, if any. `execute` returns
-        the coroutine that runs it in this process; a runner with a queue does not call it.
-        """
-
-    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
-        """Run a coroutine in this process so that it outlives the request that it comes from."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ports:
     """All ports of one server. They are made before its engine, and none is replaced afterwards.
@@ -368,8 +303,6 @@ class Ports:
     sessions: SessionStore
     pending_responses: PendingResponses
     events: EventLog
-    tasks: TaskStore
-    runner: TaskRunner
     connection_observer: ConnectionObserver
     find_observer: Callable[[], Observer | None]
     find_language: Callable[[], str | None]

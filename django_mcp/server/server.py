@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from django_mcp.extension_packages import load_parts
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.building import Providers
 from django_mcp.registry.decorators import Registration
+from django_mcp.registry.entries import EntryMapping
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
@@ -20,6 +23,7 @@ from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
+from django_mcp.server.extension import Extension, check_identifiers, load_extensions
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.options import Options
 from django_mcp.server.setting import LIST_METHODS
@@ -39,12 +43,54 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         self._options: Options | None = None
         self._engine: Engine | None = None
         self._former: Engine | None = None
+        self._added: set[tuple[EntryMapping, str]] | None = None
         registry.on_change(self._announce_list)
 
     @property
     def registry(self) -> Registry:
-        """What is registered on this server."""
+        """What is registered on this server, with the entries of its extensions."""
+        if self._added is None:
+            with self._lock:
+                if self._added is None:
+                    self._add_entries()
         return self._registry
+
+    def _add_entries(self) -> None:
+        """Register the entries of the extensions."""
+        before = self._find_keys()
+        try:
+            for extension in self._find_extensions():
+                extension.register(_Entries(self))
+        except BaseException:
+            self._remove(self._find_keys() - before)
+            raise
+        self._added = self._find_keys() - before
+
+    def _remove(self, keys: Iterable[tuple[EntryMapping, str]]) -> None:
+        for mapping, key in keys:
+            self._registry.remove(mapping, key)
+
+    def _find_keys(self) -> set[tuple[EntryMapping, str]]:
+        registered = self._registry.registered.values()
+        return {
+            (entry.kind.mapping, key) for entries in registered for key, entry in entries.items()
+        }
+
+    def _find_extensions(self) -> list[type[Extension]]:
+        """Return the classes of the extensions: those of this package, and the server's own."""
+        own = load_extensions(self.options.extensions)
+        found = [*(part.EXTENSION for part in load_parts("core.extension")), *own]
+        check_identifiers(found)
+        return found
+
+    def _read_extension(self, identifier: str, value: Any) -> Any:
+        """Return what is kept of an option for an extension; raise `ValueError` if it is wrong."""
+        found = {each.identifier: each for each in self._find_extensions()}
+        if identifier not in found:
+            raise ValueError(
+                f"the server has no such extension. It has {', '.join(found) or 'none'}; EXTENSIONS adds one"
+            )
+        return found[identifier].read_option(value)
 
     @property
     def options(self) -> Options:
@@ -92,6 +138,8 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         with self._lock:
             self._former = self._engine or self._former
             self._options = self._engine = None
+            added, self._added = self._added or set(), None
+            self._remove(added)
 
     def _announce_list(self, kind: ListKind) -> None:
         # Streams that are open belong to the former engine until there is another one. Without either,
@@ -190,7 +238,7 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
                 f"{identifier!r} is no name for an extension: use a domain of yours backwards, a "
                 f"slash and a name, such as 'com.example/receipts'."
             )
-        self.registry.extensions[identifier] = _plain(identifier, settings)
+        self.registry.advertised[identifier] = _plain(identifier, settings)
 
     def advertise_experimental(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
         """Tell clients of a capability that is not in the specification.
@@ -238,6 +286,16 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         if isinstance(annotation, type) and issubclass(annotation, Context):
             return lambda ctx: ctx
         return None
+
+
+class _Entries(Registration):
+    """What an extension registers its entries on, without the rest of the server."""
+
+    def __init__(self, server: BaseServer) -> None:
+        self._server, self._registry = server, server._registry
+
+    def _providers(self) -> Providers:
+        return self._server._providers()
 
 
 def _plain(name: str, settings: Mapping[str, Any] | None) -> JSONObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from django_mcp.protocol.byte_ranges import RANGES_CAPABILITY
@@ -13,17 +13,18 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
-from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import Registry
+from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.server.extension import Extension
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.process_messages import ExtensionMessage
 from django_mcp.server.streams.stream import Change, PushStream
 
 ServerHub: TypeAlias = "Hub[Services]"
@@ -31,13 +32,21 @@ ServerHub: TypeAlias = "Hub[Services]"
 
 
 class Services(ABC):
-    """The ports of a server, its registry and its options, and values derived from them."""
+    """The ports of a server, its registry, options and extensions, and values derived from them."""
 
-    def __init__(self, ports: Ports, registry: Registry, options: Options) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        registry: Registry,
+        options: Options,
+        extensions: Sequence[Extension] = (),
+    ) -> None:
         self.ports = ports
         self.hub: ServerHub = ports.hub
         self.registry = registry
         self.options = options
+        self.extensions: Mapping[str, Extension] = {each.identifier: each for each in extensions}
+        """The extensions of this server, by identifier."""
         self.is_replaced = False
         """Whether another engine has taken the place of this one, on which calls still run."""
         self._derived: Derived | None = None
@@ -76,7 +85,9 @@ class Services(ABC):
         """The values derived from the registry and the options, computed anew when the registry changes."""
         derived = self._derived
         if derived is None or derived.version != self.registry.version:
-            derived = self._derived = Derived(self.registry, self.options)
+            derived = self._derived = Derived(
+                self.registry, self.options, tuple(self.extensions.values())
+            )
         return derived
 
     @property
@@ -99,6 +110,14 @@ class Services(ABC):
         if not self.keeps_sessions or (revision is not None and revision.is_stateless):
             return b"POST, OPTIONS"
         return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
+
+    def tell(self, extension: str, data: JSONObject) -> None:
+        """Send data to an extension of this server in every other process; see `Extension.receive`.
+
+        It is sent once, and is lost if it cannot be. It should be small: a reference to what is stored.
+        """
+        message = ExtensionMessage(server=self.name, extension=extension, data=data)
+        self.hub.broadcast(message)
 
     def join_hub(self) -> ServerHub:
         """Start the hub on the running event loop, add this server to it, and return it."""
@@ -136,8 +155,13 @@ class Services(ABC):
         transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
         return self.derived.offered[transport]
 
-    def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
-        """Return the capabilities at a revision, on the transport of an exchange."""
+    def capabilities_for(
+        self,
+        revision: Revision,
+        exchange: Exchange,
+        client_info: Mapping[str, Any] | None = None,
+    ) -> JSONObject:
+        """Return the capabilities for a client at a revision, on the transport of an exchange."""
         features = self.features(exchange)
         can_push = ("listen" if revision.is_stateless else "resources.subscribe") in features
         found = to_capabilities(features, can_push=can_push)
@@ -152,16 +176,14 @@ class Services(ABC):
             experimental = {**self.options.limits(can_ping=can_ping), **experimental}
         if experimental:
             found["experimental"] = experimental
-        extensions = {
-            **self.registry.extensions,
-            **({EXTENSION: {}} if "tasks" in features else {}),
-        }
-        if extensions:
-            found["extensions"] = extensions
-        found = lower("capabilities", found, revision)
-        if "tasks" in found and key_of(exchange.principal) is not None:
-            found["tasks"] = {"list": {}, **found["tasks"]}
-        return found
+        advertised = dict(self.registry.advertised)
+        for extension in self.derived.extensions:
+            added = extension.find_capabilities(revision, exchange, client_info)
+            advertised.update(added.pop("extensions", {}))
+            found.update(added)
+        if advertised:
+            found["extensions"] = advertised
+        return lower("capabilities", found, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return `serverInfo` in the form of a revision."""

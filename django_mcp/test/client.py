@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django_mcp.execution.threads import in_calling_thread
+from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.methods import completion_params, read_pages, to_texts
 from django_mcp.inprocess.results import (
     CallResult,
@@ -20,7 +21,6 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.signatures import named
 from django_mcp.test.conversation import BaseClient
 from django_mcp.test.listening import LISTS, AsyncListening, Listening, in_sync, loop_continues
-from django_mcp.test.tasks import NO_LOOP, call_as_task, find_created
 from django_mcp.test.visibility import assert_conforming, assert_hidden, assert_visible
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -37,9 +37,8 @@ class _Requests(BaseClient):
         """Send any request and return its result."""
         with in_calling_thread():
             result = await self._request(method, dict(params or {}))
-        is_task = method == "tools/call" and find_created(result)
-        if is_task and self._loop_ends() and self.server.engine.ports.runner.is_here:
-            raise MCPError(NO_LOOP)
+        for part in load_parts("testing"):
+            part.check_result(self, method, result, loop_ends=self._loop_ends())
         return result
 
     def _loop_ends(self) -> bool:
@@ -101,8 +100,12 @@ class AsyncMCPClient(_Requests):
             MCPError: any other error, also if the revision or the tool has no tasks.
             TimeoutError: the task has not ended within `task_limit_s` seconds.
         """
+        found = [part for part in load_parts("testing") if hasattr(part, "call_as_task")]
+        if not found:
+            raise MCPError("This installation has no tasks.")
         with in_calling_thread():
-            return CallResult(raw=await call_as_task(self, tool, _join(mapping, arguments)))
+            raw = await found[0].call_as_task(self, tool, _join(mapping, arguments))
+        return CallResult(raw=raw)
 
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.

@@ -277,7 +277,8 @@ class BaseClient:
     def _mirror(self, method: str, params: JSONObject) -> dict[str, str]:
         """Return the headers that repeat a message."""
         found = {names.METHOD: method}
-        rule = self._revision.methods.get(method)
+        added = self.server.engine.derived.added_rules
+        rule = self._revision.methods.get(method) or added.get((self.revision, method))
         mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
         if isinstance(mirrored, str):
             found[names.NAME] = encode_value(mirrored)

@@ -49,7 +49,7 @@ INTEGRATED = {
     "oauthlib",
     "rest_framework",
 }
-"""The packages that `django_mcp.contrib` integrates."""
+"""The packages that `django_mcp.contrib` and the runners of tasks integrate."""
 
 FRAMEWORKS = {"asgiref", "channels", "daphne", "django", "oauth2_provider", "rest_framework"}
 
@@ -140,7 +140,7 @@ def test_the_lower_layers_run_without_django(layer: str):
     assert loaded & FRAMEWORKS == set()
 
 
-def test_only_contrib_imports_the_packages_that_it_integrates():
+def test_only_contrib_and_runners_of_tasks_import_the_packages_that_they_integrate():
     """Imports in functions and for types count as well."""
     importing = set()
     for path in source_files():
@@ -152,4 +152,6 @@ def test_only_contrib_imports_the_packages_that_it_integrates():
                 importing.add(shown(path))
 
     assert "django_mcp/contrib/oauth/revocation.py" in importing
-    assert {each for each in importing if not each.startswith("django_mcp/contrib/")} == set()
+    others = {each for each in importing if not each.startswith("django_mcp/contrib/")}
+    runners = "django_mcp/extensions/tasks"
+    assert others <= {f"{runners}/celery.py", f"{runners}/django_tasks.py"}

@@ -25,6 +25,7 @@ EXAMPLES: dict[str, Any] = {
     "anonymous_share": 0.25,
     "authenticators": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "page_size": 0,
+    "extensions": ["tests.unit.test_servers.Stamps"],
     "state_inline_bytes": 0,
     "log_rate": 0,
     "progress_rate": 0,

@@ -342,7 +342,8 @@ _IN_FLIGHT = {
 
 
 def _fill_connections(first: int, workers: list[str], now_s: float, call: dict[str, str]) -> None:
-    from django_mcp.models import APIKey, Task
+    from django_mcp.extensions.tasks.site.models import Task
+    from django_mcp.models import APIKey
 
     shared = {
         "server": f"'{SERVER}'",

@@ -15,6 +15,7 @@ from django.contrib.sessions.models import Session
 from django.db import connections
 from django.test import override_settings
 
+from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.models import (
     CallRecord,
     CallTally,
@@ -25,7 +26,6 @@ from django_mcp.models import (
     Stream,
     StreamEvent,
     Subscription,
-    Task,
     UsedState,
     Worker,
 )

@@ -11,6 +11,7 @@ from msgspec.structs import fields
 
 from django_mcp.protocol import errors
 from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.server.memory.ports import extensions_in_memory
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "revisions.md"
 
@@ -75,10 +76,15 @@ def _meaning(attribute: str) -> str:
 
 
 def _methods() -> list[str]:
-    names = list(dict.fromkeys(name for revision in REVISIONS for name in revision.methods))
+    found = {
+        name: [name in revision.methods for revision in REVISIONS]
+        for name in dict.fromkeys(name for revision in REVISIONS for name in revision.methods)
+    }
+    for extension in extensions_in_memory():
+        for name, method in extension.methods().items():
+            found[name] = [method.exists_at(revision) for revision in REVISIONS]
     rows = (
-        [f"`{name}`", *("yes" if name in revision.methods else "" for revision in REVISIONS)]
-        for name in names
+        [f"`{name}`", *("yes" if is_so else "" for is_so in has)] for name, has in found.items()
     )
     return ["## Requests a client may make\n", *_table(["Method", *_names()], rows)]
 

@@ -15,6 +15,7 @@ from django.test import Client, override_settings
 from django.urls import include, path, reverse
 
 import django_mcp
+from django_mcp import Extension
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.execution.states import SiteSigner
 from django_mcp.known_servers import find_server
@@ -138,7 +139,27 @@ async def test_a_former_engine_does_not_take_the_hub_back():
         former.join_hub()
 
         assert hub.servers["staff"] is current
-        assert former._sweep_tasks not in hub.on_tick
+        assert not any(tick in hub.on_tick for tick in former._ticks)
+
+
+class Stamps(Extension):
+    """An extension of the site that `EXTENSIONS` names."""
+
+    identifier = "com.example/stamps"
+
+    async def shutdown(self, server: Any) -> None:
+        raise AssertionError("a former extension is not called any more")
+
+
+@override_settings(DJANGO_MCP={"EXTENSIONS": [f"{__name__}.Stamps"]})
+async def test_extensions_of_the_site_are_made_again_when_settings_change():
+    server = MCPServer()
+    former = server.engine
+    hub = former.join_hub()
+    assert isinstance(former.extensions["com.example/stamps"], Stamps)
+    with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
+        assert "com.example/stamps" not in server.engine.extensions
+        assert not any(function in hub.on_stop for function in former._shutdowns.values())
 
 
 def test_an_unknown_option_is_refused_at_once():

@@ -8,24 +8,21 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
 from django_mcp.auth.given_links import expired_links
 from django_mcp.calls.rows import old_calls, old_tallies
-from django_mcp.conf import server_settings, settings
+from django_mcp.conf import server_settings
 from django_mcp.execution.states import expired_states
 from django_mcp.execution.tables import delete_some
-from django_mcp.execution.threads import in_calling_thread
 from django_mcp.execution.workers import gone_workers
+from django_mcp.extension_packages import load_parts
 from django_mcp.management.base import SiteCommand
-from django_mcp.models import Task
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.tasks.start import sweep_tasks
 from django_mcp.servers import all_servers
 from django_mcp.sessions.closing import (
     expired_answers,
@@ -34,7 +31,6 @@ from django_mcp.sessions.closing import (
     lost_sessions,
     prune_sessions,
 )
-from django_mcp.tasks.store import expired_tasks
 
 
 class Command(SiteCommand):
@@ -63,14 +59,9 @@ class Command(SiteCommand):
                 for rows, delete in tables
             )
             self.stdout.write(f"{name}: {count} {verb}")
-        if is_dry_run:
-            now = datetime.now(UTC)
-            lapsed = Task.objects.filter(status=Task.Status.WORKING, leased_until__lt=now)
-            count = lapsed.filter(expires_at__gt=now).count()
-        else:
-            count = _settle_tasks()
-        verb = "would be settled" if is_dry_run else "settled"
-        self.stdout.write(f"tasks of processes that are gone: {count} {verb}")
+        for part in load_parts("site.pruning"):
+            for line in part.settle(is_dry_run=is_dry_run):
+                self.stdout.write(line)
 
 
 Expired: TypeAlias = dict[str, list[tuple[QuerySet[Any], Callable[[QuerySet[Any]], int]]]]
@@ -110,27 +101,17 @@ def _find_expired() -> Expired:
         "states": [(each, delete_some) for each in expired_states()],
         "pages": [(expired_visits(), delete_some)],
         "links": [(expired_links(), delete_some)],
-        "tasks": [(expired_tasks(), delete_some)],
+        **{
+            name: rows
+            for part in load_parts("site.pruning")
+            for name, rows in part.find_expired().items()
+        },
         **{name: rows for app in _pruning_apps() for name, rows in app.find_expired().items()},
     }
 
 
 def _pruning_apps() -> list[PruningApp]:
     return [each for each in apps.get_app_configs() if isinstance(each, PruningApp)]
-
-
-def _settle_tasks() -> int:
-    """End tasks whose worker is gone, or queue those that can run again."""
-    if settings.TASK_STORE != "model":
-        return 0
-    sweep = async_to_sync(sweep_tasks)
-    with in_calling_thread():
-        return sum(
-            _until_none(
-                partial(sweep, engine, may_begin=not engine.ports.runner.is_here, may_extend=False)
-            )
-            for engine in (server.engine for server in all_servers())
-        )
 
 
 def _until_none(prune: Callable[[], int]) -> int:

@@ -19,7 +19,6 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.subschemas import to_object_schema
-from django_mcp.protocol.tasks import EXTENSION, TaskRules
 
 Lowering: TypeAlias = Callable[[JSONObject], JSONObject]
 """Convert an object from a revision's form to that of the revision before it.
@@ -69,7 +68,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
         has_event_ids: events of a stream have ids, and an interrupted stream can be resumed.
         primes_streams: a stream starts with an id and no message, so that it can be resumed from
             its start, and the server may close it while the call continues.
-        tasks: how calls can become tasks; None: they cannot.
+        has_extensions: clients and servers tell each other of protocol extensions.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.
     """
@@ -91,7 +90,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     structures_objects_only: bool = True
     has_event_ids: bool = False
     primes_streams: bool = False
-    tasks: TaskRules | None = None
+    has_extensions: bool = False
     lowerings: Mapping[str, Lowering]
 
     def status(self, code: int) -> int:
@@ -274,14 +273,7 @@ V2025_11_25 = replace(
     ),
     visit_code=URL_ELICITATION_REQUIRED,
     primes_streams=True,
-    methods={
-        **V2025_06_18.methods,
-        "tasks/get": MethodRule(feature="tasks"),
-        "tasks/result": MethodRule(feature="tasks"),
-        "tasks/list": MethodRule(feature="tasks"),
-        "tasks/cancel": MethodRule(feature="tasks"),
-    },
-    tasks=TaskRules(by_client=True, ttl_key="ttl", poll_key="pollInterval"),
+    has_extensions=True,
     lowerings={
         "tools/list": _each("tools", _no_icons),
         "tools/call": _each("content", _no_icons),
@@ -314,18 +306,6 @@ def _lower_schemas(tool: JSONObject) -> JSONObject:
     return tool
 
 
-def _lower_capabilities(capabilities: JSONObject) -> JSONObject:
-    """Write tasks as before they became an extension."""
-    extensions = capabilities.get("extensions", {})
-    if EXTENSION not in extensions:
-        return capabilities
-    found = _without("extensions")(capabilities)
-    if len(extensions) > 1:
-        found["extensions"] = _without(EXTENSION)(extensions)
-    found["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
-    return found
-
-
 V2026_07_28 = replace(
     V2025_11_25,
     name="2026-07-28",
@@ -342,9 +322,6 @@ V2026_07_28 = replace(
         "prompts/get": MethodRule(feature="prompts", mirrored_param="name"),
         "completion/complete": MethodRule(feature="completions"),
         "subscriptions/listen": MethodRule(feature="listen"),
-        "tasks/get": MethodRule(feature="tasks", mirrored_param="taskId"),
-        "tasks/update": MethodRule(feature="tasks", mirrored_param="taskId"),
-        "tasks/cancel": MethodRule(feature="tasks", mirrored_param="taskId"),
     },
     mirrors_headers=True,
     disconnect_cancels=True,
@@ -361,11 +338,7 @@ V2026_07_28 = replace(
     },
     result_fields={"resultType": "complete"},
     interim_fields={"resultType": "input_required"},
-    tasks=TaskRules(
-        by_client=False, extension=EXTENSION, ttl_key="ttlMs", poll_key="pollIntervalMs"
-    ),
     lowerings={
-        "capabilities": _lower_capabilities,
         "tools/list": _each("tools", _lower_schemas),
     },
 )

@@ -27,8 +27,8 @@ from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk, Suspended, SuspendedForOnce
-from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")

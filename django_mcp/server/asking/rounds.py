@@ -16,9 +16,8 @@ from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.sampling import read_sampling_result
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.exchange.call import RetryAnswers
+from django_mcp.server.exchange.call import MAX_STATE_BYTES, RetryAnswers, StateTooLarge
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TaskStateTooLarge
 from django_mcp.server.ports import StateStoreFull
 from django_mcp.server.services import ServedCall
 
@@ -114,7 +113,7 @@ REFUSAL_S = 0.01
 
 
 async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:
-    """Return the signed state for the next round; raise `TaskStateTooLarge` or `StateStoreFull`."""
+    """Return the signed state for the next round; raise `StateTooLarge` or `StateStoreFull`."""
     server, answers = call.server, call.answers
     until_s = server.ports.clock() + call.options.state_ttl_s
     signed: JSONObject = {
@@ -127,14 +126,14 @@ async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:
     encoded = encode(known)
     if len(encoded) <= call.options.state_inline_bytes:
         signed.update(known)
-    elif len(encoded) <= MAX_KNOWN_BYTES:
+    elif len(encoded) <= MAX_STATE_BYTES:
         signed["reference"] = await server.ports.states.keep(
             key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
-        raise TaskStateTooLarge(
+        raise StateTooLarge(
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
-            f"{MAX_KNOWN_BYTES} are kept between two rounds"
+            f"{MAX_STATE_BYTES} are kept between two rounds"
         )
     return server.ports.signer.sign(encode(signed))
 

@@ -7,7 +7,8 @@ of the specification where it has one (2026-07-28 basic/transports, basic/versio
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from typing import TypeAlias
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
@@ -33,6 +34,7 @@ from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
     REVISIONS,
     UNSTATED_HTTP_REVISION,
+    MethodRule,
     Revision,
     RevisionSet,
     find_revision,
@@ -41,6 +43,9 @@ from django_mcp.protocol.revisions import (
 from django_mcp.protocol.sanitize import limit_client_details
 from django_mcp.server.exchange.connection import ConnectionState
 
+AddedRules: TypeAlias = Mapping[tuple[str, str], MethodRule]
+"""Rules of methods that are no part of the protocol, by the name of the revision and of the method."""
+
 
 def admit(
     request: Request,
@@ -48,12 +53,14 @@ def admit(
     connection: ConnectionState | None,
     revisions: RevisionSet,
     offered: Container[str],
+    added: AddedRules,
 ) -> ConnectionState | Refusal:
     """Return the connection that a request is served on, with its revision, or a refusal.
 
     Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
     lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...), with
-    those that it would have for clients that accept event streams, as `if_streaming` names them.
+    those that it would have for clients that accept event streams, as `if_streaming` names them. `added` are
+    the rules of methods that extensions add.
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -70,10 +77,10 @@ def admit(
     revision = revisions.stateless_by_name.get(version) if type(version) is str else None
     if revision is not None or _is_stateless(request.method, header, version):
         meta = meta if type(meta) is dict else {}
-        return _admit_stateless(request, meta, headers, header, revision, revisions, offered)
+        return _admit_stateless(request, meta, headers, header, revision, revisions, offered, added)
     if request.method == "initialize":
         return _admit_handshake(request, headers, revisions)
-    return _admit_handshaken(request, headers, connection, revisions, offered)
+    return _admit_handshaken(request, headers, connection, revisions, offered, added)
 
 
 def may_have_session(headers: Headers) -> bool:
@@ -112,6 +119,7 @@ def _admit_stateless(
     revision: Revision | None,
     revisions: RevisionSet,
     offered: Container[str],
+    added: AddedRules,
 ) -> ConnectionState | Refusal:
     if not revisions.stateless:
         # On a pipe, respond as a server without stateless revisions does.
@@ -131,7 +139,7 @@ def _admit_stateless(
         return _refuse(HEADER_MISMATCH, message)
     if revision is None:
         return _unsupported(version, revisions)
-    refusal = _check_method(request, headers, revision, offered)
+    refusal = _check_method(request, headers, revision, offered, added)
     if refusal is not None:
         return refusal
     level, client_info = meta.get(keys.LOG_LEVEL), meta.get(keys.CLIENT_INFO)
@@ -148,9 +156,15 @@ def _admit_stateless(
 
 
 def _check_method(
-    request: Request, headers: Headers | None, revision: Revision, offered: Container[str]
+    request: Request,
+    headers: Headers | None,
+    revision: Revision,
+    offered: Container[str],
+    added: AddedRules,
 ) -> Refusal | None:
     rule = revision.methods.get(request.method)
+    if rule is None:
+        rule = added.get((revision.name, request.method))
     if headers is not None and revision.mirrors_headers:
         # A repeated header has a comma in it, which no method has.
         if not headers.says(METHOD, request.method) and headers.get(METHOD) != request.method:
@@ -216,6 +230,7 @@ def _admit_handshaken(
     connection: ConnectionState | None,
     revisions: RevisionSet,
     offered: Container[str],
+    added: AddedRules,
 ) -> ConnectionState | Refusal:
     if not revisions.handshake:
         return _missing_meta(keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES)
@@ -230,7 +245,7 @@ def _admit_handshaken(
         return _missing_meta(keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES)
     if isinstance(revision, Refusal):
         return revision
-    refusal = _check_method(request, headers, revision, offered)
+    refusal = _check_method(request, headers, revision, offered, added)
     if refusal is not None:
         return refusal
     if connection is not None and connection.revision is revision:

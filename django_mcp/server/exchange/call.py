@@ -57,6 +57,14 @@ class SuspendedForWait(BaseException):
     wait: Callable[[], Awaitable[None]]
 
 
+MAX_STATE_BYTES = 1024 * 1024
+"""Bytes of the state of a call between two rounds, with the client's answers. Our own limit."""
+
+
+class StateTooLarge(Exception):
+    """The state of a call is larger than what is kept between two rounds."""
+
+
 class CannotAsk(Exception):
     """The client cannot be asked: it lacks the capability, or the server cannot send it requests.
 
@@ -153,20 +161,17 @@ class Failure:
     """The class of the exception."""
 
 
-class Run(Protocol):
-    """The run of a task, for the call that it makes."""
+class DetachedRun(Protocol):
+    """What runs a call whose response is sent, or is that of other requests."""
 
     def stop(self) -> None:
         """Cancel the handler, whose result is not needed. From any thread."""
 
     def is_lost(self) -> bool:
-        """Return whether the task has ended, has another run, or is to. From the handler's thread; may wait."""
+        """Return whether another run has the call, or will get it. From the handler's thread; may wait."""
 
     def park(self, asks: Mapping[str, Ask], state: Any) -> None:
         """Store questions for the client, which end this round."""
-
-    def note(self, message: str) -> None:
-        """Set the task's status message."""
 
     async def keep(self, answers: RetryAnswers) -> None:
         """Store the results of `once`, so that they outlast this process."""
@@ -196,24 +201,22 @@ class Call(Record):
     cancelled_by: Literal["client", "server"] | None = None
     """Who cancelled it; a client that did expects no response."""
     is_large: bool = False
-    """Whether the request that it is a task of was large; the body of its own exchange is empty."""
+    """Whether the request was large, if the body of the exchange does not tell."""
     is_finished: bool = False
-    """Whether the response exists: nothing is sent ahead of it any more, except for a task."""
+    """Whether the response exists and no run continues the call, so that nothing is sent any more."""
     entry: Entry | None = None
     """The entry that is called, once it is found."""
     failure: Failure | None = None
     has_asked: bool = False
     """Whether the response is a question to the client."""
-    is_task: bool = False
-    """Whether the response is a task, which continues after it."""
-    notes_progress: bool = False
-    """Whether progress is also the status message of the task that the call may become."""
-    progress_text: str | None = None
-    """The latest progress message, for the status of a task."""
+    is_answered_early: bool = False
+    """Whether the response is not the handler's, which continues; the call is observed at its end."""
+    on_progress: Callable[[str], None] | None = None
+    """Takes each progress message of the handler, as a text."""
     links: Sequence[str] = ()
     """The URIs that the result of the tool links to, if the principal's credentials are restricted."""
-    run: Run | None = None
-    """The run of the task that makes this call; None: it is answered directly."""
+    run: DetachedRun | None = None
+    """What runs it apart from its request; None: it is answered directly."""
     _loop: asyncio.AbstractEventLoop | None = None
     _loop_thread: int = 0
 

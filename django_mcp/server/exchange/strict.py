@@ -59,7 +59,7 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
             call.method,
             call.rules,
             is_interim=any(result.get(key) == value for key, value in interim.items()),
-            is_task=call.is_task,
+            is_early=call.is_answered_early,
         )
     if problems is None:
         return outcome

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec
 
@@ -24,6 +24,7 @@ from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.connection import NoSession, SendRate, Session
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace
+from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -66,6 +67,7 @@ class Context(AskMethods, Generic[PrincipalT]):
 
     _last_progress: float | None = None
     _progress_rate: SendRate | None = None
+    _extensions: Mapping[str, Any] | None = None
 
     # -- the request and its sender
 
@@ -108,6 +110,13 @@ class Context(AskMethods, Generic[PrincipalT]):
     def client_extensions(self) -> Mapping[str, JSONObject]:
         """The extensions that the client declared, with its settings, without malformed ones."""
         return self._call.client_extensions
+
+    @property
+    def extensions(self) -> Mapping[str, Any]:
+        """What the extensions of the server give to handlers, by identifier."""
+        if self._extensions is None:
+            self._extensions = _FromExtensions(self._call)
+        return self._extensions
 
     @property
     def log_level(self) -> str | None:
@@ -267,10 +276,8 @@ class Context(AskMethods, Generic[PrincipalT]):
             params["total"] = total
         if message is not None and call.rules.has_progress_messages:
             params["message"] = str(message)
-        if call.notes_progress:
-            call.progress_text = say_progress(params)
-            if call.run is not None:
-                call.run.note(call.progress_text)
+        if call.on_progress is not None:
+            call.on_progress(say_progress(params))
         if token is not None:
             await self._notify("notifications/progress", params)
 
@@ -279,8 +286,8 @@ class Context(AskMethods, Generic[PrincipalT]):
         return token if is_request_id(token) else None
 
     def _wants_progress(self, token: RequestId | None) -> bool:
-        """Return whether progress is sent, or shown in the status of a task."""
-        if self._call.notes_progress:
+        """Return whether anybody is told of progress."""
+        if self._call.on_progress is not None:
             return not self._call.is_finished
         return token is not None and self._may_send
 
@@ -378,6 +385,26 @@ class Context(AskMethods, Generic[PrincipalT]):
             coroutine.close()
             raise RuntimeError(_WOULD_BLOCK.format(name=name))
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+class _FromExtensions(Mapping[str, Any]):
+    """What the extensions of a server give to the handler of a call, each made when it is read."""
+
+    def __init__(self, call: ServedCall) -> None:
+        self._call = call
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, identifier: str) -> Any:
+        if identifier not in self._made:
+            extension = self._call.server.extensions[identifier]
+            self._made[identifier] = extension.make_context(self._call)
+        return self._made[identifier]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._call.server.extensions)
+
+    def __len__(self) -> int:
+        return len(self._call.server.extensions)
 
 
 def say_progress(params: JSONObject) -> str:

@@ -28,19 +28,19 @@ from django_mcp.registry.signatures import Unavailable
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.asking.rounds import open_answers, sign_state
+from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.answers import count_answer
 from django_mcp.server.exchange.call import (
     CannotAsk,
     Failure,
     FailureKind,
     RetryAnswers,
+    StateTooLarge,
     Suspended,
     SuspendedForOnce,
     SuspendedForWait,
 )
-from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
-from django_mcp.server.exchange.task import TaskStateTooLarge
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
 from django_mcp.server.ports import BUSY, NoThread, StateStoreFull
@@ -53,11 +53,11 @@ LARGE_BYTES = 32 * 1024
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[asyncio.Lock, asyncio.Lock]]
 _turns = WeakKeyDictionary()
-"""One long check of calls, and one of tasks, runs at a time on an event loop; under WSGI each request has
-its own loop.
+"""One long check of calls, and one of detached calls, runs at a time on an event loop; under WSGI each request
+has its own loop.
 
 Several at once would not end sooner, since they share the interpreter's lock, and would delay others. Those
-of tasks may wait long for a thread."""
+of detached calls may wait long for a thread."""
 
 
 async def check_in_turn(
@@ -380,7 +380,7 @@ async def _describe(call: ServedCall, error: Exception | SystemExit, what: str) 
             logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
             await report_error(call, cause or error, None)
         return exceptions.missing()
-    if isinstance(error, ToolError | Unavailable | TaskStateTooLarge | StateStoreFull):
+    if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
         return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from django_mcp.extension_packages import load_parts
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import make_form
@@ -21,6 +22,7 @@ from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
+from django_mcp.server.extension import Extension
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import (
     LocalBus,
@@ -28,7 +30,6 @@ from django_mcp.server.memory.state import (
     MemoryPendingResponses,
     MemorySessions,
 )
-from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import Options
 from django_mcp.server.ports import STATE_STORE_FULL, ConnectionObserver, Ports, StateStoreFull
 from django_mcp.server.streams.hub import Hub
@@ -50,7 +51,6 @@ def ports_in_memory(options: Options, **given: Any) -> Ports:
         "exceptions": NoKnownExceptions(),
         "signer": ProcessSigner(),
         "states": ProcessStates(),
-        "runner": LoopRunner(),
         "connection_observer": observer,
         "find_observer": lambda: None,
         "find_language": lambda: None,
@@ -58,15 +58,20 @@ def ports_in_memory(options: Options, **given: Any) -> Ports:
         "make_form": make_form,
         "make_context": Context,
         "clock": clock,
-        **stores_in_memory(hub, options, observer, clock),
+        **stores_in_memory(hub, options, observer),
     }
     return Ports(**{**ports, **given})
 
 
+def extensions_in_memory(clock: Callable[[], float] = time.time) -> list[Extension]:
+    """Return the extensions of this package for a server that keeps everything in this process."""
+    return [part.in_memory(clock) for part in load_parts("core.extension")]
+
+
 def stores_in_memory(
-    hub: Hub[Any], options: Options, observer: ConnectionObserver, clock: Callable[[], float]
+    hub: Hub[Any], options: Options, observer: ConnectionObserver
 ) -> dict[str, Any]:
-    """Return the ports that store sessions, what belongs to them, and tasks."""
+    """Return the ports that store sessions and what belongs to them."""
 
     def closed(session: Session, reason: Closing) -> None:
         observer.session_closed(session, reason.value)
@@ -75,7 +80,6 @@ def stores_in_memory(
         "sessions": MemorySessions(hub, lambda: options, closed=closed),
         "pending_responses": MemoryPendingResponses(lambda: options.anonymous_share),
         "events": MemoryEvents(),
-        "tasks": MemoryTasks(clock),
     }
 
 

@@ -11,7 +11,6 @@ from django_mcp.server.methods import (
     prompts,
     resources,
     subscriptions,
-    tasks,
     tools,
 )
 from django_mcp.server.services import ServedCall
@@ -35,9 +34,4 @@ METHODS: Mapping[str, Method] = {
     "prompts/get": prompts.get,
     "completion/complete": prompts.complete,
     "logging/setLevel": discovery.set_level,
-    "tasks/get": tasks.get,
-    "tasks/list": tasks.list_tasks,
-    "tasks/result": tasks.result,
-    "tasks/update": tasks.update,
-    "tasks/cancel": tasks.cancel,
 }

@@ -7,7 +7,7 @@ encoded, until the registry or the options change.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from django_mcp.log import logger
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
@@ -16,10 +16,10 @@ from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
-from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Reply, key_of
+from django_mcp.server.extension import Extension, merge_fields
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall
 from django_mcp.server.setting import LIST_METHODS
@@ -30,7 +30,9 @@ async def initialize(call: ServedCall) -> bytes | Refusal:
     server, revision = call.server, call.rules
     result: JSONObject = {
         "protocolVersion": revision.name,
-        "capabilities": server.capabilities_for(revision, call.exchange),
+        "capabilities": server.capabilities_for(
+            revision, call.exchange, call.connection.client_info
+        ),
         "serverInfo": server.implementation(revision),
         **_instructions(call),
     }
@@ -90,7 +92,9 @@ async def discover(call: ServedCall) -> bytes | Refusal:
     server, revision = call.server, call.rules
     result: JSONObject = {
         "supportedVersions": server.revisions.stateless_names,
-        "capabilities": server.capabilities_for(revision, call.exchange),
+        "capabilities": server.capabilities_for(
+            revision, call.exchange, call.connection.client_info
+        ),
         **_instructions(call),
         **server.list_cache_fields(call),
     }
@@ -126,17 +130,20 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
         after = decode_cursor(call.params["cursor"], call.method, server.ports.signer.unsign)
         if after is None:
             return INVALID_CURSOR
+    derived = server.derived
+    describing = tuple(each for each in derived.describing if each.is_active(call))
     key = (
         call.method,
         call.rules.name,
         after,
         server.ports.find_language(),
         call.exchange.visible.variant,
+        describing,
     )
-    cache = server.derived.lists
+    cache = derived.lists
     encoded = cache.get(key)
     if encoded is None:
-        result = _page(call, after)
+        result = _page(call, after, describing)
         if isinstance(result, Refusal):
             return result
         if len(cache) >= MAX_CACHED:
@@ -145,7 +152,9 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
     return encoded
 
 
-def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
+def _page(
+    call: ServedCall, after: str | None, describing: Sequence[Extension]
+) -> JSONObject | Refusal:
     server, result_key = call.server, LIST_METHODS[call.method]
     attribute = "templates" if result_key == "resourceTemplates" else result_key
     registered: Mapping[str, Entry] = getattr(server.registry, attribute)
@@ -160,18 +169,14 @@ def _page(call: ServedCall, after: str | None) -> JSONObject | Refusal:
             return INVALID_CURSOR
     size = server.options.page_size or len(visible)
     page = visible[start : start + size]
-    result: JSONObject = {result_key: [_describe(call, entry) for _, entry in page]}
-    if call.rules.tasks is not None and call.rules.tasks.by_client:
-        for wire, (_, entry) in zip(result[result_key], page, strict=True):
-            if isinstance(entry, ToolEntry) and entry.task != NEVER:
-                wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
+    result: JSONObject = {result_key: [_describe(call, entry, describing) for _, entry in page]}
     if start + size < len(visible):
         result["nextCursor"] = encode_cursor(call.method, page[-1][0], server.ports.signer.sign)
     result = lower(call.method, result, call.rules)
     return {**result, **server.list_cache_fields(call)}
 
 
-def _describe(call: ServedCall, entry: Entry) -> JSONObject:
+def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -> JSONObject:
     """Return an entry in wire form; a tool with the scopes that it needs, where ChatGPT looks for them."""
     wire = entry.to_wire()
     scopes = call.exchange.visible.scopes_of(entry) if isinstance(entry, ToolEntry) else ()
@@ -179,4 +184,6 @@ def _describe(call: ServedCall, entry: Entry) -> JSONObject:
         schemes = [{"type": "oauth2", "scopes": list(scopes)}]
         meta = {"securitySchemes": schemes, **wire.get("_meta", {})}
         wire = {**wire, "securitySchemes": schemes, "_meta": meta}
+    for extension in describing:
+        wire = merge_fields(wire, extension.describe(call, entry))
     return wire

@@ -1,23 +1,20 @@
-"""Subscriptions: to resources on a session, and to a stream of changes and tasks without one."""
+"""Subscriptions: to resources on a session, and to a stream of changes without one."""
 
 from __future__ import annotations
 
 import asyncio
 
-from django_mcp.log import logger
-from django_mcp.protocol.errors import Refusal, invalid_params
+from django_mcp.protocol.errors import ProtocolError, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.client_streams import check_stream_limits, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
-from django_mcp.server.exchange.task import Task
+from django_mcp.server.extension import Listening, Watch
 from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services import ServedCall
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
-from django_mcp.server.tasks.start import find_own_all
-from django_mcp.server.tasks.transitions import POLL_S, check_tasks_declared, stream_of, to_detailed
 
 MAX_TOLD = 1024
 """Characters of a session's URIs that one message tells other processes. Our own limit."""
@@ -78,17 +75,17 @@ async def listen(call: ServedCall) -> bytes | Refusal:
     made = await _make_stream(call)
     if isinstance(made, Refusal):
         return made
-    stream, tasks = made
+    stream, watches = made
     server, request_id = call.server, call.message.id
     quota_key, count, size = call.exchange.quota_key, len(stream.uris), sum(map(len, stream.uris))
-    watching = asyncio.ensure_future(_watch(call, stream, tasks)) if tasks else None
+    watching = [asyncio.ensure_future(watch(stream)) for watch in watches]
     try:
         # Thousands of streams may stay open for an hour.
         call.forget_params()
         reason = await run_stream(server, call.exchange, stream)
     finally:
-        if watching is not None:
-            watching.cancel()
+        for each in watching:
+            each.cancel()
         server.hub.uris.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
         return invalid_params("The client has gone")
@@ -103,8 +100,8 @@ def _take_uris(call: ServedCall, uris: set[str]) -> Refusal | None:
     return None if scope is None else TOO_MANY_URIS[scope]
 
 
-async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Task]] | Refusal:
-    """Return the stream, with its acknowledgement queued, and its tasks."""
+async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Refusal:
+    """Return the stream, with its acknowledgement queued, and what runs beside it."""
     server, exchange = call.server, call.exchange
     wanted = call.params.get("notifications")
     if type(wanted) is not dict:
@@ -120,12 +117,13 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Task]] | Refu
     lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True and name in offered]
     if "resources" not in offered:
         uris = []
-    tasks = await _choose_tasks(call, wanted)
-    if isinstance(tasks, Refusal):
-        return tasks
+    added = await _listen_to_extensions(call, wanted)
+    if isinstance(added, Refusal):
+        return added
     honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
-    if "taskIds" in wanted:
-        honoured["taskIds"] = [task.id for task in tasks]
+    for key, listening in added.items():
+        if listening.acknowledged is not None:
+            honoured[key] = listening.acknowledged
     if uris:
         honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
     await server.join_hub().wait_for_bus()
@@ -148,47 +146,21 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Task]] | Refu
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )
-    return stream, tasks
+    return stream, [each.watch for each in added.values() if each.watch is not None]
 
 
-MAX_TASKS = 100
-"""Tasks that one stream can subscribe to. Our own limit."""
-
-
-async def _choose_tasks(call: ServedCall, wanted: JSONObject) -> list[Task] | Refusal:
-    if "taskIds" not in wanted:
-        return []
-    refusal = check_tasks_declared(call)
-    if refusal is not None:
-        return refusal
-    task_ids = wanted["taskIds"]
-    if type(task_ids) is not list or not all(type(each) is str for each in task_ids):
-        return invalid_params("taskIds must be strings")
-    if len(task_ids) > MAX_TASKS:
-        return invalid_params(f"At most {MAX_TASKS} tasks can be listened to")
-    if "tasks" not in call.server.features(call.exchange):
-        return []
-    return await find_own_all(call, task_ids)
-
-
-async def _watch(call: ServedCall, stream: PushStream, tasks: list[Task]) -> None:
-    """Send the tasks, and then each change, until all have ended."""
-    seen: dict[str, float] = {}
-    left = [task.id for task in tasks]
-    with call.server.hub.followers.follow(*map(stream_of, left)) as follower:
-        while left and stream.is_open:
-            try:
-                found = await find_own_all(call, left)
-            except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`
-                logger.warning("Could not read the tasks of a stream: %r", error)
-                found = []
-            for task in found:
-                if seen.get(task.id) != task.updated_s:
-                    seen[task.id] = task.updated_s
-                    # Several results may be larger together than the queue of the stream may be.
-                    await stream.drain()
-                    stream.offer(stream.encode("notifications/tasks", to_detailed(task)))
-                if task.is_final:
-                    left.remove(task.id)
-            if left:
-                await follower.wait(POLL_S)
+async def _listen_to_extensions(
+    call: ServedCall, wanted: JSONObject
+) -> dict[str, Listening] | Refusal:
+    """Return what the extensions do for their keys of the filter."""
+    found: dict[str, Listening] = {}
+    try:
+        for key, extension in call.server.derived.listen_keys.items():
+            if key in wanted:
+                listening = await extension.listen(call, key, wanted[key])
+                if isinstance(listening, Refusal):
+                    return listening
+                found[key] = listening
+    except ProtocolError as error:
+        return error.to_refusal()
+    return found

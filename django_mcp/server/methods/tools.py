@@ -16,18 +16,17 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.headers import check_param_headers
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
+from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
+from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services import ServedCall
-from django_mcp.server.tasks.start import call_with_tasks
 
 
 async def call(call: ServedCall) -> bytes | Refusal:
@@ -76,9 +75,13 @@ async def _check_and_run(
         if problems:
             failure = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
             return encode_failure(call, failure)
-    if entry.task is NEVER and "task" not in call.message.params:
+    derived, params = call.server.derived, call.message.params
+    if entry.name not in derived.wrapped and derived.call_params.keys().isdisjoint(params):
         return await run_tool(call, entry, arguments)
-    return await call_with_tasks(call, entry, arguments, partial(run_tool, call, entry, arguments))
+    named = (each for key, each in derived.call_params.items() if key in params)
+    extensions = dict.fromkeys((*derived.wrapped.get(entry.name, ()), *named))
+    run = partial(run_tool, call, entry, arguments)
+    return await call_wrapped(call, entry, arguments, extensions, run)
 
 
 def _check_headers(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> Refusal | None:

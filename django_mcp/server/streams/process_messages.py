@@ -105,7 +105,9 @@ class SessionEnded(ProcessMessage, tag="session-ended"):
     session: str
 
 
-class TaskEnded(ProcessMessage, tag="task-ended"):
-    """A task has ended, and its run stops."""
+class ExtensionMessage(ProcessMessage, tag="extension"):
+    """Data of an extension of a server, for the same extension in other processes."""
 
-    id: str
+    server: str
+    extension: str
+    data: JSONObject

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from django_mcp.protocol.tasks import EXTENSION
+from django_mcp.extensions.tasks.core.shapes import EXTENSION
 from tests.support import sites
 from tests.support.backends import Backends, connect, own_postgres
 from tests.support.sessions.client import LIMIT_S, Body, Client, Stream

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from django_mcp.execution.threads import AUTHENTICATION_LIMIT_S
-from django_mcp.server.exchange.task import GRACE_S, LEASE_S, MAX_EXTENSIONS
+from django_mcp.extensions.tasks.core.task import GRACE_S, LEASE_S, MAX_EXTENSIONS
 from tests.support.backends import Backends
 from tests.support.sessions.client import Client
 from tests.support.sessions.cluster import Cluster, serving

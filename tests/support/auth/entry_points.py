@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import httpx
 
+from django_mcp.extensions.tasks.core.shapes import EXTENSION
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.tasks import EXTENSION
 from tests.support.events import Event, Parser
 from tests.support.sites import Running
 from tests.support.stdio.process import Process

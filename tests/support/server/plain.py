@@ -8,7 +8,8 @@ from typing import Any
 
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
-from django_mcp.server.memory.ports import PlainConverter, ports_in_memory
+from django_mcp.server.extension import check_methods, load_extensions
+from django_mcp.server.memory.ports import PlainConverter, extensions_in_memory, ports_in_memory
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import check_options
@@ -27,5 +28,11 @@ class MCPServer(BaseServer):
         return self._given
 
     def _make_engine(self) -> Engine:
+        registry = self.registry
         ports = ports_in_memory(self.options, clock=lambda: self.clock())  # noqa: PLW0108 - it is changed
-        return Engine(ports, self.registry, self.options)
+        extensions = [
+            *extensions_in_memory(ports.clock),
+            *(each() for each in load_extensions(self.options.extensions)),
+        ]
+        check_methods(extensions)
+        return Engine(ports, registry, self.options, extensions)

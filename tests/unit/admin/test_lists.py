@@ -12,7 +12,8 @@ from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp.models import CallRecord, Session, Stream, Task
+from django_mcp.extensions.tasks.site.models import Task
+from django_mcp.models import CallRecord, Session, Stream
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_live import make_session, make_stream, make_worker
 from tests.unit.admin.test_pages import make_calls, url

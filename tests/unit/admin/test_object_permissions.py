@@ -14,7 +14,8 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from django_mcp.auth.principal import make_key as make_principal_key
-from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Task, Worker
+from django_mcp.extensions.tasks.site.models import Task
+from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from tests.unit.admin.test_live import act, make_session, make_stream, make_worker
 from tests.unit.admin.test_pages import HERE, client_of, make_calls, url
 from tests.unit.admin.test_tasks import cancel, make_task

@@ -11,8 +11,8 @@ from django.contrib.admin.models import LogEntry
 from django.urls import reverse
 from django.utils import timezone
 
-from django_mcp.models import Task
-from django_mcp.server.exchange.task import MAX_EXTENSIONS
+from django_mcp.extensions.tasks.core.task import MAX_EXTENSIONS
+from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.servers import default_server
 from tests.support.wire import V2025_11_25
 from tests.unit.admin.test_pages import client_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
+from django_mcp import Extension, ExtensionMethod
 from django_mcp.auth.authenticators import Authenticator, SessionAuthenticator
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.servers import MCPServer, all_servers, default_server
@@ -82,6 +83,20 @@ def test_every_check_is_documented():
     assert [each for each in sorted(known) if f"`{each}`" not in page.read_text()] == []
 
 
+class Stamps(Extension):
+    identifier = "com.example/stamps"
+
+
+class Listing(Extension):
+    identifier = "com.example/listing"
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        async def answer(call: Any) -> Mapping[str, Any]:
+            return {}
+
+        return {"tools/list": ExtensionMethod(answer=answer)}
+
+
 @pytest.mark.parametrize(
     ("settings", "id", "hint"),
     [
@@ -101,6 +116,10 @@ def test_every_check_is_documented():
             "on the server",
         ),
         ({"DJANGO_MCP": {"TASK_RUNNER": "nope.X"}}, "E009", "takes no arguments"),
+        ({"DJANGO_MCP": {"EXTENSIONS": ["nope.X"]}}, "E015", "django_mcp.Extension"),
+        ({"DJANGO_MCP": {"EXTENSIONS": ["django_mcp.Context"]}}, "E015", "django_mcp.Extension"),
+        ({"DJANGO_MCP": {"EXTENSIONS": 2 * [f"{__name__}.Stamps"]}}, "E015", "in common"),
+        ({"DJANGO_MCP": {"EXTENSIONS": [f"{__name__}.Listing"]}}, "E015", "in common"),
         ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
         (
             {

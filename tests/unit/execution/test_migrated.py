@@ -75,7 +75,7 @@ def test_a_site_that_keeps_everything_in_memory_misses_only_tables_of_keys(
 @pytest.fixture
 def outdated(sqlite_settings: Maker, django_db_blocker: Any) -> Iterator[None]:
     """A database with all tables, one of which lacks a column."""
-    from django_mcp.models import Task
+    from django_mcp.extensions.tasks.site.models import Task
 
     with (
         django_db_blocker.unblock(),

@@ -11,6 +11,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
+from django_mcp.execution.outages import Warner
 from django_mcp.execution.tables import AGAIN_AFTER_S, Pruner, delete_some
 from django_mcp.models import UsedState
 
@@ -48,7 +49,11 @@ def test_a_request_does_not_wait_until_very_many_rows_are_deleted():
 
 
 @IN_PLACE
-def test_a_table_whose_rows_cannot_be_deleted_keeps_no_other(caplog: pytest.LogCaptureFixture):
+def test_a_table_whose_rows_cannot_be_deleted_keeps_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    # It logs once a minute.
+    monkeypatch.setattr("django_mcp.execution.tables._trouble", Warner())
     asked = Mock(return_value=0)
 
     def fail() -> int:

@@ -19,8 +19,8 @@ from django_mcp import Context, MCPServer
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.write_lock import TRY_MS
+from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.tasks.transitions import advance
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
 from tests.support.ports import use_ports

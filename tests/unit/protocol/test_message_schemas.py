@@ -32,7 +32,7 @@ def test_every_method_has_its_own_schemas(revision: Revision):
         assert bool(found) or method not in NEEDS_PARAMS, method
         assert result_of(method, revision).problems([]) != []
     assert result_of("tools/call", revision).problems({}) != []
-    assert result_of("tools/call", revision, is_task=True).problems({}) != []
+    assert result_of("tools/call", revision, is_early=True).problems({}) != []
     assert result_of("tools/call", revision, is_interim=True).problems({}) != []
 
 

@@ -14,7 +14,7 @@ from django_mcp.push.database_bus import DatabaseBus
 from django_mcp.push.wire import unpack
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.messenger import OutageLog
-from django_mcp.server.streams.process_messages import TaskEnded
+from django_mcp.server.streams.process_messages import SessionEnded
 from tests.support.session_sites import ToFirst
 
 
@@ -29,7 +29,7 @@ class CountingRouter(ToFirst):
 
 def numbers() -> list[int]:
     rows = BusMessage._default_manager.order_by("pk").values_list("body", flat=True)
-    return [int(message["id"]) for body in rows for message in unpack(body)]
+    return [int(message["session"]) for body in rows for message in unpack(body)]
 
 
 @pytest.mark.usefixtures("databases")
@@ -40,14 +40,14 @@ async def test_concurrent_messages_are_written_together_in_order():
         hub.start()
 
         for number in range(100):
-            hub.broadcast(TaskEnded(id=str(number)))
+            hub.broadcast(SessionEnded(session=str(number)))
         await hub.flush()
 
         assert await run_in_pool(numbers) == list(range(100))
         # Each write consults the router, and so do the rows' block and pruning.
         assert router.writes < 20
 
-        await hub.send(TaskEnded(id="100"))
+        await hub.send(SessionEnded(session="100"))
         await hub.stop()
         assert (await run_in_pool(numbers))[-1] == 100
 
@@ -57,7 +57,9 @@ async def test_a_cancelled_publish_does_not_cancel_others():
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
         bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
-        sending = [asyncio.create_task(bus.send(TaskEnded(id=str(n)).to_wire())) for n in range(10)]
+        sending = [
+            asyncio.create_task(bus.send(SessionEnded(session=str(n)).to_wire())) for n in range(10)
+        ]
         await asyncio.sleep(0)
         sending[0].cancel()
 
@@ -76,10 +78,10 @@ async def test_messages_from_another_event_loop_are_published():
         bus.start(lambda _message: None)
 
         def say(number: int) -> None:
-            asyncio.run(bus.send(TaskEnded(id=str(number)).to_wire()))
+            asyncio.run(bus.send(SessionEnded(session=str(number)).to_wire()))
 
         apart = [asyncio.to_thread(say, number) for number in range(10)]
-        here = [bus.send(TaskEnded(id=str(number)).to_wire()) for number in range(10, 20)]
+        here = [bus.send(SessionEnded(session=str(number)).to_wire()) for number in range(10, 20)]
         await asyncio.wait_for(asyncio.gather(*apart, *here), 30)
         await bus.stop()
 

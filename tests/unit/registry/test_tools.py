@@ -169,7 +169,7 @@ def test_none_is_the_same_as_no_value(site: Site):
 
     entry = site.register_tool(find, **options)
 
-    assert (entry.name, entry.icons, entry.task) == ("find", (), "never")
+    assert (entry.name, entry.icons, dict(entry.extensions)) == ("find", (), {})
     assert entry.record_arguments is False
 
 

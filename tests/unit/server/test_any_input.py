@@ -108,7 +108,7 @@ def test_admission_decides_about_every_request(
     offered = {"tools", "resources", "prompts", "completions", "logging"} if has_all else set()
     message = decode_message(encode(request), 100)
     if isinstance(message, Request):
-        found = admit(message, given_headers, connection, revisions, offered)
+        found = admit(message, given_headers, connection, revisions, offered, {})
         assert isinstance(found, ConnectionState | Refusal)
         if isinstance(found, ConnectionState):
             known = (connection.revision,) if connection is not None else ()

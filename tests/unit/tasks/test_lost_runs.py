@@ -10,8 +10,8 @@ import pytest
 
 from django_mcp import MCPServer
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.server.tasks import run as runs
-from django_mcp.server.tasks.transitions import advance
+from django_mcp.extensions.tasks.core import run as runs
+from django_mcp.extensions.tasks.core.transitions import advance
 from tests.support.databases import make_product, products
 from tests.support.held import LIMIT_S
 from tests.support.server.tasks import Modern, until

@@ -14,12 +14,12 @@ from django.db.backends.signals import connection_created
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer
-from django_mcp.tasks import run_task
+from django_mcp.extensions.tasks import run_task
 from tests.support.server.tasks import Legacy, Modern, Sure
 
 QUEUES = {
-    "django.tasks": "django_mcp.contrib.django_tasks.DjangoTasksRunner",
-    "celery": "django_mcp.contrib.celery.CeleryRunner",
+    "django.tasks": "django_mcp.extensions.tasks.django_tasks.DjangoTasksRunner",
+    "celery": "django_mcp.extensions.tasks.celery.CeleryRunner",
 }
 
 # Django has a framework for tasks of its own from 6.0 on, and before that its backport.
@@ -76,7 +76,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
 
 
 def test_the_task_framework_matches_the_django_version():
-    from django_mcp.contrib.django_tasks import run_queued_task
+    from django_mcp.extensions.tasks.django_tasks import run_queued_task
 
     assert type(run_queued_task).__module__.startswith(f"{FRAMEWORK}.")
 

@@ -13,10 +13,10 @@ from django.test import override_settings
 
 from django_mcp import MCPServer
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models import Task as Row
+from django_mcp.extensions.tasks.core.task import Task, new_id
+from django_mcp.extensions.tasks.site.models import Task as Row
+from django_mcp.extensions.tasks.site.store import DatabaseTasks, trim_tasks
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Task, new_id
-from django_mcp.tasks.store import DatabaseTasks, trim_tasks
 from tests.support.server.tasks import Modern
 from tests.support.session_sites import ToFirst, in_first
 
@@ -101,7 +101,7 @@ async def test_anonymous_tasks_are_counted_by_address_and_capped():
 
 
 async def test_finished_tasks_of_a_caller_are_evicted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_EACH", 2)
+    monkeypatch.setattr("django_mcp.extensions.tasks.site.store.MAX_KEPT_EACH", 2)
     store = DatabaseTasks()
     finished = [make_task(status="completed", run=None, lease_s=None) for _ in range(3)]
     other = make_task("principal b", status="completed", run=None, lease_s=None)
@@ -115,7 +115,7 @@ async def test_finished_tasks_of_a_caller_are_evicted(monkeypatch: pytest.Monkey
 async def test_the_bytes_of_a_callers_tasks_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES_EACH", 250_000)
+    monkeypatch.setattr("django_mcp.extensions.tasks.site.store.MAX_KEPT_BYTES_EACH", 250_000)
     store, large = DatabaseTasks(), {"principal": None, "arguments": {"x": "y" * 100_000}}
 
     assert await store.insert(make_task(call=large), ANY)
@@ -127,7 +127,7 @@ async def test_the_bytes_of_a_callers_tasks_are_limited(
 async def test_the_bytes_of_all_finished_tasks_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES", 250_000)
+    monkeypatch.setattr("django_mcp.extensions.tasks.site.store.MAX_KEPT_BYTES", 250_000)
     store = DatabaseTasks()
     for at in range(4):
         done = make_task(
@@ -142,7 +142,7 @@ async def test_the_bytes_of_all_finished_tasks_are_limited(
 
 async def test_small_tasks_of_many_callers_are_limited_too(monkeypatch: pytest.MonkeyPatch):
     """A row takes more than the bytes of its call and its result."""
-    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES", 20 * 1024)
+    monkeypatch.setattr("django_mcp.extensions.tasks.site.store.MAX_KEPT_BYTES", 20 * 1024)
     store = DatabaseTasks()
     for at in range(40):
         done = make_task(f"principal {at}", status="completed", run=None, lease_s=None)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_mcp import MCPServer
+from django_mcp.extensions.tasks.core.memory import MemoryTasks
+from django_mcp.extensions.tasks.core.shapes import COMPLETED
+from django_mcp.extensions.tasks.core.task import Task
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.tasks import COMPLETED
-from django_mcp.server.exchange.task import Task
-from django_mcp.server.memory.tasks import MemoryTasks
-from tests.support.ports import use_ports
+from tests.support.ports import use_task_ports
 from tests.support.site.guarded.people import Named
 from tests.support.wire import V2025_11_25, V2026_07_28
 
@@ -46,7 +46,7 @@ def anns_task(key: str, revision: Revision) -> Task:
 
 def make_server() -> MCPServer:
     server = MCPServer("guarded", public=True, authenticators=[Named()], legacy_sse=True)
-    use_ports(server, tasks=AnnsTasks())
+    use_task_ports(server, store=AnnsTasks())
 
     @server.tool(permission=SEE, input_schema=SCHEMA, task="allowed")
     def hidden(arguments: dict[str, Any]) -> str:

@@ -9,5 +9,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.support.site.tasks.settin
 app = Celery("tests.support.site.tasks", broker=os.environ.get("TASKS_BROKER", "memory://"))
 # Others use the same Redis.
 app.conf.task_default_queue = os.environ.get("TASKS_QUEUE", "django-mcp-tests")
-app.conf.imports = ["django_mcp.contrib.celery"]
+app.conf.imports = ["django_mcp.extensions.tasks.celery"]
 app.conf.broker_connection_retry_on_startup = True

@@ -12,5 +12,5 @@ DJANGO_MCP = {
     **DJANGO_MCP,
     "NAME": "tasks",
     "PUBLIC": True,
-    "TASK_RUNNER": "django_mcp.contrib.celery.CeleryRunner",
+    "TASK_RUNNER": "django_mcp.extensions.tasks.celery.CeleryRunner",
 }

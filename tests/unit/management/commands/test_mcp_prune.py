@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.db.models import Model
 from django.utils import timezone
 
+from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.models import (
     BusMessage,
     CallRecord,
@@ -26,7 +27,6 @@ from django_mcp.models import (
     Stream,
     StreamEvent,
     Subscription,
-    Task,
     UsedState,
     Worker,
 )

@@ -47,7 +47,7 @@ def climb(
     connection: ConnectionState | None = None,
     revisions: RevisionSet = ALL,
 ) -> ConnectionState | Refusal:
-    return admit(request, headers, connection, revisions, OFFERED)
+    return admit(request, headers, connection, revisions, OFFERED, {})
 
 
 def refused(outcome: ConnectionState | Refusal) -> tuple[int | None, int]:
@@ -179,8 +179,8 @@ def test_methods_missing_in_the_stateless_revision_are_not_found(method: str) ->
 def test_a_method_of_an_unavailable_feature_is_not_found() -> None:
     headers = sent(mcp_protocol_version=V2026_07_28.name, mcp_method="tools/list")
 
-    assert refused(admit(stateless(), headers, None, ALL, set())) == (404, METHOD_NOT_FOUND)
-    legacy = admit(Request(1, "tools/list", {}), sent(), None, ALL, set())
+    assert refused(admit(stateless(), headers, None, ALL, set(), {})) == (404, METHOD_NOT_FOUND)
+    legacy = admit(Request(1, "tools/list", {}), sent(), None, ALL, set(), {})
     assert refused(legacy) == (200, METHOD_NOT_FOUND)
 
 

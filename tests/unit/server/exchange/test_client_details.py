@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.extensions.tasks.core.ports import ports_of
 from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.sanitize import MAX_CLIENT_BYTES
 from django_mcp.server.handlers.context import Context
@@ -127,7 +128,7 @@ async def test_a_task_rejects_over_8_kib_of_client_details() -> None:
     assert not gate.has_begun.is_set()
 
     made = await client.raw("tools/call", {"name": "wait", "_meta": {META + "clientInfo": info}})
-    task = (await server.engine.ports.tasks.find([made["taskId"]]))[made["taskId"]]
+    task = (await ports_of(server.engine).store.find([made["taskId"]]))[made["taskId"]]
     assert task.call["client_info"] == {"name": "c", "version": "1"}
     assert META + "clientInfo" not in task.call["meta"]
     gate.may_go_on.set()

@@ -15,7 +15,7 @@ from django_mcp.server.streams.messenger import (
     NOTICE_BATCHES,
     Outbox,
 )
-from django_mcp.server.streams.process_messages import Missed, ProcessMessage, TaskEnded
+from django_mcp.server.streams.process_messages import Missed, ProcessMessage, SessionEnded
 from django_mcp.server.streams.stream import Change
 
 
@@ -93,10 +93,10 @@ async def test_other_messages_keep_their_order():
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(1500):
-        outbox.put(TaskEnded(id=str(number)))
+        outbox.put(SessionEnded(session=str(number)))
     await outbox.flush()
 
-    assert wire.sent == [TaskEnded(id=str(number)) for number in range(1500)]
+    assert wire.sent == [SessionEnded(session=str(number)) for number in range(1500)]
     assert wire.most_at_once == 1
 
 
@@ -104,7 +104,7 @@ async def test_changes_are_sent_after_a_bus_outage_and_other_messages_dropped():
     wire = Wire()
     wire.failures = 5
     outbox = Outbox(wire.send)
-    outbox.put(TaskEnded(id="1"))
+    outbox.put(SessionEnded(session="1"))
     await outbox.flush()
     for number in range(10):
         outbox.put_notice(changed(number))
@@ -136,7 +136,7 @@ async def test_other_messages_are_bounded_and_drops_are_logged(
     wire = Wire()
     outbox = Outbox(wire.send)
     for number in range(MAX_OTHERS + 1000):
-        outbox.put(TaskEnded(id=str(number)))
+        outbox.put(SessionEnded(session=str(number)))
     await outbox.flush()
 
     assert len(wire.sent) == MAX_OTHERS
@@ -147,7 +147,7 @@ async def send_more_than_a_batch(wire: Wire, outbox: Outbox) -> None:
     """Have a batch under way, and messages that wait for its end."""
     wire.is_open.clear()
     for number in range(2 * BATCH):
-        outbox.put(TaskEnded(id=str(number)))
+        outbox.put(SessionEnded(session=str(number)))
     await wire.has_begun.wait()
 
 

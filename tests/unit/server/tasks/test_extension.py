@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.exchange.task import MAX_EXTENSIONS
+from django_mcp.extensions.tasks.core.task import MAX_EXTENSIONS
+from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.tasks.transitions import advance
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
 from tests.support.wire import META

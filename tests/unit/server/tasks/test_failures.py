@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from django_mcp.extensions.tasks.core.memory import MAX_TRIES, LoopRunner, MemoryTasks
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.task import Task
+from django_mcp.server.exchange.call import MAX_STATE_BYTES
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.tasks import MAX_TRIES, LoopRunner, MemoryTasks
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
-from tests.support.ports import use_ports
+from tests.support.ports import use_task_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
@@ -74,7 +76,7 @@ class Server(MCPServer):
     def __init__(self, *, is_here: bool, **options: Any) -> None:
         super().__init__("tests", **options)
         self.given, self.kept = Runner(is_here), Tasks(self.engine.ports.clock)
-        use_ports(self, runner=self.given, tasks=self.kept)
+        use_task_ports(self, runner=self.given, store=self.kept)
 
 
 @pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
@@ -204,7 +206,7 @@ async def test_a_large_filter_is_acknowledged_first():
 async def test_a_listener_resumes_when_the_store_recovers(
     server: Server, client: Modern, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.server.methods.subscriptions.POLL_S", 0.01)
+    monkeypatch.setattr("django_mcp.extensions.tasks.core.listening.POLL_S", 0.01)
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
@@ -249,7 +251,7 @@ async def test_once_returns_the_same_value_in_each_round(server: Server, name: s
     client = Modern(server)
     task_id = await client.create(name)
     await client.until(task_id, "input_required")
-    kept = (await server.engine.ports.tasks.find((task_id,)))[task_id].rounds["kept"]
+    kept = (await ports_of(server.engine).store.find((task_id,)))[task_id].rounds["kept"]
     assert kept == {"price": {"price": "1.50", "sizes": [1, 2]}}
 
     answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
@@ -268,7 +270,7 @@ async def test_once_requires_a_json_serializable_value(
 async def test_an_oversized_answer_is_rejected_and_the_task_keeps_waiting(client: Modern):
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
-    large = {"action": "accept", "content": {"sure": "x" * MAX_KNOWN_BYTES}}
+    large = {"action": "accept", "content": {"sure": "x" * MAX_STATE_BYTES}}
     params = {"taskId": task_id, "inputResponses": {"question-1": large}}
 
     _, error = await client.error("tasks/update", params, mcp_name=task_id)

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from django_mcp.extensions.tasks.core.memory import MemoryTasks
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.run import hand_back_runs
+from django_mcp.extensions.tasks.core.start import sweep_tasks
+from django_mcp.extensions.tasks.core.task import GRACE_S, LEASE_S, MAX_EXTENSIONS, Task, new_id
+from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import GRACE_S, LEASE_S, MAX_EXTENSIONS, Task, new_id
-from django_mcp.server.memory.tasks import MemoryTasks
 from django_mcp.server.server import BaseServer
-from django_mcp.server.tasks.run import hand_back_runs
-from django_mcp.server.tasks.start import sweep_tasks
-from django_mcp.server.tasks.transitions import advance
-from tests.support.ports import use_ports
+from tests.support.ports import use_ports, use_task_ports
 from tests.support.server.tasks import Gate, Modern, make_server
 from tests.support.wire import V2026_07_28
 
@@ -66,7 +67,7 @@ async def leave_task(server: BaseServer, tool: str, **rounds: Any) -> str:
         lease_s=now_s - 30,
         rounds=rounds,
     )
-    assert await server.engine.ports.tasks.insert(task, ANY)
+    assert await ports_of(server.engine).store.insert(task, ANY)
     return task.id
 
 
@@ -82,7 +83,7 @@ async def test_a_dead_workers_task_ends_without_a_client_polling(server: BaseSer
 
     assert await sweep_tasks(server.engine) == 1
 
-    task = (await server.engine.ports.tasks.find([task_id]))[task_id]
+    task = (await ports_of(server.engine).store.find([task_id]))[task_id]
     assert (task.status, task.status_message) == (
         "failed",
         "The worker that ran this has stopped",
@@ -111,13 +112,14 @@ async def test_tasks_are_not_taken_over_without_a_runner(server: BaseServer):
 
     assert await sweep_tasks(server.engine, may_begin=False) == 1
 
-    found = await server.engine.ports.tasks.find([again, once])
+    found = await ports_of(server.engine).store.find([again, once])
     assert (found[again].status, found[once].status) == ("working", "failed")
 
 
 async def test_a_lapsed_lease_is_extended_before_a_task_fails(server: BaseServer):
     now_s = 1_000_000.0
-    use_ports(server, clock=lambda: now_s, tasks=MemoryTasks(lambda: now_s))
+    use_ports(server, clock=lambda: now_s)
+    use_task_ports(server, store=MemoryTasks(lambda: now_s))
     task_id = await leave_task(server, "wait")
 
     for _ in range(MAX_EXTENSIONS):
@@ -130,7 +132,8 @@ async def test_a_lapsed_lease_is_extended_before_a_task_fails(server: BaseServer
 
 async def test_a_run_that_renews_its_extended_lease_goes_on(server: BaseServer):
     now_s = 1_000_000.0
-    use_ports(server, clock=lambda: now_s, tasks=MemoryTasks(lambda: now_s))
+    use_ports(server, clock=lambda: now_s)
+    use_task_ports(server, store=MemoryTasks(lambda: now_s))
     task_id = await leave_task(server, "wait")
     await sweep_tasks(server.engine)
 
@@ -140,7 +143,7 @@ async def test_a_run_that_renews_its_extended_lease_goes_on(server: BaseServer):
 
     # The next lapse is a new one.
     assert await sweep_tasks(server.engine) == 0
-    assert (await server.engine.ports.tasks.find([task_id]))[task_id].status == "working"
+    assert (await ports_of(server.engine).store.find([task_id]))[task_id].status == "working"
 
 
 async def test_a_run_of_this_process_has_not_ended_even_if_its_lease_lapsed(
@@ -182,7 +185,7 @@ async def test_shutdown_releases_idempotent_tasks(server: BaseServer, gate: Gate
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
     await hand_back_runs(server.engine.hub)
-    task = (await server.engine.ports.tasks.find([task_id]))[task_id]
+    task = (await ports_of(server.engine).store.find([task_id]))[task_id]
     assert (task.status, task.is_orphaned(server.engine.ports.clock())) == ("working", True)
     gate.may_go_on.set()
     assert await sweep_tasks(server.engine) == 1

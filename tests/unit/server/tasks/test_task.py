@@ -7,11 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_mcp.extensions.tasks.core.shapes import (
+    COMPLETED,
+    FAILED,
+    FINAL,
+    INPUT_REQUIRED,
+    WORKING,
+)
+from django_mcp.extensions.tasks.core.task import LEASE_S, Task
 from django_mcp.protocol.asks import ask_roots
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
-from django_mcp.protocol.tasks import COMPLETED, FAILED, FINAL, INPUT_REQUIRED, WORKING
 from django_mcp.server.exchange.call import RetryAnswers
-from django_mcp.server.exchange.task import LEASE_S, Task
 
 RUNS = ("a", "b")
 FAULT = Refusal(code=INTERNAL_ERROR, message="No")

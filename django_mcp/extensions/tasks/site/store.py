@@ -23,11 +23,12 @@ from django_mcp.execution.tables import (
     moment,
 )
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models.calls import Task as Row
-from django_mcp.protocol.tasks import FINAL, WORKING
+from django_mcp.extensions.tasks.core.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.extensions.tasks.core.shapes import FINAL, WORKING
+from django_mcp.extensions.tasks.core.task import Step, Task
+from django_mcp.extensions.tasks.site.models import Task as Row
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import Step, Task
-from django_mcp.server.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 T = TypeVar("T")
 

@@ -11,13 +11,13 @@ import django
 from django.utils.module_loading import import_string
 
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.tasks.runners import InProcessRunner, run_task
+from django_mcp.extensions.tasks.site.runners import InProcessRunner, run_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from django_mcp.extensions.tasks.core.task import Task
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.task import Task
 
 _FRAMEWORK = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
 _queued: Callable[[Callable[[str, str], None]], Any] = import_string(f"{_FRAMEWORK}.task")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
+from django_mcp.protocol.revisions.records import V2025_11_25, V2026_07_28
+from django_mcp.registry.entries import Entry
+
 EXTENSION = "io.modelcontextprotocol/tasks"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""The key in `_meta` of messages that belong to a task."""
 
 WORKING = "working"
 INPUT_REQUIRED = "input_required"
@@ -23,21 +29,32 @@ SUPPORT = {NEVER: "forbidden", "allowed": "optional", REQUIRED: "required", "aut
 """What a tool declares, and its form for clients that request tasks themselves."""
 
 
+def support_of(entry: Entry) -> str:
+    """Return whether calls of a tool can become tasks: `never`, `allowed`, `required` or `auto`."""
+    support: str = entry.extensions.get(EXTENSION, NEVER)
+    return support
+
+
 class TaskRules(Struct, frozen=True, kw_only=True, eq=False):
     """How a revision supports tasks.
 
     Attributes:
         by_client: the client requests a task with its call, fetches the result with a request that
             waits, gets progress meanwhile, and treats a tool's own error as a failure. Otherwise
-            the server decides, and `tasks/get` returns everything.
-        extension: the capability that a client must have declared; None: nothing.
+            the server decides for clients that declared the extension, and `tasks/get` returns everything.
         ttl_key, poll_key: the names of two of the fields.
     """
 
     by_client: bool
-    extension: str | None = None
     ttl_key: str
     poll_key: str
+
+
+RULES: Mapping[str, TaskRules] = {
+    V2025_11_25.name: TaskRules(by_client=True, ttl_key="ttl", poll_key="pollInterval"),
+    V2026_07_28.name: TaskRules(by_client=False, ttl_key="ttlMs", poll_key="pollIntervalMs"),
+}
+"""By the names of the revisions that have tasks."""
 
 
 def read_ttl_ms(params: Any) -> int | str | None:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from django_mcp.extensions.tasks.core.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.extensions.tasks.core.task import Step, Task
 from django_mcp.log import logger
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
-from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.exchange.timers import hold
-from django_mcp.server.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH, StoreUnavailable
+from django_mcp.server.ports import StoreUnavailable
 
 T = TypeVar("T")
 

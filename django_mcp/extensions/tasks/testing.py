@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.shapes import (
+    EXTENSION,
+    FAILED,
+    FINAL,
+    INPUT_REQUIRED,
+    RULES,
+    support_of,
+)
 from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.protocol.tasks import FAILED, FINAL, INPUT_REQUIRED
 from django_mcp.test.conversation import BaseClient
 
 _FIRST_POLL_S = 0.01
@@ -23,21 +30,20 @@ NO_LOOP = (
 
 async def call_as_task(client: BaseClient, tool: str, arguments: JSONObject) -> JSONObject:
     """Return the result of a tool that runs as a task; see `MCPClient.call_as_task`."""
-    rules = client._revision.tasks
+    rules = RULES.get(client.revision)
     if rules is None:
-        names = " or ".join(each.name for each in REVISIONS if each.tasks is not None)
-        raise MCPError(f"{client.revision} has no tasks: use {names}.")
+        raise MCPError(f"{client.revision} has no tasks: use {' or '.join(RULES)}.")
     client.task = None
     meta: JSONObject = {}
-    if rules.extension is not None:
-        declared = {**client._capabilities, "extensions": {rules.extension: {}}}
+    if not rules.by_client:
+        declared = {**client._capabilities, "extensions": {EXTENSION: {}}}
         meta = {"_meta": {keys.CLIENT_CAPABILITIES: declared}}
     call = {"name": tool, "arguments": arguments, **({"task": {}} if rules.by_client else meta)}
     result = await client._request("tools/call", call)
     created = find_created(result)
     if created is None:
         entry = client.server.registry.tools.get(tool)
-        if entry is None or entry.task != "auto":
+        if entry is None or support_of(entry) != "auto":
             raise MCPError(f"Tool {tool} cannot run as a task: register it with task=.")
         return result
     params = {"taskId": created["taskId"], **meta}
@@ -57,6 +63,13 @@ async def call_as_task(client: BaseClient, tool: str, arguments: JSONObject) -> 
         ) from None
     finally:
         client.task = await client._send_once("tasks/get", params)
+
+
+def check_result(client: BaseClient, method: str, result: JSONObject, *, loop_ends: bool) -> None:
+    """Raise `MCPError` for a task that would never end, since its event loop ends with the call."""
+    is_task = method == "tools/call" and find_created(result) is not None
+    if is_task and loop_ends and ports_of(client.server.engine).runner.is_here:
+        raise MCPError(NO_LOOP)
 
 
 def find_created(result: JSONObject) -> JSONObject | None:

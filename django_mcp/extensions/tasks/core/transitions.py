@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from django_mcp.protocol import meta as keys
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.shapes import (
+    COMPLETED,
+    EXTENSION,
+    FAILED,
+    INPUT_REQUIRED,
+    RELATED_TASK,
+    RULES,
+    TaskRules,
+    to_moment,
+)
+from django_mcp.extensions.tasks.core.task import Step, Task
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
-    MISSING_CLIENT_CAPABILITY,
     Refusal,
     invalid_params,
 )
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
-from django_mcp.protocol.revisions import find_revision
-from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, to_moment
-from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.task import Step, Task
-from django_mcp.server.services import ServerHub, Services
-from django_mcp.server.streams.process_messages import TaskEnded
+from django_mcp.server.extension import declared_by
+from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.streams.stream import Change
 
 POLL_S = 2.0
@@ -35,7 +41,9 @@ async def advance(
 
     See `TaskStore.change`.
     """
-    found = await server.ports.tasks.change(task_id, step, server.ports.clock, may_defer=may_defer)
+    found = await ports_of(server).store.change(
+        task_id, step, server.ports.clock, may_defer=may_defer
+    )
     if found is None:
         return None
     task, changed = found
@@ -47,7 +55,7 @@ async def advance(
 def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
     server.hub.followers.wake(stream_of(task.id), everywhere=True)
     if has_moved and task.is_final:
-        server.hub.broadcast(TaskEnded(id=task.id))
+        server.tell(EXTENSION, {"ended": task.id})
     if has_moved and rules_of(task).by_client and task.session is not None:
         _announce(server.hub, task, "notifications/tasks/status", to_wire(task))
 
@@ -63,10 +71,7 @@ def stream_of(task_id: str) -> str:
 
 def rules_of(task: Task) -> TaskRules:
     """Return how the revision of a task has tasks."""
-    revision = find_revision(task.revision)
-    if revision is None or revision.tasks is None:
-        raise ValueError(f"no tasks at {task.revision}")
-    return revision.tasks
+    return RULES[task.revision]
 
 
 def to_wire(task: Task) -> JSONObject:
@@ -97,16 +102,12 @@ def to_detailed(task: Task) -> JSONObject:
     return wire
 
 
-def check_tasks_declared(call: Call) -> Refusal | None:
+def check_declared(call: ServedCall) -> Refusal | None:
     """Return the refusal of a client that did not declare the tasks extension, or None."""
-    rules = call.rules.tasks
-    extension = rules.extension if rules is not None else None
-    if extension is None or extension in call.client_extensions:
+    if RULES[call.rules.name].by_client:
         return None
-    return Refusal(
-        code=MISSING_CLIENT_CAPABILITY,
-        message="This needs a client that knows tasks",
-        data={"requiredCapabilities": {"extensions": {extension: {}}}},
+    return declared_by(
+        call.server.extensions[EXTENSION], call, "This needs a client that knows tasks"
     )
 
 
@@ -127,7 +128,7 @@ class TaskSink(Record):
             return
         wire = decode(message)
         method, params = wire["method"], wire["params"]
-        meta = {**params.get("_meta", {}), keys.RELATED_TASK: {"taskId": task.id}}
+        meta = {**params.get("_meta", {}), RELATED_TASK: {"taskId": task.id}}
         params = {**params, "_meta": meta}
         if hub.followers.has(stream_of(task.id)):
             hub.followers.show(stream_of(task.id), encode_notification(method, params))

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import re
-import weakref
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
 
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.run import TaskRun, execute, finish_run, runs_of
+from django_mcp.extensions.tasks.core.shapes import (
+    NEVER,
+    REQUIRED,
+    RULES,
+    WORKING,
+    read_ttl_ms,
+    support_of,
+)
+from django_mcp.extensions.tasks.core.task import LEASE_S, Step, Task, new_id
+from django_mcp.extensions.tasks.core.transitions import (
+    STOPPED,
+    UNKNOWN_TASK,
+    advance,
+    check_declared,
+    rules_of,
+    to_wire,
+)
 from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
@@ -19,24 +35,14 @@ from django_mcp.protocol.errors import (
     try_later,
 )
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.tasks import NEVER, REQUIRED, WORKING, read_ttl_ms
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
-from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
+from django_mcp.server.extension import NextCall
 from django_mcp.server.handlers.run import LARGE_BYTES
 from django_mcp.server.ports import StoreUnavailable
-from django_mcp.server.services import ServedCall, ServerHub, Services
-from django_mcp.server.tasks.run import TaskRun, execute, finish_run, runs_of
-from django_mcp.server.tasks.transitions import (
-    STOPPED,
-    UNKNOWN_TASK,
-    advance,
-    check_tasks_declared,
-    rules_of,
-    to_wire,
-)
+from django_mcp.server.services import ServedCall, Services
 
 NOT_STARTED = try_later("The task could not be started now: try again later", 2)
 
@@ -55,7 +61,7 @@ async def start_run(
     """Have the runner of a server run a task; else have it take another step and raise `NotStarted`."""
     run = partial(execute, server, task.id, exchange, task.run)
     try:
-        await server.ports.runner.start(task, exchange, run)
+        await ports_of(server).runner.start(task, exchange, run)
     except BaseException as error:
         await advance(
             server,
@@ -106,7 +112,7 @@ async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
     server = call.server
     # Other texts are not looked up: PostgreSQL refuses U+0000.
     wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
-    found = await server.ports.tasks.find(wanted) if wanted else {}
+    found = await ports_of(server).store.find(wanted) if wanted else {}
     own = [found[key] for key in wanted if key in found and _is_own(call, found[key])]
     return [await settle(server, call.exchange, task) for task in own]
 
@@ -128,7 +134,7 @@ def is_shown(call: ServedCall, task: Task) -> bool:
     Since the task was started, the principal may have lost the permission, its key may have been
     restricted, and the tool may have been disabled.
     """
-    if rules_of(task) is not call.rules.tasks:
+    if rules_of(task) is not RULES.get(call.rules.name):
         return False
     registry, visible = call.server.registry, call.exchange.visible
     tool = registry.tools.get(task.tool)
@@ -163,7 +169,7 @@ async def _replace_run(server: Services, exchange: Exchange | None, task: Task) 
     """Start a task again, or end it: its worker has ended."""
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
-        run = new_id() if server.ports.runner.is_here else None
+        run = new_id() if ports_of(server).runner.is_here else None
         try:
             again = await hand_over(
                 server,
@@ -189,7 +195,7 @@ async def _replace_run(server: Services, exchange: Exchange | None, task: Task) 
     if ended is not None:
         logger.warning("Task %s (tool %s) failed: its worker has ended", task.id[:8], task.tool)
         return ended
-    return (await server.ports.tasks.find((task.id,))).get(task.id, task)
+    return (await ports_of(server).store.find((task.id,))).get(task.id, task)
 
 
 SWEEP_EVERY_S = 10.0
@@ -198,25 +204,26 @@ SWEEP_EVERY_S = 10.0
 SWEPT_AT_ONCE = 100
 
 
-def make_sweep(server: Services) -> Callable[[ServerHub], None]:
-    """Return a function for `Hub.on_tick` that settles the tasks of a server regularly."""
-    reference = weakref.ref(server)
-    next_s: float | None = None
-    running: asyncio.Task[None] | None = None
+class Sweeper:
+    """Settles the tasks of a server regularly, whose worker may have ended."""
 
-    def sweep(hub: ServerHub) -> None:
-        nonlocal next_s, running
-        server, now_s = reference(), asyncio.get_running_loop().time()
-        if next_s is None:
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next_s = 0.0
+        self._running: asyncio.Task[None] | None = None
+
+    def tick(self, server: Services) -> None:
+        """Start a sweep if it is time."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        if self._loop is not loop:
             # The first sweep of a process is not at once: other processes sweep too.
-            next_s = now_s + SWEEP_EVERY_S
-        if server is None or now_s < next_s or (running is not None and not running.done()):
+            self._loop, self._next_s = loop, now_s + SWEEP_EVERY_S
+        if now_s < self._next_s or (self._running is not None and not self._running.done()):
             return
-        next_s = now_s + SWEEP_EVERY_S
-        if any(tool.task != NEVER for tool in server.registry.tools.values()):
-            running = hub.spawn(_sweep_quietly(server))
-
-    return sweep
+        self._next_s = now_s + SWEEP_EVERY_S
+        if any(support_of(tool) != NEVER for tool in server.registry.tools.values()):
+            self._running = server.hub.spawn(_sweep_quietly(server))
 
 
 async def _sweep_quietly(server: Services) -> None:
@@ -237,7 +244,7 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True, may_extend: b
     their lease.
     """
     settled = 0
-    for task in await server.ports.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):
+    for task in await ports_of(server).store.find_lapsed(server.name, SWEPT_AT_ONCE):
         tool = server.registry.tools.get(task.tool)
         may_run_again = tool is not None and tool.may_run_again
         if may_run_again and (not may_begin or task.call.get("is_of_tenant")):
@@ -251,24 +258,24 @@ async def call_with_tasks(
     call: ServedCall,
     entry: ToolEntry,
     arguments: JSONObject,
-    run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
+    run: NextCall,
 ) -> bytes | Refusal:
     """Run a call that may become a task; return its result, or the task."""
-    rules = call.rules.tasks
+    rules, support = RULES.get(call.rules.name), support_of(entry)
     ttl_ms: int | None = None
     is_by_client = rules is not None and rules.by_client
-    undeclared = check_tasks_declared(call)
+    undeclared = None if rules is None else check_declared(call)
     if is_by_client:
-        is_task = "task" in call.params and "tasks" in call.server.features(call.exchange)
+        is_task = "task" in call.params
     else:
-        is_task = rules is not None and undeclared is None and entry.task != NEVER
+        is_task = rules is not None and undeclared is None and support != NEVER
     if not is_task:
-        if entry.task != REQUIRED:
+        if support != REQUIRED:
             return await run()
         message = f"Tool {entry.name} can only run as a task"
         return undeclared or Refusal(code=METHOD_NOT_FOUND, message=message)
     if is_by_client:
-        if entry.task == NEVER:
+        if support == NEVER:
             message = f"Tool {entry.name} cannot run as a task"
             return Refusal(code=METHOD_NOT_FOUND, message=message)
         wanted = read_ttl_ms(call.params["task"])
@@ -278,7 +285,7 @@ async def call_with_tasks(
     refusal = limit_kept_details(call.connection)
     if refusal is not None:
         return refusal
-    if entry.task == "auto" and not is_by_client:
+    if support == "auto" and not is_by_client:
         return await _run_for_a_while(call, entry, arguments, run)
     return await _make(call, entry, arguments, ttl_ms)
 
@@ -287,7 +294,7 @@ async def _make(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
 ) -> bytes | Refusal:
     server = call.server
-    run_id = new_id() if server.ports.runner.is_here else None
+    run_id = new_id() if ports_of(server).runner.is_here else None
     task = await _insert(call, entry, arguments, ttl_ms, run_id)
     if task is None:
         return invalid_request("Too many tasks are running: wait for one to end, or cancel it")
@@ -299,7 +306,7 @@ async def _make(
     except NotStarted:
         logger.exception("Could not start a task of tool %s", entry.name)
         return NOT_STARTED
-    call.is_task = True
+    call.is_answered_early = True
     return _encode(call, task)
 
 
@@ -349,7 +356,7 @@ async def _insert(
     limits = CountLimits.of(
         options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
     )
-    return task if await server.ports.tasks.insert(task, limits) else None
+    return task if await ports_of(server).store.insert(task, limits) else None
 
 
 def _encode(call: ServedCall, task: Task) -> bytes:
@@ -363,14 +370,15 @@ async def _run_for_a_while(
     call: ServedCall,
     entry: ToolEntry,
     arguments: JSONObject,
-    run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
+    run: NextCall,
 ) -> bytes | Refusal:
     """Return the result if the call does not take long, else a task that goes on."""
     server, exchange = call.server, call.exchange
-    call.notes_progress = True
+    progress: list[str] = []
+    call.on_progress = progress.append
     # They would interrupt the asyncio task of the request.
     exchange.timers = None
-    running = server.ports.runner.spawn(run(), exchange)
+    running = ports_of(server).runner.spawn(run(), exchange)
     waiting = asyncio.wrap_future(running)
     try:
         await asyncio.wait((waiting,), timeout=call.options.task_after_s)
@@ -387,6 +395,9 @@ async def _run_for_a_while(
         await advance(server, task.id, lambda each, now_s: each.cancel(now_s))
         return running.result()
     exchange.cancels_on_disconnect = False
-    call.is_task = True
-    server.ports.runner.spawn(finish_run(TaskRun(server, run_id, task, call), running), exchange)
+    call.is_answered_early = True
+    task_run = TaskRun(server, run_id, task, call)
+    if progress:
+        task_run.note(progress[-1])
+    ports_of(server).runner.spawn(finish_run(task_run, running), exchange)
     return _encode(call, task)

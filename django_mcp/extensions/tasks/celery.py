@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from celery import shared_task
 
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.tasks.runners import InProcessRunner, run_task
+from django_mcp.extensions.tasks.site.runners import InProcessRunner, run_task
 
 if TYPE_CHECKING:
+    from django_mcp.extensions.tasks.core.task import Task
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.task import Task
 
 run_queued_task: Any = shared_task(name="django_mcp.run_task", ignore_result=True)(run_task)
 """Its arguments are the name of the server and the id of a task."""

@@ -10,11 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from django_mcp.extensions.tasks.core.shapes import (
+    CANCELLED,
+    FAILED,
+    FINAL,
+    INPUT_REQUIRED,
+    WORKING,
+)
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.call import AskFailed, RetryAnswers
+from django_mcp.server.exchange.call import MAX_STATE_BYTES, AskFailed, RetryAnswers, StateTooLarge
 
 LEASE_S = 15.0
 """How long a run counts as alive after it last renewed its lease. Our own limit."""
@@ -30,9 +36,6 @@ limit."""
 MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
-MAX_KNOWN_BYTES = 1024 * 1024
-"""Bytes of the state of a call or task between two rounds, with the client's answers. Our own limit."""
-
 MAX_MESSAGE = 500
 MAX_RUNS = 3
 """How often a task is started, if its workers end. Our own limit."""
@@ -42,10 +45,6 @@ Step: TypeAlias = "Callable[[Task, float], Task | None]"
 
 ROW_BYTES = 1024
 """What a task takes besides its call and its result: its columns and indexes. Our own estimate."""
-
-
-class TaskStateTooLarge(Exception):
-    """The state of a call or task is larger than what is kept between two rounds."""
 
 
 def new_id() -> str:
@@ -193,7 +192,7 @@ class Task:
             "asked": asked,
             "due": due,
         }
-        if len(asked) > MAX_ASKED or not asks or len(encode(rounds)) > MAX_KNOWN_BYTES:
+        if len(asked) > MAX_ASKED or not asks or len(encode(rounds)) > MAX_STATE_BYTES:
             error = Refusal(code=INTERNAL_ERROR, message="The tool asked too much, or nothing")
             return self.fail(run, error, now_s)
         changes: JSONObject = {"rounds": rounds, "run": None, "lease_s": None, "updated_s": now_s}
@@ -208,7 +207,7 @@ class Task:
     ) -> Task | None:
         """Accept answers by the keys that clients know; those to no open question are ignored.
 
-        Without a question left it goes on: by the given run, or by any. Raises `TaskStateTooLarge`.
+        Without a question left it goes on: by the given run, or by any. Raises `StateTooLarge`.
         """
         due = dict(self.due)
         keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}
@@ -220,10 +219,10 @@ class Task:
         missed = {keys[key]: [str(each), each.code] for key, each in failed.items() if key in keys}
         rounds["failed"] = {**rounds.get("failed", {}), **missed}
         size = len(encode(rounds))
-        if size > MAX_KNOWN_BYTES:
-            raise TaskStateTooLarge(
+        if size > MAX_STATE_BYTES:
+            raise StateTooLarge(
                 f"The answers are too large: {size} bytes with what the task knows already, and at "
-                f"most {MAX_KNOWN_BYTES} are kept"
+                f"most {MAX_STATE_BYTES} are kept"
             )
         changed = replace(self, rounds=rounds, updated_s=now_s)
         if due:

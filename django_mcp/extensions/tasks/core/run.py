@@ -9,6 +9,10 @@ from typing import Any, cast
 
 from msgspec import field
 
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.shapes import COMPLETED, FAILED, RULES
+from django_mcp.extensions.tasks.core.task import LEASE_S, Step, Task, new_id
+from django_mcp.extensions.tasks.core.transitions import STOPPED, TaskSink, advance
 from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, Refusal, invalid_params
@@ -16,17 +20,14 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.call import FailureKind, RetryAnswers, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
-from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, ServerHub, Services
-from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
 
 BEAT_S = 2.0
 """Period in which a run renews its lease and finds out whether it should stop."""
@@ -75,10 +76,8 @@ class TaskRun(Record):
         # The call is that of a task from now on, which sends messages and progress.
         call = self.call
         call.run = self
-        call.notes_progress = True
+        call.on_progress = self.note
         call.exchange.sink = TaskSink(self.server.hub, self.task, call.exchange.connection)
-        if call.progress_text is not None:
-            self.note(call.progress_text)
 
     def note(self, message: str) -> None:
         self.message = message
@@ -160,7 +159,7 @@ async def hand_back_runs(hub: ServerHub) -> None:
 
     A task that may run again is left for another worker; any other fails.
     """
-    runs = runs_of(hub)
+    runs = [run for run in runs_of(hub) if not run.is_handed_back]
     for run in runs:
         run.is_handed_back = True
         run.stop()
@@ -181,7 +180,7 @@ async def execute(
         if run_id is None:
             task = await advance(server, task_id, lambda each, now_s: each.claim(own_id, now_s))
         else:
-            task = (await server.ports.tasks.find((task_id,))).get(task_id)
+            task = (await ports_of(server).store.find((task_id,))).get(task_id)
         if task is None or task.run != own_id:
             return
         run = await _prepare(server, own_id, task, exchange)
@@ -249,8 +248,6 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
         call.deadline.postpone(call.options.task_timeout_s)
     call.cancellable = running
     run.join_hub()
-    if hand_back_runs not in server.hub.on_stop:
-        server.hub.on_stop.append(hand_back_runs)
     beating = asyncio.ensure_future(run.beat())
     outcome: bytes | Refusal | None = None
     started = time.perf_counter()
@@ -283,8 +280,7 @@ def _last_step(run: TaskRun, call: ServedCall, outcome: bytes | Refusal | None) 
     if outcome is None or (run.is_stopped and not run.is_handed_back):
         # The task may have ended before, or another run may have it.
         return lambda each, now_s: each.give_up(run.id, now_s)
-    asks, rules = run.asks, call.rules.tasks
-    is_by_client = rules is not None and rules.by_client
+    asks, is_by_client = run.asks, RULES[call.rules.name].by_client
     if isinstance(outcome, bytes) and asks is not None:
         return lambda each, now_s: each.park(
             run.id, asks, run.state, call.answers, now_s, run.message

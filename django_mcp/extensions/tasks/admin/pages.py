@@ -17,11 +17,11 @@ from django_mcp.admin.base import note_actions, without_transaction
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
+from django_mcp.extensions.tasks.core.shapes import FINAL
+from django_mcp.extensions.tasks.core.start import SWEPT_AT_ONCE, sweep_tasks
+from django_mcp.extensions.tasks.core.transitions import advance
+from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.known_servers import find_server
-from django_mcp.models import Task
-from django_mcp.protocol.tasks import FINAL
-from django_mcp.server.tasks.start import SWEPT_AT_ONCE, sweep_tasks
-from django_mcp.server.tasks.transitions import advance
 
 CANCELLED_AT_ONCE = 100
 
@@ -116,3 +116,6 @@ def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
             count += 1
             note_actions(request, Task, (task.tool, _t("Cancelled."), task.pk))
     return count
+
+
+PAGES = ((Task, TaskAdmin),)

@@ -1,40 +1,63 @@
-"""What a server can do: its features and capabilities, derived from its registry and its options."""
+"""What a server can do: its features and capabilities, derived from its registry, options and extensions."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django_mcp.protocol.json import JSONObject, is_lazy
-from django_mcp.protocol.revisions import RevisionSet
-from django_mcp.protocol.tasks import NEVER
+from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.admission import if_streaming
 from django_mcp.server.exchange.visibility import find_requirements
+from django_mcp.server.extension import Extension, ExtensionMethod
 from django_mcp.server.options import Options
 
 
 class Derived:
-    """Values derived from one state of the registry and the options."""
+    """Values derived from one state of the registry, from the options and from the extensions."""
 
-    def __init__(self, registry: Registry, options: Options) -> None:
+    def __init__(
+        self, registry: Registry, options: Options, extensions: Sequence[Extension] = ()
+    ) -> None:
         self.version = registry.version
         self.options = options
         self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
         self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
         registered = {
             "tools": registry.tools,
-            "tasks": any(tool.task != NEVER for tool in registry.tools.values()),
             "resources": registry.resources or registry.templates,
             "prompts": registry.prompts,
             "completions": registry.has_completers,
         }
-        self.features = frozenset(name for name, found in registered.items() if found)
+        self.extensions = [each for each in extensions if each.is_offered(registry)]
+        """The extensions that the server offers by what is registered."""
+        self.features = frozenset(
+            (
+                *(name for name, found in registered.items() if found),
+                *(each.identifier for each in self.extensions),
+            )
+        )
         self.offered = _by_transport(self.features, options)
         """The features on a transport, by whether it can stream, whether it buffers what is sent ahead
         of the response, and whether the exchange has no connection."""
+        self.added_rules, self.added_methods = _find_methods(extensions, self.revisions)
+        """The rules of the methods that extensions add, by revision and name, and the methods, with their
+        extensions, by name."""
+        wrapped = {
+            name: _find_wrapping(self.extensions, tool) for name, tool in registry.tools.items()
+        }
+        self.wrapped = {name: wrapping for name, wrapping in wrapped.items() if wrapping}
+        """The extensions that wrap the calls of a tool, by its name."""
+        self.call_params = {key: each for each in self.extensions for key in each.call_params}
+        """The extensions that wrap a call with a key in its params, by the key."""
+        self.listen_keys = {key: each for each in self.extensions for key in each.listen_keys}
+        """The extensions that understand a key of the filter of a listening stream."""
+        self.describing = [each for each in self.extensions if each.describes]
+        """The extensions that add fields to listed entries."""
         self.lists: dict[Hashable, bytes] = {}
         """Encoded responses to the list methods."""
         self.requirements = find_requirements(registry, options)
@@ -45,6 +68,26 @@ class Derived:
         )
         self.has_lazy_texts = _has_lazy_texts(registry, options)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+
+def _find_methods(
+    extensions: Sequence[Extension], revisions: RevisionSet
+) -> tuple[dict[tuple[str, str], MethodRule], dict[str, tuple[Extension, ExtensionMethod]]]:
+    rules: dict[tuple[str, str], MethodRule] = {}
+    methods = {
+        name: (each, method) for each in extensions for name, method in each.methods().items()
+    }
+    for revision in (*revisions.handshake, *revisions.stateless):
+        for name, (extension, method) in methods.items():
+            if method.exists_at(revision):
+                rules[revision.name, name] = MethodRule(
+                    feature=extension.identifier, mirrored_param=method.mirrored_param
+                )
+    return rules, methods
+
+
+def _find_wrapping(extensions: Sequence[Extension], tool: ToolEntry) -> tuple[Extension, ...]:
+    return tuple(each for each in extensions if each.wraps(tool))
 
 
 class ResultFields(NamedTuple):

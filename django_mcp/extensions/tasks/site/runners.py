@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 from asgiref.sync import AsyncToSync
 
 from django_mcp.execution.threads import lease_for_task
+from django_mcp.extensions.tasks.core.memory import LoopRunner
+from django_mcp.extensions.tasks.core.run import execute, hand_back_runs
 from django_mcp.known_servers import find_server
 from django_mcp.process import reset_on
 from django_mcp.push.loops import end_loop
@@ -24,9 +26,7 @@ from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.exchange.call import Spawned
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import hold
-from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.server import BaseServer
-from django_mcp.server.tasks.run import execute, hand_back_runs
 
 T = TypeVar("T")
 

@@ -10,33 +10,39 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django_mcp.log import logger
-from django_mcp.protocol import meta as keys
-from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
-from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
-from django_mcp.protocol.json import JSONObject, decode
-from django_mcp.protocol.tasks import CANCELLED
-from django_mcp.server.asking.back_channel import ask_client
-from django_mcp.server.asking.rounds import check_responses
-from django_mcp.server.delivery.client_streams import count_stream
-from django_mcp.server.exchange.call import AskFailed, CannotAsk
-from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.task import Task, TaskStateTooLarge, new_id
-from django_mcp.server.methods.discovery import INVALID_CURSOR
-from django_mcp.server.services import ServedCall
-from django_mcp.server.tasks.run import stop_run
-from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over, is_shown
-from django_mcp.server.tasks.transitions import (
+from django_mcp.extensions.tasks.core.ports import ports_of
+from django_mcp.extensions.tasks.core.run import stop_run
+from django_mcp.extensions.tasks.core.shapes import CANCELLED, RELATED_TASK
+from django_mcp.extensions.tasks.core.start import (
+    NOT_STARTED,
+    NotStarted,
+    find_own,
+    hand_over,
+    is_shown,
+)
+from django_mcp.extensions.tasks.core.task import Task, new_id
+from django_mcp.extensions.tasks.core.transitions import (
     POLL_S,
     UNKNOWN_TASK,
     advance,
-    check_tasks_declared,
+    check_declared,
     rules_of,
     stream_of,
     to_detailed,
     to_wire,
 )
+from django_mcp.log import logger
+from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
+from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
+from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.asking.rounds import check_responses
+from django_mcp.server.delivery.client_streams import count_stream
+from django_mcp.server.exchange.call import AskFailed, CannotAsk, StateTooLarge
+from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.methods.discovery import INVALID_CURSOR
+from django_mcp.server.services import ServedCall
 
 POLL_ALONE_S = 0.5
 """The polling interval where no notification can arrive."""
@@ -47,7 +53,7 @@ MAX_PAGE = 100
 
 async def get(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/get`."""
-    task = check_tasks_declared(call) or await find_own(call)
+    task = check_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     wire = to_wire(task) if rules_of(task).by_client else to_detailed(task)
@@ -56,9 +62,9 @@ async def get(call: ServedCall) -> bytes | Refusal:
 
 async def list_tasks(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/list`: the tasks of the principal. Anonymous callers have no list."""
-    server, rules = call.server, call.rules.tasks
+    server = call.server
     owner = key_of(call.exchange.principal)
-    if owner is None or rules is None:
+    if owner is None:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in call.params:
@@ -71,7 +77,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     shown: list[Task] = []
     is_more = True
     while is_more and len(shown) <= size:
-        found = await server.ports.tasks.list_of(server.name, owner, after, MAX_PAGE)
+        found = await ports_of(server).store.list_of(server.name, owner, after, MAX_PAGE)
         shown += filter(partial(is_shown, call), found)
         is_more = len(found) == MAX_PAGE
         after = (found[-1].created_s, found[-1].id) if found else None
@@ -85,7 +91,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
 
 async def cancel(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
-    task = check_tasks_declared(call) or await find_own(call)
+    task = check_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     cancelled = await advance(call.server, task.id, lambda each, now_s: each.cancel(now_s))
@@ -99,7 +105,7 @@ async def cancel(call: ServedCall) -> bytes | Refusal:
 
 async def update(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
-    task = check_tasks_declared(call) or await find_own(call)
+    task = check_declared(call) or await find_own(call)
     if isinstance(task, Refusal):
         return task
     responses = call.params.get("inputResponses")
@@ -111,7 +117,7 @@ async def update(call: ServedCall) -> bytes | Refusal:
         return malformed
     try:
         await _answer(call, task, asked, {})
-    except TaskStateTooLarge as error:
+    except StateTooLarge as error:
         return invalid_params(str(error))
     except NotStarted:
         logger.exception("Could not resume task %s", task.id[:8])
@@ -127,7 +133,7 @@ async def _answer(
 ) -> None:
     """Store answers in a task, and continue it if no question is left."""
     server = call.server
-    run = new_id() if server.ports.runner.is_here else None
+    run = new_id() if ports_of(server).runner.is_here else None
     await hand_over(
         server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run), call.exchange
     )
@@ -149,7 +155,7 @@ async def result(call: ServedCall) -> bytes | Refusal:
             return UNKNOWN_TASK
         return Refusal(code=error["code"], message=error["message"], data=error.get("data"))
     found: JSONObject = decode(task.result)
-    found["_meta"] = {**found.get("_meta", {}), keys.RELATED_TASK: {"taskId": task.id}}
+    found["_meta"] = {**found.get("_meta", {}), RELATED_TASK: {"taskId": task.id}}
     return call.server.encode_result(found, call.rules)
 
 
@@ -201,9 +207,9 @@ def _ask_due(call: ServedCall, task: Task, asking: dict[str, asyncio.Task[None]]
 
 async def _ask(call: ServedCall, task: Task, key: str, wire: JSONObject) -> None:
     ask = Ask(method=wire["method"], params=wire.get("params"), capability=wire["capability"])
-    related = {keys.RELATED_TASK: {"taskId": task.id}}
+    related = {RELATED_TASK: {"taskId": task.id}}
     try:
         known, failed = await ask_client(call, {key: ask}, related)
         await _answer(call, task, known, failed)
-    except (CannotAsk, TaskStateTooLarge) as error:
+    except (CannotAsk, StateTooLarge) as error:
         await _answer(call, task, {}, {key: AskFailed(str(error))})

@@ -1,0 +1,43 @@
+"""The table of the protocol extensions that this package brings, each a package of its own.
+
+To remove one, delete its folder and its line here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+EXTENSION_PACKAGES: tuple[str, ...] = ("django_mcp.extensions.tasks",)
+
+
+@cache
+def load_parts(part: str) -> tuple[ModuleType, ...]:
+    """Import a module of each extension, such as `core.extension`; those without it are left out.
+
+    The rest of the package knows no extension by name. It loads these parts:
+
+    - `core.extension`: `in_memory(clock)` returns the `Extension` of a server without a site.
+    - `site.extension`: `on_site(clock)` returns that of a server of a site.
+    - `site.models`: the tables.
+    - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
+      the lines that it prints about other work.
+    - `admin.pages`: `PAGES` and `TABS`, which are added to those of the admin.
+    - `checks`: system checks, declared with `@check()`.
+    - `testing`: methods of the test client.
+    """
+    names = (f"{package}.{part}" for package in EXTENSION_PACKAGES)
+    return tuple(import_module(name) for name in names if _exists(name))
+
+
+def _exists(name: str) -> bool:
+    parent, _, _ = name.rpartition(".")
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        # A floor that the extension does not have. An import that fails inside of it is an error.
+        if error.name is None or not (parent == error.name or parent.startswith(f"{error.name}.")):
+            raise
+        return False

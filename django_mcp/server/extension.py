@@ -1,0 +1,306 @@
+"""Extension: what a protocol extension adds to a server.
+
+A server calls the methods of its extensions; none of them gets the server to change it. What an
+extension does not override costs a call nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, TypeAlias
+
+from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, Refusal
+from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.names import is_extension_id
+from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.registry.decorators import Registration
+from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.streams.stream import PushStream
+
+Answer: TypeAlias = Mapping[str, Any] | bytes | Refusal
+"""The result of a request: an object, or the whole result encoded by this package. A refusal is its error."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtensionMethod:
+    """A method that an extension answers.
+
+    Attributes:
+        answer: an asynchronous function of the call that returns the result, a dict. It may raise
+            `ProtocolError`. `call.params` are the params as they came, and `call.context` is what a tool
+            gets as `ctx`.
+        revisions: the names of the revisions that have it; None: all that have extensions.
+        mirrored_param: the param that the header `Mcp-Name` repeats, at revisions with such headers.
+        needs_declaration: whether a client that has not declared the extension is refused.
+    """
+
+    answer: Callable[[Any], Awaitable[Answer]]
+    revisions: Collection[str] | None = None
+    mirrored_param: str | None = None
+    needs_declaration: bool = True
+
+    def exists_at(self, revision: Revision) -> bool:
+        """Return whether a revision has this method."""
+        if self.revisions is None:
+            return revision.has_extensions
+        return revision.name in self.revisions
+
+
+Watch: TypeAlias = Callable[[PushStream], Coroutine[Any, Any, None]]
+"""An asynchronous function that runs beside an open stream."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listening:
+    """What a stream of `subscriptions/listen` does for a key of an extension.
+
+    Attributes:
+        acknowledged: the value of the key in the acknowledgement; None: the key is left out.
+        watch: an asynchronous function of the stream that runs until the stream ends. It sends
+            notifications with `stream.offer(stream.encode(method, params))`. None: there is nothing to do.
+    """
+
+    acknowledged: Any = None
+    watch: Watch | None = None
+
+
+class NextCall:
+    """The rest of a call of a tool, for an extension that wraps it. It may be awaited once."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Callable[[], Coroutine[Any, Any, bytes | Refusal]]) -> None:
+        self._run = run
+
+    def __call__(self) -> Coroutine[Any, Any, bytes | Refusal]:
+        """Run the tool, and return its result as it is sent, or its error."""
+        return self._run()
+
+    async def result(self) -> JSONObject | Refusal:
+        """Run the tool, and return its result as an object, or its error."""
+        outcome = await self._run()
+        return outcome if isinstance(outcome, Refusal) else decode(outcome)
+
+
+class Extension:
+    """A protocol extension of one server. Override what it adds.
+
+    An engine makes its extensions without arguments, and makes them again when settings change. Their
+    methods run on the event loop, unless it says otherwise, and must not block it. A `call` has
+    `params`, `meta`, `method`, `context` and `client_extensions`; the rest of it, and of a `server`, is
+    what the code of this package uses, and may change in any version.
+
+    Attributes:
+        identifier: such as `"com.example/receipts"`: a domain of yours backwards, a slash and a name.
+        settings: what the server tells clients of the extension.
+        listen_keys: the keys of the filter of `subscriptions/listen` that it understands.
+        call_params: keys in the params of `tools/call`; a call with one of them is passed to `call_tool`,
+            whatever the tool.
+        describes: whether it adds to the wire form of entries, see `describe`.
+    """
+
+    identifier: ClassVar[str] = ""
+    settings: Mapping[str, Any] = {}
+    listen_keys: ClassVar[Collection[str]] = ()
+    call_params: ClassVar[Collection[str]] = ()
+    describes: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.identifier and not is_extension_id(cls.identifier):
+            raise TypeError(
+                f"{cls.identifier!r} is no name for an extension: use a domain of yours backwards, a slash "
+                f"and a name, such as 'com.example/receipts'."
+            )
+
+    # -- what the server offers
+
+    def is_offered(self, registry: Registry) -> bool:
+        """Return whether clients are told of the extension and may use it, by what is registered."""
+        return True
+
+    def find_settings(
+        self, revision: str, client_info: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """Return the settings for a client at a revision; None: the client is not told of the extension.
+
+        `client_info` is what the client says of itself, if it is known.
+        """
+        return self.settings
+
+    def find_capabilities(
+        self, revision: Revision, exchange: Exchange, client_info: Mapping[str, Any] | None
+    ) -> JSONObject:
+        """Return what is added to the capabilities at a revision."""
+        if not revision.has_extensions:
+            return {}
+        settings = self.find_settings(revision.name, client_info)
+        return {} if settings is None else {"extensions": {self.identifier: dict(settings)}}
+
+    @classmethod
+    def register(cls, entries: Registration) -> None:
+        """Register the tools, resources and prompts of the extension, as on a server."""
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        """Return the methods that clients may call, by name."""
+        return {}
+
+    # -- calls of tools
+
+    @classmethod
+    def read_option(cls, value: Any) -> Any:
+        """Return what is kept of the value that `extensions={identifier: value}` gives an entry.
+
+        Runs when the entry is registered. `extension.option_of(entry)` returns the value later.
+
+        Raises:
+            ValueError: the value is wrong; the text says what it may be.
+        """
+        return value
+
+    def option_of(self, entry: Entry) -> Any:
+        """Return the option of an entry for this extension; None: it has none."""
+        return entry.extensions.get(self.identifier)
+
+    def wraps(self, tool: ToolEntry) -> bool:
+        """Return whether calls of a tool are passed to `call_tool`."""
+        return False
+
+    def is_required_by(self, tool: ToolEntry) -> bool:
+        """Return whether only clients with the extension can call a tool."""
+        return False
+
+    async def call_tool(
+        self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+    ) -> Answer:
+        """Answer a call of a tool that the extension wraps.
+
+        The principal may call the tool, and its arguments are valid. `await call_next()` goes on with it.
+        """
+        return await call_next()
+
+    # -- lists
+
+    def is_active(self, call: Call) -> bool:
+        """Return whether the client of a call has declared the extension."""
+        return call.rules.has_extensions and self.identifier in call.client_extensions
+
+    def describe(self, call: Any, entry: Entry) -> Mapping[str, Any]:
+        """Return fields for an entry in a list, for a client for which the extension is active.
+
+        Those in `_meta` and `annotations` are added to what is there. Lists are cached, so the fields may
+        depend on the entry, the revision and the language, and on nothing else of the call.
+        """
+        return {}
+
+    # -- streams
+
+    async def listen(self, call: Any, key: str, wanted: Any) -> Listening | Refusal:
+        """Return what a listening stream does for one of `listen_keys`, whose value the client sent.
+
+        The value is not checked. `ProtocolError` refuses the stream.
+        """
+        return Listening()
+
+    # -- processes
+
+    def receive(self, server: Any, data: JSONObject) -> None:
+        """Handle what the extension in another process has sent with `server.tell(identifier, data)`."""
+
+    def tick(self, server: Any) -> Awaitable[None] | None:
+        """Do regular work: called every 1.5 s while the process has streams, sessions or calls.
+
+        Longer work is started with `server.hub.spawn(coroutine)`.
+        """
+
+    async def shutdown(self, server: Any) -> None:
+        """Do what has to be done before the process ends, within 2 s."""
+
+    # -- handlers
+
+    def make_context(self, call: Any) -> Any:
+        """Return what handlers get as `ctx.extensions[identifier]`, made when it is first read.
+
+        May run in the thread of a synchronous handler.
+        """
+        return None
+
+
+def declared_by(
+    extension: Extension,
+    call: Call,
+    message: str = "This needs a client that declares an extension",
+) -> Refusal | None:
+    """Return the refusal of a client that has not declared an extension, or None."""
+    if extension.is_active(call):
+        return None
+    return Refusal(
+        code=MISSING_CLIENT_CAPABILITY,
+        message=message,
+        data={"requiredCapabilities": {"extensions": {extension.identifier: {}}}},
+    )
+
+
+def merge_fields(wire: JSONObject, fields: Mapping[str, Any]) -> JSONObject:
+    """Return the wire form of an entry with the fields of an extension."""
+    merged = {**wire, **fields}
+    for name in ("_meta", "annotations"):
+        if name in fields and name in wire:
+            merged[name] = {**wire[name], **fields[name]}
+    return merged
+
+
+def load_extensions(entries: Iterable[Any]) -> list[type[Extension]]:
+    """Return the classes of extensions, of which some may be given by their dotted path.
+
+    Raises:
+        ValueError, TypeError: an entry cannot be imported, or is none; the text names it.
+    """
+    loaded: list[type[Extension]] = []
+    for entry in entries:
+        found: Any = entry
+        if isinstance(entry, str):
+            module, _, name = entry.rpartition(".")
+            try:
+                found = getattr(import_module(module), name)
+            except (ImportError, AttributeError, ValueError) as error:
+                raise ValueError(f"{entry} cannot be imported: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, Extension)):
+            raise TypeError(f"{entry!r} is no subclass of django_mcp.Extension")
+        loaded.append(found)
+    return loaded
+
+
+_CORE_METHODS = frozenset(name for each in REVISIONS for name in each.methods)
+
+
+def check_identifiers(extensions: Iterable[type[Extension]]) -> None:
+    """Raise `ValueError` if two extensions have the same identifier, or one has none."""
+    known: set[str] = set()
+    for extension in extensions:
+        if not extension.identifier:
+            raise ValueError(f"The extension {extension.__name__} has no identifier.")
+        if extension.identifier in known:
+            raise ValueError(f"There are two extensions {extension.identifier!r}: remove one.")
+        known.add(extension.identifier)
+
+
+def check_methods(extensions: Iterable[Extension]) -> None:
+    """Raise `ValueError` if two extensions, or one and the protocol, have the same method."""
+    known: dict[str, str] = {}
+    for extension in extensions:
+        for method in extension.methods():
+            if method in _CORE_METHODS:
+                raise ValueError(
+                    f"{extension.identifier} has the method {method!r}, which is one of the protocol."
+                )
+            if method in known:
+                raise ValueError(
+                    f"{known[method]} and {extension.identifier} have the same method {method!r}."
+                )
+            known[method] = extension.identifier

@@ -1,1 +1,0 @@
-"""Tasks: calls that outlive their request, in states that only move forward."""

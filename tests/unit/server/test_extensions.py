@@ -1,0 +1,337 @@
+"""An extension of a third party: all that it can add to a server, and what a server without it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.errors import ProtocolError, Refusal
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.decorators import Registration
+from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.extension import Extension, ExtensionMethod, Listening, NextCall
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.streams.stream import PushStream
+from tests.support.server.plain import MCPServer
+from tests.support.server.streams import StreamClient
+from tests.support.wire import HANDSHAKE, META, V2025_06_18, V2025_11_25, V2026_07_28, WireClient
+
+RECEIPTS = "com.example/receipts"
+DECLARED: dict[str, Any] = {"_meta": {META + "clientCapabilities": {"extensions": {RECEIPTS: {}}}}}
+
+
+class Receipts(Extension):
+    """Adds a receipt to the results of some tools, and keeps receipts."""
+
+    identifier = RECEIPTS
+    settings = {"kinds": ["pdf"]}
+    listen_keys = ("receipts",)
+    call_params = ("receipt",)
+    describes = True
+
+    def __init__(self) -> None:
+        self.received: list[JSONObject] = []
+        self.ticks = 0
+        self.has_shut_down = False
+
+    def is_offered(self, registry: Registry) -> bool:
+        return "closed" not in registry.tools
+
+    def find_settings(
+        self, revision: str, client_info: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        name = (client_info or {}).get("name")
+        return None if name == "old" else {**self.settings, "at": revision}
+
+    @classmethod
+    def register(cls, entries: Registration) -> None:
+        @entries.tool(name="last_receipt", extensions={RECEIPTS: "last"})
+        async def last_receipt(ctx: Context[Any]) -> str:
+            return str(ctx.extensions[RECEIPTS])
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        return {
+            "receipts/get": ExtensionMethod(answer=self.get, mirrored_param="number"),
+            "receipts/count": ExtensionMethod(
+                answer=self.count, revisions=[V2025_06_18.name], needs_declaration=False
+            ),
+        }
+
+    async def get(self, call: Any) -> Mapping[str, Any]:
+        if call.params.get("number") != "1":
+            raise ProtocolError("There is no such receipt", code=404)
+        return {"total": 5, "method": call.context.method}
+
+    async def count(self, _call: Any) -> Mapping[str, Any]:
+        return {"count": 1}
+
+    @classmethod
+    def read_option(cls, value: Any) -> Any:
+        if value not in ("all", "last"):
+            raise ValueError("it is neither 'all' nor 'last'")
+        return {"kept": value}
+
+    def wraps(self, tool: ToolEntry) -> bool:
+        return self.option_of(tool) is not None
+
+    async def call_tool(
+        self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+    ) -> Mapping[str, Any] | Refusal:
+        result = await call_next.result()
+        if isinstance(result, Refusal):
+            return result
+        return {**result, "_meta": {RECEIPTS: [tool.name, arguments]}}
+
+    def describe(self, call: Any, entry: Entry) -> Mapping[str, Any]:
+        return {"_meta": {RECEIPTS: self.option_of(entry)}}
+
+    async def listen(self, call: Any, key: str, wanted: Any) -> Listening | Refusal:
+        if type(wanted) is not str:
+            raise ProtocolError("receipts must be a string", code=1)
+
+        async def watch(stream: PushStream) -> None:
+            stream.offer(stream.encode("notifications/receipts", {"of": wanted}))
+
+        return Listening(acknowledged=wanted, watch=watch)
+
+    def receive(self, server: Any, data: JSONObject) -> None:
+        self.received.append({**data, "server": server.name})
+
+    async def tick(self, server: Any) -> None:
+        self.ticks += 1
+
+    async def shutdown(self, server: Any) -> None:
+        self.has_shut_down = True
+
+    def make_context(self, call: Any) -> str:
+        return f"receipts of {call.method}"
+
+
+class Other(Extension):
+    identifier = "com.example/other"
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        return {"receipts/get": ExtensionMethod(answer=self.methods)}  # type: ignore[arg-type]
+
+
+class Greedy(Extension):
+    identifier = "com.example/greedy"
+
+    def methods(self) -> Mapping[str, ExtensionMethod]:
+        return {"tools/list": ExtensionMethod(answer=self.methods)}  # type: ignore[arg-type]
+
+
+def make_server(*extensions: Any) -> MCPServer:
+    server = MCPServer("shop", extensions=extensions or (Receipts,))
+
+    @server.tool(extensions={} if extensions else {RECEIPTS: "all"}, meta={"example.com/a": 1})
+    async def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    @server.tool
+    async def look() -> str:
+        return "nothing"
+
+    return server
+
+
+@pytest.fixture
+async def server() -> MCPServer:
+    return make_server()
+
+
+@pytest.fixture
+def client(server: MCPServer) -> WireClient:
+    return WireClient(server, V2026_07_28)
+
+
+def receipts_of(server: MCPServer) -> Receipts:
+    found = server.engine.extensions[RECEIPTS]
+    assert isinstance(found, Receipts)
+    return found
+
+
+@pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28], ids=lambda each: each.name)
+async def test_its_settings_depend_on_the_revision_and_the_client(server: MCPServer, revision: Any):
+    def told(name: str) -> Any:
+        found = server.engine.capabilities_for(revision, Exchange(can_stream=True), {"name": name})
+        return found.get("extensions", {}).get(RECEIPTS)
+
+    has_extensions = revision in (V2025_11_25, V2026_07_28)
+    expected = {"kinds": ["pdf"], "at": revision.name} if has_extensions else None
+    assert (told("new"), told("old")) == (expected, None)
+
+
+async def test_its_method_answers_clients_that_declared_it(client: WireClient):
+    _, body = await client.send("receipts/get", {"number": "1", **DECLARED}, mcp_name="1")
+    _, undeclared = await client.error("receipts/get", {"number": "1"}, mcp_name="1")
+    _, missing = await client.error("receipts/get", {"number": "2", **DECLARED}, mcp_name="2")
+
+    result = body["result"]
+    assert (result["total"], result["method"]) == (5, "receipts/get")
+    assert result["resultType"] == "complete"
+    assert undeclared["data"] == {"requiredCapabilities": {"extensions": {RECEIPTS: {}}}}
+    assert (missing["code"], missing["message"]) == (404, "There is no such receipt")
+
+
+async def test_its_method_exists_at_its_revisions_only(server: MCPServer):
+    _, counted = await WireClient(server, V2025_06_18).send("receipts/count")
+    _, newer = await WireClient(server, V2026_07_28).error("receipts/count")
+    _, older = await WireClient(server, V2025_06_18).error("receipts/get", {"number": "1"})
+
+    assert counted["result"] == {"count": 1}
+
+    assert newer["message"] == "Unknown method: receipts/count"
+    assert older["message"] == "Unknown method: receipts/get"
+
+
+@pytest.mark.http_only("a pipe has no headers")
+async def test_a_mirrored_param_must_agree_with_its_header(client: WireClient):
+    _, error = await client.error("receipts/get", {"number": "1", **DECLARED}, mcp_name="2")
+
+    assert "Mcp-Name" in error["message"]
+
+
+async def test_it_wraps_the_tools_with_its_option(client: WireClient):
+    paid = await client.result("tools/call", {"name": "pay", "arguments": {"amount": 5}})
+    looked = await client.result("tools/call", {"name": "look"})
+
+    assert paid["content"][0]["text"] == "paid 5"
+    assert paid["_meta"][RECEIPTS] == ["pay", {"amount": 5}]
+    assert RECEIPTS not in looked["_meta"]
+
+
+async def test_it_wraps_a_call_with_its_param(client: WireClient):
+    looked = await client.result("tools/call", {"name": "look", "receipt": True})
+
+    assert looked["_meta"][RECEIPTS] == ["look", {}]
+
+
+async def test_a_wrapped_call_is_checked_first(client: WireClient):
+    result = await client.result("tools/call", {"name": "pay", "arguments": {"amount": "x"}})
+
+    assert result["isError"] is True
+    assert RECEIPTS not in result["_meta"]
+
+
+async def test_its_tools_are_listed_and_have_its_object(client: WireClient):
+    listed = await client.result("tools/list")
+    called = await client.result("tools/call", {"name": "last_receipt"})
+
+    assert [each["name"] for each in listed["tools"]] == ["pay", "look", "last_receipt"]
+    assert called["content"][0]["text"] == "receipts of tools/call"
+
+
+async def test_it_describes_entries_to_clients_that_declared_it(client: WireClient):
+    told = (await client.result("tools/list", DECLARED))["tools"]
+    others = (await client.result("tools/list"))["tools"]
+
+    assert told[0]["_meta"] == {"example.com/a": 1, RECEIPTS: {"kept": "all"}}
+    assert told[1]["_meta"] == {RECEIPTS: None}
+    assert others[0]["_meta"] == {"example.com/a": 1}
+    assert "_meta" not in others[1]
+
+
+async def test_a_stream_listens_to_its_key(server: MCPServer):
+    client = StreamClient(server, V2026_07_28)
+    stream = client.begin("subscriptions/listen", {"notifications": {"receipts": "all"}})
+    acknowledged, noticed = await stream.sink.message(), await stream.sink.message()
+    stream.leave()
+
+    assert acknowledged["params"]["notifications"] == {"receipts": "all"}
+    assert (noticed["method"], noticed["params"]["of"]) == ("notifications/receipts", "all")
+
+
+async def test_a_wrong_key_of_a_stream_is_refused(client: WireClient):
+    _, error = await client.error("subscriptions/listen", {"notifications": {"receipts": 1}})
+
+    assert error["message"] == "receipts must be a string"
+
+
+async def test_it_receives_what_another_process_sent(server: MCPServer):
+    sent: list[JSONObject] = []
+    hub = server.engine.join_hub()
+    hub.bus.send_now = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]
+    await asyncio.to_thread(_tell, server, {"paid": 1})
+
+    for wire in sent:
+        hub.receive(wire)
+    hub.receive({**sent[0], "extension": "com.example/unknown"})
+
+    assert receipts_of(server).received == [{"paid": 1, "server": "shop"}]
+
+
+def _tell(server: MCPServer, data: JSONObject) -> None:
+    async def tell() -> None:
+        server.engine.tell(RECEIPTS, data)
+
+    asyncio.run(tell())
+
+
+async def test_it_works_with_the_hub(server: MCPServer):
+    hub = server.engine.join_hub()
+    for function in hub.on_tick:
+        found = function(hub)
+        if asyncio.iscoroutine(found):
+            await found
+    await hub.prepare_to_stop()
+
+    assert (receipts_of(server).ticks, receipts_of(server).has_shut_down) == (1, True)
+
+
+async def test_its_entries_are_registered_once_when_settings_change(server: MCPServer):
+    before = list(server.registry.tools)
+    server.forget_settings()
+
+    assert list(server.registry.tools) == before == ["pay", "look", "last_receipt"]
+
+
+async def test_what_is_not_offered_is_unknown(server: MCPServer, client: WireClient):
+    @server.tool
+    async def closed() -> str:
+        return ""
+
+    assert RECEIPTS not in (await client.result("server/discover"))["capabilities"].get(
+        "extensions", {}
+    )
+    _, error = await client.error("receipts/get", {"number": "1", **DECLARED}, mcp_name="1")
+    assert error["message"] == "Unknown method: receipts/get"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({RECEIPTS: "some"}, "neither 'all' nor 'last'"),
+        ({"com.example/none": 1}, "the server has no such extension"),
+        ({1: 2}, "a dict from identifiers"),
+    ],
+)
+async def test_a_wrong_option_is_refused_at_registration(
+    server: MCPServer, options: Any, message: str
+):
+    with pytest.raises(RegistrationError, match=message):
+        server.register_tool(lambda: "", name="x", extensions=options)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "message"),
+    [
+        ((Receipts, Other), "have the same method 'receipts/get'"),
+        ((Greedy,), "'tools/list', which is one of the protocol"),
+        ((Receipts, Receipts), "two extensions 'com.example/receipts'"),
+    ],
+)
+async def test_extensions_that_collide_are_refused(extensions: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        _ = make_server(*extensions).engine
+
+
+def test_an_identifier_has_a_prefix():
+    with pytest.raises(TypeError, match="no name for an extension"):
+        type("Bad", (Extension,), {"identifier": "receipts"})
