@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
-from django_mcp.contrib.values import is_about_values
+from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
@@ -147,10 +147,12 @@ def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) ->
     """
     if not is_about_values(error):
         return error
-    logger.warning("The database refused a value of %s: %s", what, error)
+    logger.warning("A value of %s was refused: %s", what, error)
     logger.debug("Why a value of %s was refused", what, exc_info=error)
     if isinstance(error, IntegrityError):
         told = _("This conflicts with other data: a value is already in use, or no longer exists.")
+    elif is_of_conversion(error):
+        told = _("Enter a valid value.")
     else:
         told = _("The database cannot take a value: it is too large, too long, or not valid.")
     pointer = to_pointer(list(arguments)) if len(arguments) == 1 else ""

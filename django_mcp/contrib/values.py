@@ -164,6 +164,30 @@ _PREPARATION = (
 """Functions of Django that bring values into the form of the database."""
 
 
+_CONVERSIONS = ("to_internal_value", "to_python")
+"""Functions of fields, and of serializers, that bring values of clients into the form of the site."""
+
+_OTHERS = ("clean", "get_queryset", "run_validators", "validate")
+"""What they call that is code of the site."""
+
+
+def is_of_conversion(error: BaseException) -> bool:
+    """Return whether an error was raised while a field converted a value of a client.
+
+    Fields of Django and REST framework let some of them through, such as that of a URL which is none.
+    """
+    if not isinstance(error, ArithmeticError | TypeError | ValueError):
+        return False
+    names = [frame.f_code.co_name for frame, _line in traceback.walk_tb(error.__traceback__)]
+    while names:
+        name = names.pop()
+        if name.startswith(_OTHERS):
+            return False
+        if name in _CONVERSIONS:
+            return True
+    return False
+
+
 def _is_of_preparation(error: BaseException) -> bool:
     """Return whether an error was raised by Django while it prepared a value for a query."""
     frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
@@ -184,7 +208,7 @@ def is_about_values(error: BaseException) -> bool:
     if isinstance(error, DataError | IntegrityError | DecimalException | OverflowError):
         return True
     if isinstance(error, ArithmeticError | TypeError | ValueError):
-        return _is_of_preparation(error) or _is_in_response(error)
+        return _is_of_preparation(error) or _is_in_response(error) or is_of_conversion(error)
     text = str(error).lower()
     if not isinstance(error, DatabaseError | InterfaceError):
         return False

@@ -8,9 +8,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django import forms
 from django.contrib.auth.models import User
+from rest_framework import permissions, serializers, viewsets
+from rest_framework.response import Response
 
 from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.models import ModelTools
 from django_mcp.inprocess import UnknownResource
 from tests.support.library.models import Sample
 from tests.support.library.tools import make_server
@@ -156,3 +161,61 @@ def test_values_at_the_edge_of_a_column_find_rows(server: MCPServer, root: User,
         found = server.call_tool("search_samples", given, user=root)
         assert not found.is_error, found.text
         assert len(found.structured["results"]) == 1, given
+
+
+class Halves(forms.CharField):
+    def to_python(self, value: Any) -> Any:
+        return None if value in (None, "") else int(value) // 2
+
+
+class HalfField(serializers.Field):
+    def to_internal_value(self, data: Any) -> int:
+        return int(data) // 2
+
+
+def fail(value: Any) -> None:
+    raise ValueError("a fault of the site")
+
+
+class SampleForm(forms.ModelForm):
+    half = Halves(required=False)
+    failing = forms.CharField(required=False, validators=[fail])
+
+    class Meta:
+        model = Sample
+        fields = ("code",)
+
+
+class Sent(serializers.Serializer[Any]):
+    link = serializers.HyperlinkedRelatedField(
+        queryset=User.objects.all(), view_name="users", required=False
+    )
+    half = HalfField(required=False)
+    failing = serializers.ListField(child=serializers.CharField(validators=[fail]), required=False)
+
+
+class Views(viewsets.ViewSet):
+    permission_classes = (permissions.IsAuthenticated,)
+    serializer_class = Sent
+
+    def create(self, request: Any) -> Response:
+        sent = Sent(data=request.data)
+        sent.is_valid(raise_exception=True)
+        return Response({"half": sent.validated_data.get("half")})
+
+
+def test_a_value_that_a_field_fails_to_convert_is_an_argument_error(root: User):
+    server = MCPServer("conversions", public=True)
+    viewset_tools(server, Views, prefix="sent", actions=["create"])
+    options = {"model": Sample, "fields": ["id"], "writes": ["create"], "form": SampleForm}
+    made: Any = type("Made", (ModelTools,), {**options, "everyone": True})
+    made.register(server)
+
+    for name, value in (("link", "http://[::1"), ("half", "x"), ("half", [1])):
+        assert "Enter a valid value" in refuse(server, root, "sent_create", **{name: value})
+    assert "Enter a valid value" in refuse(server, root, "create_sample", code="c", half="x")
+    # Other errors are no fault of the client.
+    failing: Any = [("sent_create", ["x"], {}), ("create_sample", "x", {"code": "c"})]
+    for tool, value, others in failing:
+        found = server.call_tool(tool, {"failing": value, **others}, user=root)
+        assert "Internal error" in found.text
