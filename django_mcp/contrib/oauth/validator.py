@@ -16,6 +16,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from oauth2_provider.models import (
     get_grant_model,
+    get_id_token_model,
     get_refresh_token_model,
     refresh_token_expire_timedelta,
 )
@@ -45,6 +46,10 @@ from django_mcp.contrib.oauth.sign_ins import Step, report
 
 _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 """An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
+
+
+_ID_TOKEN = "_id_token"  # noqa: S105
+"""The same: the `jti` of the ID token that was saved for a request."""
 
 
 class MCPOAuth2Validator(ClientAuthentication):
@@ -157,6 +162,22 @@ class MCPOAuth2Validator(ClientAuthentication):
         grant = super()._create_authorization_code(request, code, expires)
         drop_old_codes(request.user)
         return grant
+
+    def _save_id_token(
+        self, jti: str, request: Any, expires: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        vars(request)[_ID_TOKEN] = jti
+        return super()._save_id_token(jti, request, expires, *args, **kwargs)
+
+    def save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Save the tokens of a response. If they are refused, delete the ID token, which is saved before."""
+        try:
+            return super().save_bearer_token(token, request, *args, **kwargs)
+        except Exception:
+            jti = vars(request).get(_ID_TOKEN)
+            if jti is not None:
+                get_id_token_model().objects.filter(jti=jti).delete()
+            raise
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         self._save_pair(token, request, *args, **kwargs)

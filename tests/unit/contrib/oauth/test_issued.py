@@ -16,10 +16,11 @@ from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
     get_grant_model,
+    get_id_token_model,
     get_refresh_token_model,
 )
 
-from django_mcp.contrib.oauth import tokens
+from django_mcp.contrib.oauth import oauth2_provider_settings, tokens
 from django_mcp.contrib.oauth.issued import KEPT_OF_CLIENT, KEPT_OF_USER, MAX_CODES
 from django_mcp.contrib.oauth.models import SignIn, SupersededToken, UsedAssertion
 from django_mcp.execution.tables import Pruner
@@ -27,6 +28,7 @@ from django_mcp.process import PerProcess
 from tests.support.oauth.browser import post_form
 from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, refresh
 from tests.unit.contrib.oauth.test_refreshing import make_client, make_code, sign_in
+from tests.unit.contrib.oauth.test_signing_keys import make_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -111,6 +113,24 @@ def test_a_client_with_too_many_tokens_is_told_when_the_next_one_comes(applicati
     # So much later it gets one.
     tokens.update(created=F("created") - timedelta(seconds=wait_s))
     assert "access_token" in sign_in(application, user, "a fourth code")
+
+
+def test_security_a_refused_refresh_stores_no_id_token(application: Any, user: Any, settings: Any):
+    settings.DJANGO_MCP = LIMITS
+    settings.OAUTH2_PROVIDER = oauth2_provider_settings(
+        {"mcp": "Use it", "openid": "Know you"},
+        OIDC_ENABLED=True,
+        OIDC_ISS_ENDPOINT="http://testserver",
+        OIDC_RSA_PRIVATE_KEY=make_key(),
+    )
+    form = make_code(application, user, "the code")
+    get_grant_model().objects.update(scope="mcp openid")
+    token = post_form("/oauth/token/", form).json()["refresh_token"]
+
+    assert refresh_repeatedly(application, token, 5) == [200, 200, 429, 429, 429]
+
+    # One of each answer.
+    assert get_id_token_model().objects.count() == 3
 
 
 @override_settings(DJANGO_MCP=LIMITS)
