@@ -25,7 +25,9 @@ LEAVE_AFTER_S = 1.0
 """How long a response waits for a write that can happen later, while SQLite is locked."""
 
 MAX_LEFT = 10_000
-"""Writes of a process that wait to happen later; beyond these, responses wait for theirs."""
+MAX_LEFT_BYTES = 64 * 1024 * 1024
+"""Writes of a process that wait to happen later, and what clients sent in them; beyond these, responses
+wait for theirs."""
 
 LOCKED_S = 120.0
 """How long a request waits for SQLite's write lock."""
@@ -44,6 +46,7 @@ async def write_in_pool(
     breaker: Breaker | None = None,
     *,
     otherwise: Callable[[], T] | None = None,
+    size: int = 0,
 ) -> T:
     """Run a function of this package that writes its tables, like `run_in_pool`.
 
@@ -53,6 +56,7 @@ async def write_in_pool(
     Args:
         otherwise: returns the result when the write has waited for `LEAVE_AFTER_S`. The write happens
             later, also if the caller is gone; then it is logged if it fails. None: wait for it.
+        size: how many bytes it holds of what a client sent, if these are many.
 
     Raises:
         StoreUnavailable: the database does not answer, or the lock was not free for `LOCKED_S`.
@@ -63,9 +67,9 @@ async def write_in_pool(
     if not writes_wait():
         return await run_in_pool(function, breaker)
     pool = (_pools.current or _pools.get()).awaited
-    if pool.waiting_count >= MAX_LEFT:
+    if pool.waiting_count >= MAX_LEFT or pool.waiting_bytes + size > MAX_LEFT_BYTES:
         otherwise = None
-    work = _OwnWrite(function, pool, is_left=otherwise is not None)
+    work = _OwnWrite(function, pool, size, is_left=otherwise is not None)
     pool.put(work)
     limit_s = LOCKED_S if otherwise is None else LEAVE_AFTER_S
     try:
@@ -167,8 +171,10 @@ _tables_are_locked = PerProcess(_Tables, settings=("DJANGO_MCP", "DATABASES", "D
 class _OwnWrite(AwaitedWork):
     """A write of the package that waits for SQLite's lock."""
 
-    def __init__(self, function: Callable[[], Any], pool: LoopPool, *, is_left: bool) -> None:
-        super().__init__(partial(contextvars.copy_context().run, self._write, function))
+    def __init__(
+        self, function: Callable[[], Any], pool: LoopPool, size: int, *, is_left: bool
+    ) -> None:
+        super().__init__(partial(contextvars.copy_context().run, self._write, function), size)
         self._pool = pool
         self.is_left = is_left
 

@@ -52,27 +52,34 @@ class FairQueue(Generic[T]):
         self._limits = limits
         self._meter = QuotaMeter()
         self._anonymous_share = anonymous_share
-        self._entries: OrderedDict[Hashable, OrderedDict[T, None]] = OrderedDict()
+        # With the bytes that each holds of what clients sent.
+        self._entries: OrderedDict[Hashable, OrderedDict[T, int]] = OrderedDict()
         self.count = 0
+        self.bytes = 0
 
-    def put(self, key: Hashable, entry: T) -> None:
-        """Add an entry at the end of its key's line (or raise `QueueFull`); a new key goes last."""
+    def put(self, key: Hashable, entry: T, size: int = 0) -> None:
+        """Add an entry at the end of its key's line (or raise `QueueFull`); a new key goes last.
+
+        Args:
+            size: how many bytes it holds of what a client sent, if these are many.
+        """
         if self._limits is not None:
-            taken = self._meter.take(self._limits, str(key), 0, share=self._anonymous_share)
+            taken = self._meter.take(self._limits, str(key), size, share=self._anonymous_share)
             if taken is not None:
                 raise QueueFull
-        self._entries.setdefault(key, OrderedDict())[entry] = None
+        self._entries.setdefault(key, OrderedDict())[entry] = size
         self.count += 1
+        self.bytes += size
 
     def take(self) -> T | None:
         """Remove and return the first entry of the key whose turn it is; None: there is none."""
         if not self.count:
             return None
         key, entries = self._entries.popitem(last=False)
-        entry, _ = entries.popitem(last=False)
+        entry, size = entries.popitem(last=False)
         if entries:
             self._entries[key] = entries
-        self._count_out(key)
+        self._count_out(key, size)
         return entry
 
     def discard(self, key: Hashable, entry: T) -> bool:
@@ -80,16 +87,17 @@ class FairQueue(Generic[T]):
         entries = self._entries.get(key)
         if entries is None or entry not in entries:
             return False
-        del entries[entry]
+        size = entries.pop(entry)
         if not entries:
             del self._entries[key]
-        self._count_out(key)
+        self._count_out(key, size)
         return True
 
-    def _count_out(self, key: Hashable) -> None:
+    def _count_out(self, key: Hashable, size: int) -> None:
         self.count -= 1
+        self.bytes -= size
         if self._limits is not None:
-            self._meter.give_back(str(key), 0)
+            self._meter.give_back(str(key), size)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,9 +128,12 @@ class Work:
     """When a thread took it, by the monotonic clock; None: it waits."""
     queued_as: Hashable = None
     """Its key at the time when it had to wait."""
+    size = 0
+    """The bytes that it holds of what a client sent, if these are many."""
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[], object], size: int = 0) -> None:
         self._function = function
+        self.size = size
 
     @property
     def key(self) -> Hashable:
@@ -213,16 +224,16 @@ class LoopPool(Executor):
         for _ in range(count):
             self._handed_over.put(None)
 
-    def leave(self, function: Callable[[], object]) -> None:
+    def leave(self, function: Callable[[], object], size: int = 0) -> None:
         """Run `function` when a thread is free, without a result; exceptions are logged."""
-        self.put(Work(function))
+        self.put(Work(function, size))
 
     def put(self, work: Work) -> bool:
         """Give work to a thread, or queue it (or raise `QueueFull`); return whether a thread has it."""
         with self._lock:
             if not self._idle_count and self._thread_count >= self._find_limit():
                 work.queued_as = work.key
-                self._queue.put(work.queued_as, work)
+                self._queue.put(work.queued_as, work, work.size)
                 if self._short_since_s is None:
                     self._short_since_s = time.monotonic()
                 return False
@@ -263,6 +274,11 @@ class LoopPool(Executor):
     def waiting_count(self) -> int:
         """How much work waits for a thread."""
         return self._queue.count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes of what clients sent the waiting work holds."""
+        return self._queue.bytes
 
     def find_state(self) -> PoolState:
         """Return the state of the pool."""
@@ -366,8 +382,8 @@ class AwaitedWork(Work):
     is_left = False
     """Whether to do it also when nobody awaits its result any more."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        super().__init__(function)
+    def __init__(self, function: Callable[[], Any], size: int = 0) -> None:
+        super().__init__(function, size)
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[Any] = self._loop.create_future()
 

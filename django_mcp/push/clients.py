@@ -13,7 +13,7 @@ from django_mcp.execution.background import send_signal
 from django_mcp.execution.pool import FairQueue, LoopPool, QueueFull
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.push.loops import run_blocking
 from django_mcp.registry.signatures import named
 from django_mcp.server.clients import ClientMethods, SessionHandle, StreamHandle
@@ -25,8 +25,11 @@ from django_mcp.server.streams.stream import PushStream
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WAITING_LIMITS = Limits(own_count=10_000, own_bytes=0, count=10_000, bytes=0)
-"""Signals that wait for slow receivers. More are dropped, with a line in the log. Our own limit."""
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+WAITING_LIMITS = Limits(
+    own_count=10_000, own_bytes=MAX_WAITING_BYTES, count=10_000, bytes=MAX_WAITING_BYTES
+)
+"""Signals that wait for slow receivers, and the params in them. More are dropped, with a line in the log. Our own limit."""
 
 # One thread, so that they keep their order.
 _courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))
@@ -87,11 +90,13 @@ class SignalObserver:
         self, connection: ConnectionState | None, method: str, params: JSONObject
     ) -> None:
         session = connection if isinstance(connection, Session) else None
-        self._send(signals.client_notification, session=session, method=method, params=params)
+        sent = {"method": method, "params": params}
+        size = len(encode(params)) if signals.client_notification.receivers else 0
+        self._send(signals.client_notification, size, session=session, **sent)
         if method == "notifications/roots/list_changed":
             self._send(signals.roots_list_changed, session=session)
 
-    def _send(self, signal: Signal, **values: Any) -> None:
+    def _send(self, signal: Signal, size: int = 0, **values: Any) -> None:
         if not signal.receivers:
             return
         for name, value in values.items():
@@ -100,6 +105,6 @@ class SignalObserver:
             elif isinstance(value, PushStream):
                 values[name] = StreamHandle.of(value)
         try:
-            _courier.get().leave(partial(send_signal, signal, self._server, **values))
+            _courier.get().leave(partial(send_signal, signal, self._server, **values), size)
         except QueueFull:
             logger.warning("Receivers of signals are too slow: one was not sent")

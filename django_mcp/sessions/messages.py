@@ -61,7 +61,7 @@ class DatabaseResponseRelay:
             # One statement, so that of two responses the first one stays.
             return bool(waiting.update(answer=response, answered_at=now, size=size))
 
-        return await write_database(write, lambda: True)
+        return await write_database(write, lambda: True, size)
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """See `ResponseRelay.take`; also returns None while the database is down, since it is retried."""

@@ -97,9 +97,11 @@ async def ask_database(function: Callable[[], T]) -> T:
     return await run_in_pool(function, _breaker)
 
 
-async def write_database(function: Callable[[], T], otherwise: Callable[[], T] | None = None) -> T:
+async def write_database(
+    function: Callable[[], T], otherwise: Callable[[], T] | None = None, size: int = 0
+) -> T:
     """Run a function that writes; see `write_in_pool`."""
-    return await write_in_pool(function, _breaker, otherwise=otherwise)
+    return await write_in_pool(function, _breaker, otherwise=otherwise, size=size)
 
 
 def new_row(session: CoreSession, server: str, known: Known, quota_key: str) -> Session:

@@ -20,6 +20,7 @@ from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.write_lock import TRY_MS
 from django_mcp.extensions.tasks.core.transitions import advance
+from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.connection import Closing
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
@@ -168,6 +169,52 @@ async def test_a_session_opened_while_locked_is_found_elsewhere_when_the_lock_is
         # It neither fails nor is refused.
         assert not done
     assert await asyncio.wait_for(asking, LIMIT_S) == "thought"
+
+
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("what", ["answers", "tasks", "answers of tasks"])
+async def test_what_waits_for_the_lock_after_its_response_is_limited_by_size(
+    what: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Beyond that, its client waits with it, and cannot send ever more."""
+    server = MCPServer("locks", atomic="first")
+
+    @server.tool(task="allowed")
+    def ask(ctx: Context, text: str = "") -> str:
+        return ctx.elicit("Sure?", {"type": "object", "properties": {}}).action
+
+    client, text = WireClient(server, V2025_11_25), "x" * 60_000
+    await client.open()
+    modern = Modern(server)
+    keys = [await modern.create("ask") for _ in range(4)]
+    for key in keys:
+        await modern.until(key, "input_required")
+
+    async def send(number: int) -> None:
+        if what == "tasks":
+            await modern.create("ask", text=text)
+        elif what == "answers":
+            answer = {"id": f"ask-elicitation/create-{number}", "result": {"text": text}}
+            headers = {"mcp-session-id": client.session_id or ""}
+            await client.post(encode({"jsonrpc": "2.0", **answer}), headers)
+        else:
+            responses = {"question-1": {"action": "accept", "content": {}, "text": text}}
+            params = {"taskId": keys[number], "inputResponses": responses}
+            await modern.raw("tasks/update", params)
+
+    async def send_all(*numbers: int) -> None:
+        for number in numbers:
+            await send(number)
+
+    monkeypatch.setattr("django_mcp.execution.own_writes.LEAVE_AFTER_S", 0.05)
+    monkeypatch.setattr("django_mcp.execution.own_writes.MAX_LEFT_BYTES", 150_000)
+    with locked():
+        await asyncio.wait_for(send_all(0, 1), LIMIT_S)
+        # The thread that waits for the lock may have the first, which does not count then.
+        more = asyncio.ensure_future(send_all(2, 3))
+        done, _ = await asyncio.wait((more,), timeout=0.5)
+        assert not done
+    await asyncio.wait_for(more, LIMIT_S)
 
 
 @pytest.mark.usefixtures("site")

@@ -27,6 +27,7 @@ from django_mcp.push.clients import _courier
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.process_hub import choose_bus
 from django_mcp.server.exchange.connection import Session as CoreSession
+from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.streams import messenger
 from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.sessions.rows import add_subscription
@@ -176,6 +177,30 @@ async def test_signals_report_notifications_outside_a_session(
         ("client_notification", None, "notifications/roots/list_changed"),
         ("roots_list_changed", None, None),
     ]
+
+
+async def test_notifications_that_wait_for_slow_receivers_are_limited_by_size(
+    server: MCPServer,
+    received: list[tuple[str, dict[str, Any]]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    limits = Limits(own_count=10, own_bytes=1000, count=10, bytes=1000)
+    monkeypatch.setattr("django_mcp.push.clients.WAITING_LIMITS", limits)
+    _courier.close()
+    go = threading.Event()
+    _courier.get().leave(go.wait)
+    client = StreamClient(server, V2026_07_28)
+    for text in ("x" * 600, "y" * 600, "z"):
+        body = {"jsonrpc": "2.0", "method": "notifications/own", "params": {"text": text}}
+        headers = {"mcp-protocol-version": V2026_07_28.name, "mcp-method": "notifications/own"}
+        await client.post(encode(body), headers)
+    go.set()
+    flush_signals()
+    _courier.close()
+
+    assert [values["params"]["text"][0] for _, values in received] == ["x", "z"]
+    assert "Receivers of signals are too slow" in caplog.text
 
 
 def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db: None):

@@ -72,7 +72,13 @@ class MemoryTasks:
         return {key: task for key, task in found.items() if task.expires_s > now}
 
     async def change(
-        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+        self,
+        task_id: str,
+        step: Step,
+        clock: Callable[[], float],
+        *,
+        may_defer: bool,
+        size: int = 0,
     ) -> tuple[Task, Task] | None:
         for _ in range(MAX_TRIES):
             task = (await self.find((task_id,))).get(task_id)

@@ -35,7 +35,7 @@ from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
-from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.asking.rounds import check_responses
 from django_mcp.server.delivery.client_streams import count_stream
@@ -135,7 +135,11 @@ async def _answer(
     server = call.server
     run = new_id() if ports_of(server).runner.is_here else None
     await hand_over(
-        server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run), call.exchange
+        server,
+        task.id,
+        lambda each, now_s: each.answer(known, failed, now_s, run),
+        call.exchange,
+        size=len(encode(known)),
     )
 
 

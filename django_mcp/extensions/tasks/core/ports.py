@@ -40,13 +40,20 @@ class TaskStore(Protocol):
         """Return those of the tasks that exist, by id."""
 
     async def change(
-        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+        self,
+        task_id: str,
+        step: Step,
+        clock: Callable[[], float],
+        *,
+        may_defer: bool,
+        size: int = 0,
     ) -> tuple[Task, Task] | None:
         """Change a task by a step, and return it as it was and as it is; None: it could not take the step.
 
         The step gets the time at which no other process can change the task any more. If it `may_defer`,
         the step may be taken in this process alone while the store is locked, and stored later: then it
-        is taken again, on the task as it is then. Raises `StoreUnavailable` otherwise.
+        is taken again, on the task as it is then. Raises `StoreUnavailable` otherwise. `size` is how many
+        bytes the step holds of an answer or a result, if these are many.
         """
 
     async def list_of(

@@ -260,7 +260,8 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = FAULT
-        await _write(server, task, _last_step(run, call, outcome))
+        size = len(outcome) if isinstance(outcome, bytes) else 0
+        await _write(server, task, _last_step(run, call, outcome), size)
     finally:
         beating.cancel()
         server.hub.calls.discard(call, run)
@@ -297,11 +298,11 @@ def _last_step(run: TaskRun, call: ServedCall, outcome: bytes | Refusal | None) 
     return lambda each, now_s: each.complete(run.id, status, result, now_s, run.message)
 
 
-async def _write(server: Services, task: Task, step: Step) -> None:
+async def _write(server: Services, task: Task, step: Step, size: int = 0) -> None:
     """Have the task take the last step of a run, even if the store is unavailable for a moment."""
     for tries in range(MAX_WRITES):
         try:
-            await advance(server, task.id, step)
+            await advance(server, task.id, step, size=size)
             return
         except Exception:
             if tries == MAX_WRITES - 1:

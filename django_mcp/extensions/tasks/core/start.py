@@ -80,6 +80,7 @@ async def hand_over(
     exchange: Exchange | None,
     *,
     may_defer: bool = True,
+    size: int = 0,
 ) -> Task | None:
     """Change a task by a step, unless it cannot take it, and start a run if it is working then.
 
@@ -92,7 +93,7 @@ async def hand_over(
         before = task
         return step(task, now_s)
 
-    changed = await advance(server, task_id, remember, may_defer=may_defer)
+    changed = await advance(server, task_id, remember, may_defer=may_defer, size=size)
     if changed is not None and changed.status == WORKING:
         await start_run(server, changed, exchange, lambda _task, _now_s: before)
     return changed

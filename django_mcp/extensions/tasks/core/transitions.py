@@ -35,14 +35,14 @@ STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has sto
 
 
 async def advance(
-    server: Services, task_id: str, step: Step, *, may_defer: bool = True
+    server: Services, task_id: str, step: Step, *, may_defer: bool = True, size: int = 0
 ) -> Task | None:
     """Change a task by a step, and return it as it is then; None when it could not take the step.
 
     See `TaskStore.change`.
     """
     found = await ports_of(server).store.change(
-        task_id, step, server.ports.clock, may_defer=may_defer
+        task_id, step, server.ports.clock, may_defer=may_defer, size=size
     )
     if found is None:
         return None

@@ -98,7 +98,8 @@ class DatabaseTasks:
             finally:
                 self._drop(task.id, deferred)
 
-        outcome = await self._write(write, lambda: None)
+        size = task.size if task.call.get("is_large") else 0
+        outcome = await self._write(write, lambda: None, size)
         if outcome is not None:
             return outcome
         # Each kept task counts as well as the stored ones.
@@ -136,7 +137,13 @@ class DatabaseTasks:
                 del self._deferred[task_id]
 
     async def change(
-        self, task_id: str, step: Step, clock: Callable[[], float], *, may_defer: bool
+        self,
+        task_id: str,
+        step: Step,
+        clock: Callable[[], float],
+        *,
+        may_defer: bool,
+        size: int = 0,
     ) -> tuple[Task, Task] | None:
         with self._lock:
             found = self._add(task_id, step, clock) if may_defer else None
@@ -153,7 +160,7 @@ class DatabaseTasks:
                 self._drop(task_id, deferred)
 
         left: tuple[Task, Task] = _LEFT
-        outcome = await self._write(write, lambda: left)
+        outcome = await self._write(write, lambda: left, size)
         if outcome is not left:
             return outcome
         before = None if not may_defer else (await self.find((task_id,))).get(task_id)
@@ -230,8 +237,8 @@ class DatabaseTasks:
         # This process has not stored yet that it goes on with the others.
         return [task for task in await self._ask(read) if task.id not in self._deferred]
 
-    async def _write(self, function: Callable[[], T], otherwise: Callable[[], T]) -> T:
-        return await write_in_pool(function, self._breaker, otherwise=otherwise)
+    async def _write(self, function: Callable[[], T], otherwise: Callable[[], T], size: int) -> T:
+        return await write_in_pool(function, self._breaker, otherwise=otherwise, size=size)
 
     async def _ask(self, function: Callable[[], T]) -> T:
         return await run_in_pool(function, self._breaker)
