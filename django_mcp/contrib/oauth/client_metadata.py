@@ -6,6 +6,7 @@ support is ignored, and a client is refused only if nothing usable is left.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,6 +83,25 @@ class ClientMetadata:
     def is_public(self) -> bool:
         """Whether the client may do without a secret and without an assertion."""
         return self.method == NONE
+
+
+def is_permitted(classes: Iterable[type[Any]] | None, *given: Any) -> bool:
+    """Return whether all permission classes of the toolkit let a client in, and there is one.
+
+    Nobody awaits a coroutine, which counts as true, so it lets nobody in.
+
+    Args:
+        classes: `DCR_REGISTRATION_PERMISSION_CLASSES` or `CIMD_REGISTRATION_PERMISSION_CLASSES`.
+        given: what `has_permission` is called with.
+    """
+    for each in classes or ():
+        answer = each().has_permission(*given)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            return False
+        if not answer:
+            return False
+    return bool(classes)
 
 
 def narrow_registration(data: Mapping[str, Any]) -> ClientMetadata:

@@ -9,6 +9,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import router, transaction
 from django.http import HttpRequest, HttpResponse
 from oauth2_provider.models import get_application_model
+from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import (
     DynamicClientRegistrationManagementView,
     DynamicClientRegistrationView,
@@ -24,6 +25,7 @@ from django_mcp.contrib.oauth.client_metadata import (
     RESPONSE,
     ClientMetadata,
     Unusable,
+    is_permitted,
     narrow_registration,
 )
 from django_mcp.contrib.oauth.limits import (
@@ -52,6 +54,10 @@ class Registration(DynamicClientRegistrationView):
         tries, registrations = registration_tries_of(address), new_clients_of(address)
         if not tries.take():
             return _refuse_for_now("Too many registrations were tried from here", tries.wait_s)
+        if not is_permitted(oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES, request):
+            response = refusal("access_denied", "Authentication is required to register", 401)
+            response["WWW-Authenticate"] = "Bearer"
+            return response
         try:
             is_too_long = len(request.body) > MAX_BODY_BYTES
         except RequestDataTooBig:
@@ -67,10 +73,10 @@ class Registration(DynamicClientRegistrationView):
             return _refuse_for_now(
                 "Too many clients were registered from here", registrations.wait_s
             )
-        response = self._register(request, metadata)
-        if response.status_code != 201:
+        registered = self._register(request, metadata)
+        if registered.status_code != 201:
             registrations.give_back()
-        return response
+        return registered
 
     def _register(self, request: HttpRequest, metadata: ClientMetadata) -> HttpResponse:
         wait_s = find_wait_for_room_s("dcr")

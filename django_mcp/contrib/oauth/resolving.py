@@ -20,7 +20,12 @@ from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.client_keys import save_keys
-from django_mcp.contrib.oauth.client_metadata import ClientMetadata, Unusable, narrow_document
+from django_mcp.contrib.oauth.client_metadata import (
+    ClientMetadata,
+    Unusable,
+    is_permitted,
+    narrow_document,
+)
 from django_mcp.contrib.oauth.fetcher import fetch_json
 
 
@@ -37,7 +42,8 @@ def resolve(client_id: str, request: Any) -> Any:
         CIMDError: it may not or could not be fetched. The text is for the log only.
         Unusable: no client can be made from it.
     """
-    if not _is_permitted(client_id, request):
+    classes = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
+    if not is_permitted(classes, request, client_id):
         raise CIMDError("CIMD_REGISTRATION_PERMISSION_CLASSES do not admit it")
     if len(client_id) > get_application_model()._meta.get_field("client_id").max_length:
         raise CIMDError("the URL is too long")
@@ -60,14 +66,6 @@ def resolve(client_id: str, request: Any) -> Any:
     except Unusable as problem:
         cache.set(key, (problem.field, problem.reason, problem.remedy, problem.error), pause_s)
         raise
-
-
-def _is_permitted(client_id: str, request: Any) -> bool:
-    classes = oauth2_settings.CIMD_REGISTRATION_PERMISSION_CLASSES
-    # A coroutine is no permission, and nobody awaits it.
-    return bool(classes) and all(
-        each().has_permission(request, client_id) is True for each in classes
-    )
 
 
 def _store(client_id: str, metadata: ClientMetadata, lifetime_s: int) -> Any:

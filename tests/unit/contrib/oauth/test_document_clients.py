@@ -213,3 +213,20 @@ def test_document_clients_cannot_block_registrations(browser: Client):
     statuses = [arrive(browser, name(number)).status_code for number in range(4)]
 
     assert statuses == [200, 200, 200, 429]
+
+
+def test_security_an_asynchronous_permission_class_admits_no_document(
+    browser: Client, web: list[str], settings: Any
+):
+    settings.OAUTH2_PROVIDER = {
+        **settings.OAUTH2_PROVIDER,
+        "CIMD_REGISTRATION_PERMISSION_CLASSES": [
+            "tests.unit.contrib.oauth.test_register.Asynchronous"
+        ],
+    }
+
+    refused = arrive(browser, name(1))
+
+    assert refused.status_code == 400
+    assert web == []
+    assert not clients().exists()

@@ -427,3 +427,23 @@ def test_a_client_can_delete_itself_but_not_change_anything():
     assert Client().delete(where).status_code == 401
     assert Client().delete(where, headers=headers).status_code == 204
     assert not clients().exists()
+
+
+class Asynchronous:
+    """A permission class whose answer nobody awaits. A coroutine is true, whatever it would return."""
+
+    async def has_permission(self, *_given: Any) -> bool:
+        return False
+
+
+def test_security_an_asynchronous_permission_class_lets_nobody_register():
+    preset = oauth2_provider_settings(
+        DCR_REGISTRATION_PERMISSION_CLASSES=["tests.unit.contrib.oauth.test_register.Asynchronous"]
+    )
+    with override_settings(OAUTH2_PROVIDER=preset):
+        refused = register()
+
+    assert refused.status_code == 401
+    assert refused.json()["error"] == "access_denied"
+    assert refused["WWW-Authenticate"] == "Bearer"
+    assert not clients().exists()
