@@ -22,12 +22,16 @@ from django_mcp.contrib.generated import TRUNCATED, object_schema, report
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import MAX_PROBLEMS
 from django_mcp.servers import MCPServer
 
 PATH, QUERY, BODY = "path", "query", "body"
 
 MAX_ERRORS = 50_000
 """Errors that a framework may find in the body of one call."""
+
+MAX_LOOKUPS = 5_000
+"""Values of the body of one call, if a framework looks each of some of them up in the database."""
 
 
 class ViewProblem(Exception):
@@ -94,8 +98,8 @@ class Arguments:
         self.required: list[str] = []
         self._parts: dict[str, Part] = {}
         self._rename = rename
-        self.forms = 1
-        """With how many forms of unions a part of the body is compared at most."""
+        self.max_values = MAX_ERRORS
+        """Values that the body may have."""
 
     @property
     def schema(self) -> JSONObject:
@@ -143,20 +147,20 @@ class Arguments:
                 body[part.name] = value
             elif value is not None:
                 query.setlist(part.name, to_texts(value))
-        check_amount(body, self.forms)
+        check_amount(body, self.max_values)
         check_fields(query)
         if len(query.urlencode()) > MAX_URL_BYTES:
             raise ToolError("The arguments of the query are too long for a URL.")
         return path, query, body
 
 
-def check_amount(body: Mapping[str, Any], forms: int) -> None:
-    """Check that a body cannot make too many errors: the framework keeps one for each value and form.
+def check_amount(body: Mapping[str, Any], most: int) -> None:
+    """Check that a body cannot make too many errors or queries: the framework keeps or asks one for each value.
 
     What the schema of the tool does not accept has been refused before.
 
     Raises:
-        ToolError: it could make more than `MAX_ERRORS`.
+        ToolError: it has more values.
     """
     count, left = 0, list(body.values())
     while left:
@@ -166,8 +170,8 @@ def check_amount(body: Mapping[str, Any], forms: int) -> None:
             left.extend(value.values())
         elif isinstance(value, list):
             left.extend(value)
-    if count * forms > MAX_ERRORS:
-        raise ToolError(f"There are more than {MAX_ERRORS // forms} values; send less at once.")
+    if count > most:
+        raise ToolError(f"There are more than {most} values; send less at once.")
 
 
 def check_fields(fields: QueryDict) -> None:
@@ -288,8 +292,11 @@ def cut_rows(data: Any, most: int) -> Any:
 
 
 def join_errors(lines: Iterable[str], status: int) -> str:
-    """Return errors as one text, or what the status means where there are none."""
-    return "\n".join(lines) or describe_status(status)
+    """Return the first errors as one text, or what the status means where there are none."""
+    found = list(lines)
+    left = len(found) - MAX_PROBLEMS
+    shown = [*found[:MAX_PROBLEMS], f"and {left} further problems"] if left > 0 else found
+    return "\n".join(shown) or describe_status(status)
 
 
 def find_errors(data: Any, path: str = "") -> Iterator[str]:

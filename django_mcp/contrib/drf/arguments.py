@@ -16,9 +16,11 @@ from django_mcp.contrib.drf.filtersets import (
     has_filtersets,
     pattern_parameters,
 )
-from django_mcp.contrib.drf.schemas import UnsupportedField, find_files, schema_of
+from django_mcp.contrib.drf.schemas import UnsupportedField, find_files, repeats_lookups, schema_of
 from django_mcp.contrib.http_calls import (
     BODY,
+    MAX_ERRORS,
+    MAX_LOOKUPS,
     PATH,
     QUERY,
     Arguments,
@@ -100,7 +102,9 @@ def arguments_of(
         ) from error
     parameters = {**filter_by, **pages, **annotated.query(), **query}
     arguments = Arguments(rename)
-    arguments.forms = forms
+    arguments.max_values = MAX_ERRORS // forms
+    if repeats_lookups(serializer):
+        arguments.max_values = min(arguments.max_values, MAX_LOOKUPS)
     for name in {**dict.fromkeys(action.path), **path}:
         arguments.add(
             PATH, name, path.get(name) or _path_schema(action, view, name), is_required=True

@@ -67,6 +67,30 @@ def find_files(serializer: Any) -> list[str]:
     ]
 
 
+def repeats_lookups(field: Any) -> bool:
+    """Return whether a field looks each value of a list up in the database, as a relation to many does."""
+    if isinstance(field, relations.ManyRelatedField):
+        return True
+    if hasattr(field, "child"):  # of a list
+        return _looks_up(field.child)
+    return any(map(repeats_lookups, _inner_fields(field)))
+
+
+def _looks_up(field: Any) -> bool:
+    if isinstance(field, relations.RelatedField | relations.ManyRelatedField):
+        return True
+    # Those of unique values ask for each.
+    if any(hasattr(each, "queryset") for each in getattr(field, "validators", ())):
+        return True
+    inner = [field.child] if hasattr(field, "child") else _inner_fields(field)
+    return any(map(_looks_up, inner))
+
+
+def _inner_fields(field: Any) -> list[Any]:
+    inner = getattr(field, "fields", None)
+    return [] if inner is None else [each for each in inner.values() if not each.read_only]
+
+
 def _field_schema(field: fields.Field) -> JSONObject:
     """Return the schema of one field, with its help text and default."""
     schema = _plain_schema(field)

@@ -27,6 +27,7 @@ from django_mcp.contrib.generated import (
 )
 from django_mcp.contrib.http_calls import (
     BODY,
+    MAX_ERRORS,
     PATH,
     QUERY,
     Arguments,
@@ -163,7 +164,7 @@ class _Tool:
         self.patterns = find_patterns(operation.models)
         self._routes = routes
         self._arguments = Arguments(rename)
-        self._arguments.forms = _check_models(operation)
+        self._arguments.max_values = MAX_ERRORS // _check_models(operation)
         self._sizes: dict[str, int] = {}
         self._max_results = max_results
         self._definitions = openapi.schemas

@@ -16,6 +16,7 @@ from rest_framework.generics import CreateAPIView
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.ninja import operation_tools
+from tests.support.library.models import Shelf, Tag
 
 pytestmark = pytest.mark.django_db
 
@@ -84,3 +85,64 @@ def test_security_a_body_cannot_make_any_number_of_errors(
     assert refused.is_error
     assert (refused.text or "").endswith(" values; send less at once.")
     assert not taken.is_error
+
+
+class Related(serializers.Serializer[Any]):
+    tags = serializers.PrimaryKeyRelatedField(queryset=Tag.objects.all(), many=True, required=False)
+    shelves = serializers.ListField(
+        child=serializers.SlugRelatedField(slug_field="name", queryset=Shelf.objects.all()),
+        required=False,
+    )
+
+    def create(self, validated_data: Any) -> Any:
+        return validated_data
+
+
+class ShelfRow(serializers.ModelSerializer[Shelf]):
+    class Meta:
+        model = Shelf
+        fields = ("name",)  # which is unique
+
+
+class Rows(serializers.Serializer[Any]):
+    rows = ShelfRow(many=True)
+
+
+class AddRelated(AddDates):
+    serializer_class = Related
+
+
+class AddRows(AddDates):
+    serializer_class = Rows
+
+
+@pytest.mark.parametrize(
+    ("view", "argument", "item", "most"),
+    [
+        (AddRelated, "tags", "5e4d3c2b-0000-4000-8000-000000000000", 4_999),
+        (AddRelated, "shelves", "none", 4_999),
+        (AddRows, "rows", {"name": "n"}, 2_499),
+    ],
+)
+def test_security_a_body_cannot_make_any_number_of_queries(
+    view: Any, argument: str, item: Any, most: int
+):
+    server = MCPServer("many queries", public=True, max_body_values=10**7)
+    viewset_tools(server, view, prefix="added")
+
+    refused = server.call_tool("added_post", {argument: [item] * (most + 1)})
+    taken = server.call_tool("added_post", {argument: [item] * most})
+
+    assert refused.text == "There are more than 5000 values; send less at once."
+    assert "send less" not in str(taken.text)
+
+
+def test_the_first_errors_of_a_view_are_told_and_the_rest_counted():
+    server = MCPServer("errors", public=True)
+    viewset_tools(server, AddDates, prefix="dates")
+
+    lines = str(server.call_tool("dates_post", {"items": ["x"] * 1000}).text).split("\n")
+
+    assert len(lines) == 51
+    assert lines[49].startswith("items.49: ")
+    assert lines[50] == "and 950 further problems"
