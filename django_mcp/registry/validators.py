@@ -53,7 +53,7 @@ class Validator:
     not allow it.
     """
 
-    __slots__ = ("_checked", "_fast", "_max_steps", "_nullable", "_slow")
+    __slots__ = ("_checked", "_fast", "_is_cheap", "_max_steps", "_nullable", "_slow")
 
     def __init__(
         self, schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
@@ -62,6 +62,7 @@ class Validator:
         self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
+        self._is_cheap = checked.surplus <= SMALL_SURPLUS and checked.width <= _FEW_SCHEMAS
         self._slow: Any = None
 
     def problems(self, value: Any) -> list[Problem]:
@@ -78,17 +79,7 @@ class Validator:
         verdict = None
         if self._nullable and isinstance(value, dict):
             value = {k: v for k, v in value.items() if v is not None or k not in self._nullable}
-        # The faster engine has no budget, so the texts are measured if a pattern may be slow, and the
-        # values are counted if many schemas are applied to one.
-        surplus, width = self._checked.surplus, self._checked.width
-        if (
-            self._fast is not None
-            and (
-                surplus <= SMALL_SURPLUS
-                or steps_of_match(surplus, _count_characters(value)) <= max_steps
-            )
-            and (width <= _FEW_SCHEMAS or width * _measure(value) <= MAX_FAST_STEPS)
-        ):
+        if self._fast is not None and (self._is_cheap or self._is_affordable(value, max_steps)):
             try:
                 verdict = self._fast(value)
             except ValueError:  # something it cannot read; the other engine may
@@ -101,6 +92,18 @@ class Validator:
         found = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
         # The engines may differ on a detail of the standard; the verdict counts.
         return [Problem("", "does not match the schema")] if found == [] else found
+
+    def _is_affordable(self, value: Any, max_steps: int) -> bool:
+        """Return whether the faster engine may check a value, since it has no budget.
+
+        The texts are measured if a pattern may be slow, and the values are counted if many schemas are
+        applied to one.
+        """
+        surplus, width = self._checked.surplus, self._checked.width
+        return (
+            surplus <= SMALL_SURPLUS
+            or steps_of_match(surplus, _count_characters(value)) <= max_steps
+        ) and (width <= _FEW_SCHEMAS or width * _measure(value) <= MAX_FAST_STEPS)
 
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
         """Return the problems found within a number of steps; None if the steps did not suffice.

@@ -26,7 +26,7 @@ from django_mcp.middleware import (
     load_middleware,
 )
 from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 from tests.support.wire import V2026_07_28, headers_for, message
@@ -164,6 +164,26 @@ async def test_handlers_and_messages_use_the_callers_language(server: MCPServer)
 
     assert reply.body is not None
     assert decode(reply.body)["result"]["tools"][0]["title"] == "Nicht gefunden."
+
+
+@pytest.mark.parametrize(
+    ("title", "schema"),
+    [
+        (gettext_lazy("Not found."), {"type": "object"}),
+        (None, {"type": "object", "description": gettext_lazy("Not found.")}),
+    ],
+)
+async def test_each_caller_gets_the_lists_in_its_language(title: Any, schema: JSONObject):
+    server = MCPServer("lists")
+    server.register_tool(lambda arguments: "", name="t", title=title, input_schema=schema)
+    texts = []
+    for language in ("en", "de", "en"):
+        reply = await server.engine.answer(exchange_of("tools/list", accept_language=language))
+        assert reply.body is not None
+        tool = decode(reply.body)["result"]["tools"][0]
+        texts.append(tool.get("title") or tool["inputSchema"]["description"])
+
+    assert texts == ["Not found.", "Nicht gefunden.", "Not found."]
 
 
 async def test_concurrent_exchanges_keep_their_languages(server: MCPServer):

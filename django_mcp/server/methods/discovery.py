@@ -136,7 +136,7 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
         call.method,
         call.rules.name,
         after,
-        server.ports.find_language(),
+        server.ports.find_language() if derived.has_lazy_texts else None,
         call.exchange.visible.variant,
         describing,
     )
