@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
-from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.admission import if_streaming
 from django_mcp.server.exchange.visibility import find_requirements
@@ -47,13 +46,8 @@ class Derived:
         self.added_rules, self.added_methods = _find_methods(extensions, self.revisions)
         """The rules of the methods that extensions add, by revision and name, and the methods, with their
         extensions, by name."""
-        wrapped = {
-            name: _find_wrapping(self.extensions, tool) for name, tool in registry.tools.items()
-        }
-        self.wrapped = {name: wrapping for name, wrapping in wrapped.items() if wrapping}
-        """The extensions that wrap the calls of a tool, by its name."""
-        self.call_params = {key: each for each in self.extensions for key in each.call_params}
-        """The extensions that wrap a call with a key in its params, by the key."""
+        self.wrapping = _find_wrapping(self.extensions, registry)
+        """The extensions that wrap calls of tools; None: there are none."""
         self.listen_keys = {key: each for each in self.extensions for key in each.listen_keys}
         """The extensions that understand a key of the filter of a listening stream."""
         self.describing = [each for each in self.extensions if each.describes]
@@ -86,8 +80,29 @@ def _find_methods(
     return rules, methods
 
 
-def _find_wrapping(extensions: Sequence[Extension], tool: ToolEntry) -> tuple[Extension, ...]:
-    return tuple(each for each in extensions if each.wraps(tool))
+class Wrapping(NamedTuple):
+    """The extensions that wrap calls of tools: by the name of the tool, and by a key in the params."""
+
+    by_tool: Mapping[str, tuple[Extension, ...]]
+    by_param: Mapping[str, Extension]
+
+    def find(self, tool: str, params: JSONObject) -> tuple[Extension, ...]:
+        """Return the extensions that wrap a call, each once, the outermost first."""
+        found = self.by_tool.get(tool, ())
+        named = self.by_param.keys() & params.keys()
+        if not named:
+            return found
+        return tuple(dict.fromkeys((*found, *(self.by_param[key] for key in sorted(named)))))
+
+
+def _find_wrapping(extensions: Sequence[Extension], registry: Registry) -> Wrapping | None:
+    by_tool = {
+        name: found
+        for name, tool in registry.tools.items()
+        if (found := tuple(each for each in extensions if each.wraps(tool)))
+    }
+    by_param = {key: each for each in extensions for key in each.call_params}
+    return Wrapping(by_tool, by_param) if by_tool or by_param else None
 
 
 class ResultFields(NamedTuple):

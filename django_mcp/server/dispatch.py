@@ -241,7 +241,10 @@ async def _run_observed(
 def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
     exchange = call.exchange
-    method = METHODS.get(call.method) or find_added(call.method, derived)
+    try:
+        method = METHODS[call.method]
+    except KeyError:
+        method = find_added(call.method, derived)
     visible = call.server.ports.access.find_visible(exchange, derived.requirements)
     if visible is not None:
         exchange.visible = visible

@@ -68,6 +68,7 @@ class Services(ABC):
             message.method,
             meta if type(meta) is dict else {},
             server=self,
+            derived=self._derived or self.derived,
         )
 
     @property
@@ -272,6 +273,8 @@ class ServedCall(Call, kw_only=True):
     """A call with the server that answers it."""
 
     server: Services
+    derived: Derived
+    """What followed from the registry, the options and the extensions when the request arrived."""
     _context: Any = None
 
     @property

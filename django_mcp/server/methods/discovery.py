@@ -130,8 +130,10 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
         after = decode_cursor(call.params["cursor"], call.method, server.ports.signer.unsign)
         if after is None:
             return INVALID_CURSOR
-    derived = server.derived
-    describing = tuple(each for each in derived.describing if each.is_active(call))
+    derived = call.derived
+    describing: Sequence[Extension] = ()
+    if derived.describing:
+        describing = tuple(each for each in derived.describing if each.is_active(call))
     key = (
         call.method,
         call.rules.name,

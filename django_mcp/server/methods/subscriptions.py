@@ -155,7 +155,7 @@ async def _listen_to_extensions(
     """Return what the extensions do for their keys of the filter."""
     found: dict[str, Listening] = {}
     try:
-        for key, extension in call.server.derived.listen_keys.items():
+        for key, extension in call.derived.listen_keys.items():
             if key in wanted:
                 listening = await extension.listen(call, key, wanted[key])
                 if isinstance(listening, Refusal):

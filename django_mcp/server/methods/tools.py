@@ -75,11 +75,10 @@ async def _check_and_run(
         if problems:
             failure = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
             return encode_failure(call, failure)
-    derived, params = call.server.derived, call.message.params
-    if entry.name not in derived.wrapped and derived.call_params.keys().isdisjoint(params):
+    wrapping = call.derived.wrapping
+    extensions = () if wrapping is None else wrapping.find(entry.name, call.message.params)
+    if not extensions:
         return await run_tool(call, entry, arguments)
-    named = (each for key, each in derived.call_params.items() if key in params)
-    extensions = dict.fromkeys((*derived.wrapped.get(entry.name, ()), *named))
     run = partial(run_tool, call, entry, arguments)
     return await call_wrapped(call, entry, arguments, extensions, run)
 
