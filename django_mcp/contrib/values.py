@@ -139,7 +139,7 @@ _STATES = ("22", "23", "54")
 """Classes of SQLSTATE: data exceptions, violated constraints, and limits such as the size of an index row."""
 
 _MYSQL = {
-    1139, 1153, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690, 3140, 3141, 3143, 3144, 3685, 3692,
+    1116, 1139, 1153, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690, 3140, 3141, 3143, 3144, 3685, 3692,
 }  # fmt: skip
 """Errors about data that MySQL and MariaDB report as operational ones."""
 
@@ -147,7 +147,7 @@ _TEXTS = (
     # SQLite
     "binding parameter", "blob too big", "expression tree is too large", "integer overflow", "json path",
     "malformed json", "parser stack overflow", "pattern too complex", "too many sql variables",
-    "user-defined function raised exception",
+    "tables in a join", "user-defined function raised exception",
     # psycopg
     "cannot adapt type",
 )  # fmt: skip

@@ -10,6 +10,9 @@ from django import forms
 from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
+MAX_JOINS = 20
+"""Values of a filter for rows that have all of them: the query has a join for each."""
+
 
 def has_filtersets(backend: Any) -> bool:
     """Return whether a filter backend is one of django-filter's."""
@@ -54,6 +57,8 @@ def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
     if field.required:
         described["required"] = True
     suffixes = getattr(field.widget, "suffixes", None)
+    if getattr(each, "conjoined", False):
+        described["maxItems"] = MAX_JOINS
     if not suffixes:
         yield name, {**_schema(field), **described}
         return

@@ -7,16 +7,19 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import django_filters
 import pytest
+from django.db import connection
 from django.urls import path
-from ninja import NinjaAPI, Schema
+from django_filters.rest_framework import DjangoFilterBackend
+from ninja import NinjaAPI, Query, Schema
 from rest_framework import serializers
-from rest_framework.generics import CreateAPIView
+from rest_framework.generics import CreateAPIView, ListAPIView
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.ninja import operation_tools
-from tests.support.library.models import Shelf, Tag
+from tests.support.library.models import Book, Shelf, Tag
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +61,15 @@ def add_numbers(request: Any, items: list[Decimal]) -> Any:
 def add_any(request: Any, items: list[Item]) -> Any:
     """Add items of four forms."""
     return len(items)
+
+
+@api.get("/tagged")
+def tagged(request: Any, tags: Query[list[str]]) -> Any:
+    """Find books with all of some tags."""
+    found = Book.objects.all()
+    for each in tags:
+        found = found.filter(tags__name=each)
+    return found.count()
 
 
 urlpatterns = [path("dates", AddDates.as_view()), path("api/", api.urls)]
@@ -146,3 +158,37 @@ def test_the_first_errors_of_a_view_are_told_and_the_rest_counted():
     assert len(lines) == 51
     assert lines[49].startswith("items.49: ")
     assert lines[50] == "and 950 further problems"
+
+
+class Tagged(django_filters.FilterSet):
+    tags = django_filters.ModelMultipleChoiceFilter(queryset=Tag.objects.all(), conjoined=True)
+
+    class Meta:
+        model = Book
+        fields: tuple[str, ...] = ()
+
+
+class Books(ListAPIView[Book]):
+    queryset = Book.objects.all()
+    serializer_class = ShelfRow
+    permission_classes = ()
+    filter_backends = (DjangoFilterBackend,)
+    filterset_class = Tagged
+
+
+def test_security_a_filter_for_all_of_its_values_has_few_of_them():
+    server = MCPServer("joins", public=True)
+    viewset_tools(server, Books, prefix="books")
+    tags = [str(Tag.objects.create(name=str(number)).pk) for number in range(21)]
+
+    assert server.call_tool("books_get", {"tags": tags[:20]}).structured == {"results": []}
+    assert "must have at most 20 items" in str(server.call_tool("books_get", {"tags": tags}).text)
+
+
+def test_a_query_with_more_joins_than_a_database_has_is_an_argument_error():
+    server = MCPServer("joins", public=True)
+    operation_tools(server, api)
+
+    found = server.call_tool("tagged", {"tags": ["a"] * 70})
+
+    assert connection.vendor == "postgresql" or "Invalid arguments" in str(found.text)
