@@ -15,21 +15,22 @@ from django_mcp.protocol.subschemas import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.run import describe_problems, run_handler
+from django_mcp.server.handlers.failures import describe_problems
+from django_mcp.server.handlers.run import HandlerRun
 from django_mcp.server.services import ServedCall
 
 
 async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
-    outcome = await run_handler(
+    outcome = await HandlerRun(
         call,
         entry.handler,
         arguments,
         partial(_finish, call, entry),
-        what=f"tool {entry.name}",
+        f"tool {entry.name}",
         timeout_s=entry.timeout_s,
         may_ask=True,
-    )
+    ).run()
     if isinstance(outcome, Failure):
         return encode_failure(call, outcome)
     if call.links:

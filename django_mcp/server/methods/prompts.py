@@ -10,7 +10,8 @@ from django_mcp.protocol.results import Completion
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.run import run_handler, short, within_limit
+from django_mcp.server.handlers.failures import short, within_limit
+from django_mcp.server.handlers.run import HandlerRun
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
@@ -35,9 +36,9 @@ async def get(call: ServedCall) -> bytes | Refusal:
         wire = lower(call.method, entry.convert(value).to_wire(), call.rules)
         return within_limit(call, "prompt", call.server.encode_result(wire, call.rules))
 
-    outcome = await run_handler(
-        call, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
-    )
+    outcome = await HandlerRun(
+        call, entry.handler, arguments, finish, f"prompt {entry.name}", may_ask=True
+    ).run()
     if isinstance(outcome, Failure):
         call.failure = outcome
         is_ours = outcome.kind in (FailureKind.TIMEOUT, FailureKind.FAULT)
@@ -67,13 +68,13 @@ async def complete(call: ServedCall) -> bytes | Refusal:
     refusal = check_scopes(call, entry, handler)
     if refusal is not None:
         return refusal
-    outcome = await run_handler(
+    outcome = await HandlerRun(
         call,
         handler,
         {"ref": ref, "argument": name, "value": value, "arguments": known},
         lambda values: _encode_completion(call, handler.convert(values)),
-        what=f"completion of {entry.name}.{name}",
-    )
+        f"completion of {entry.name}.{name}",
+    ).run()
     if isinstance(outcome, Failure):
         call.failure = outcome
         code = INVALID_PARAMS if outcome.kind is FailureKind.ARGUMENTS else INTERNAL_ERROR

@@ -13,7 +13,8 @@ from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.run import run_handler, short, within_limit
+from django_mcp.server.handlers.failures import short, within_limit
+from django_mcp.server.handlers.run import HandlerRun, check_only
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
@@ -44,9 +45,9 @@ async def read(call: ServedCall) -> bytes | Refusal:
         encoded = call.server.encode_result(wire, call.rules)
         return within_limit(call, "resource", encoded, {"uri": uri})
 
-    outcome = await run_handler(
-        call, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
-    )
+    outcome = await HandlerRun(
+        call, entry.handler, dict(variables), finish, f"resource {entry.name}", may_ask=True
+    ).run()
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
@@ -56,9 +57,9 @@ async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
     if isinstance(found, Refusal):
         return found
     entry, variables = found
-
-    what = f"resource {entry.name}"
-    outcome = await run_handler(call, entry.handler, dict(variables), None, what=what)
+    outcome = await HandlerRun(
+        call, entry.handler, dict(variables), check_only, f"resource {entry.name}"
+    ).run()
     if isinstance(outcome, Failure):
         return _to_refusal(call, uri, outcome)
     return outcome if isinstance(outcome, Refusal) else None

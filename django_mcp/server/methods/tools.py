@@ -22,8 +22,9 @@ from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.challenges import to_result
-from django_mcp.server.handlers.run import LARGE_BYTES, check_in_turn, describe_problems, short
+from django_mcp.server.handlers.failures import describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
+from django_mcp.server.handlers.turns import LARGE_BYTES, check_in_turn
 from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services import ServedCall

@@ -40,7 +40,7 @@ from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.extension import NextCall
-from django_mcp.server.handlers.run import LARGE_BYTES
+from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, Services
 
