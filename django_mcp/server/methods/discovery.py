@@ -134,11 +134,13 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
     describing: Sequence[Extension] = ()
     if derived.describing:
         describing = tuple(each for each in derived.describing if each.is_active(call))
+    # What an extension adds may be in any language.
+    is_translated = derived.has_lazy_texts or describing
     key = (
         call.method,
         call.rules.name,
         after,
-        server.ports.find_language() if derived.has_lazy_texts else None,
+        server.ports.find_language() if is_translated else None,
         call.exchange.visible.variant,
         describing,
     )
