@@ -37,7 +37,7 @@ MAX_KEPT = 10_000
 """Principals whose permissions a process caches for each server."""
 
 MAX_CLAIMS_BYTES = 16 * 1024
-"""Size of the claims stored with a task, as JSON; larger claims are left out. Our own limit."""
+"""Size of the claims stored with a task, as JSON; larger claims are left out."""
 
 
 class DjangoAccess:

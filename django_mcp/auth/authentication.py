@@ -39,7 +39,7 @@ MAX_WAITING = 10_000
 """Addresses that a process remembers; beyond that the first ones are forgotten."""
 
 TIMEOUT_S = 10.0
-"""How long a request waits for an authenticator's thread. Our own limit."""
+"""How long a request waits for an authenticator's thread."""
 
 _trouble = Warner()
 

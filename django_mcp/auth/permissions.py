@@ -157,7 +157,7 @@ Function: TypeAlias = Callable[..., Any]
 """A permission that is a function of the user."""
 
 ASK_S: Final = 0.5
-"""How long functions are called in a round; the others come first in the next one. Our own limit."""
+"""How long functions are called in a round; the others come first in the next one."""
 
 _FLAGS = ("is_active", "is_staff", "is_superuser")
 

@@ -32,7 +32,7 @@ KEY_START: Final = "mcp_"
 """The prefix of API keys, by which other authenticators ignore them."""
 
 MAX_CREDENTIAL_LENGTH: Final = 16 * 1024
-"""Characters of one credential header; a token may have some thousands. Our own limit."""
+"""Characters of one credential header; a token may have some thousands."""
 
 _VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _BEARER = re.compile(r"bearer +([a-z0-9._~+/-]+=*)", re.IGNORECASE)

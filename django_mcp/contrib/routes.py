@@ -108,7 +108,7 @@ def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) ->
 
 
 MAX_LAYERS = 10_000
-"""Objects that are looked at to find the views in a callback. Our own limit."""
+"""Objects that are looked at to find the views in a callback."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 

@@ -45,7 +45,7 @@ urlpatterns: list[Any] = []
 OPENID_PATH = "/.well-known/openid-configuration"
 
 READY_TIMEOUT_S = 5.0
-"""A database that has not responded by then counts as down. Our own limit."""
+"""A database that has not responded by then counts as down."""
 
 _METHODS = ("GET", "HEAD")
 

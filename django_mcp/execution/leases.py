@@ -32,7 +32,7 @@ has_thread: contextvars.ContextVar[bool] = contextvars.ContextVar(
 could wait for each other."""
 
 LINGER_S = 0.02
-"""How long a call keeps its thread after a query, in case another follows. Our own limit."""
+"""How long a call keeps its thread after a query, in case another follows."""
 
 LOOK_EVERY_S = 0.005
 """How often such a thread looks whether other work waits for it."""

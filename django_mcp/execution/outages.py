@@ -16,10 +16,10 @@ from django_mcp.server.ports import StoreUnavailable
 T = TypeVar("T")
 
 TIMEOUT_S = 5.0
-"""How long a request waits for a database, unless its breaker has a limit of its own. Our own limit."""
+"""How long a request waits for a database, unless its breaker has a limit of its own."""
 
 PAUSE_S = 1.0
-"""How long requests are refused after a failure, until one tries again. Our own limit."""
+"""How long requests are refused after a failure, until one tries again."""
 
 _CODES: frozenset[int | str] = frozenset({"42P01", "42703", 1146, 1054, 942, 904})
 """No such table and no such column, of PostgreSQL, of MySQL and MariaDB, and of Oracle."""

@@ -32,10 +32,10 @@ T = TypeVar("T", bound=Hashable)
 
 REPORT_EVERY_S = 60.0
 MAX_REPORTED = 20
-"""How often an exhausted pool is logged, and with how many of its threads. Our own limit."""
+"""How often an exhausted pool is logged, and with how many of its threads."""
 
 EXHAUSTED_AFTER_S = 5.0
-"""A pool is exhausted if work has waited for so long while no thread became free. Our own limit."""
+"""A pool is exhausted if work has waited for so long while no thread became free."""
 
 
 class QueueFull(Exception):

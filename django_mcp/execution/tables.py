@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from django.db.models.expressions import Combinable
 
 AT_ONCE = 500
-"""Rows that are deleted with one statement, so that no query waits long. Our own limit."""
+"""Rows that are deleted with one statement, so that no query waits long."""
 
 PAUSE_S = 0.02
-"""Pause between two statements, so that other queries can run. Our own limit."""
+"""Pause between two statements, so that other queries can run."""
 
 IN_THREAD_S = 50.0
-"""How long a thread deletes rows at a time. Our own limit."""
+"""How long a thread deletes rows at a time."""
 
 IN_PLACE_S = 1.0
-"""The same of a request, where there are no threads. Our own limit."""
+"""The same of a request, where there are no threads."""
 
 AGAIN_AFTER_S = 60.0
-"""When deleting goes on if that was not enough. Our own limit."""
+"""When deleting goes on if that was not enough."""
 
 RECOUNT_S = 2.0
-"""How long a process uses its counts. Our own limit."""
+"""How long a process uses its counts."""
 
 MAX_CALLERS = 1000
-"""Callers whose counts a process caches. Our own limit."""
+"""Callers whose counts a process caches."""
 
 ANONYMOUS_PREFIX = "a:"
 """How the digests of anonymous callers' quota keys begin."""

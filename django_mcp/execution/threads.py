@@ -36,10 +36,10 @@ OWN_CONNECTIONS = 2 * OUR_THREADS + 4
 sessions, that carry messages between processes, and that read the disabled entries have one each."""
 
 WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
-"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Our own limit."""
+"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks."""
 
 AUTHENTICATION_LIMIT_S = 10.0
-"""How long a query of an asynchronous authenticator may wait and run. Our own limit."""
+"""How long a query of an asynchronous authenticator may wait and run."""
 
 _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_runs_in_place", default=False

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from django.forms import BaseForm, Field
 
 MAX_ROWS = 10_000
-"""Rows of a queryset that are read for one result. Our own limit: the size of a result is limited as
+"""Rows of a queryset that are read for one result. The size of a result is limited as
 well, but known only after all rows are in memory."""
 
 MAX_CHOICES = 200

@@ -18,7 +18,7 @@ from django_mcp.models.sessions import Worker
 from django_mcp.process import at_end, process_id, reset_on
 
 LEASE_S = 10.0
-"""How long a process counts as alive without renewing its lease. Our own limit."""
+"""How long a process counts as alive without renewing its lease."""
 
 RENEW_EVERY_S = 3.0
 
@@ -26,10 +26,10 @@ IDLE_S = 4.0
 """How long after a renewal was due a process counts as idle; its lease has not ended then."""
 
 GRACE_S = 10.0
-"""How long after the end of its lease a process's rows are deleted. Our own limit."""
+"""How long after the end of its lease a process's rows are deleted."""
 
 SWEEP_EVERY_S = 60.0
-"""How often a process with nothing open looks for the rows of processes that were killed. Our own choice."""
+"""How often a process with nothing open looks for the rows of processes that were killed."""
 
 
 def worker_id() -> uuid.UUID:

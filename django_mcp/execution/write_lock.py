@@ -20,11 +20,11 @@ from django_mcp.execution.outages import is_locked
 
 TRY_MS = 50
 """How long SQLite itself waits at a time. Meanwhile it holds a mutex of the connection, for which the
-garbage collector would wait in any thread if it finds a cursor of this connection. Our own choice."""
+garbage collector would wait in any thread if it finds a cursor of this connection."""
 
 PAUSE_S = 0.05
 """Pause of a handler between two tries. The package's own writes are short, and try again sooner, so that
-they come first. Our own choice."""
+they come first."""
 
 OWN_PAUSE_S = 0.005
 

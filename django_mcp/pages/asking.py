@@ -34,7 +34,7 @@ PARAMETER = "elicitation"
 """The name of the token in a page's URL."""
 
 WAIT_S = 20.0
-"""How long a retry of a call waits for its page before it asks once more. Our own limit."""
+"""How long a retry of a call waits for its page before it asks once more."""
 
 
 class PageAsking(Context[Any]):

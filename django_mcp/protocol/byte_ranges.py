@@ -19,7 +19,7 @@ from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 
 MAX_CURSOR_CHARS = 4096
-"""Longer cursors are rejected unread. Our own limit."""
+"""Longer cursors are rejected unread."""
 
 _SEPARATOR = "\0"
 
@@ -32,7 +32,7 @@ def encode_cursor(kind: str, last: str, sign: Callable[[bytes], str]) -> str:
     Raises:
         ValueError: the entry's name is so long that the cursor would be rejected.
 
-    Source: 2026-07-28 server/utilities/pagination; the form is our own.
+    Source: 2026-07-28 server/utilities/pagination; the form is ours.
     """
     if _SEPARATOR in kind:
         raise ValueError("The kind of a cursor must not contain NUL")

@@ -92,7 +92,7 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
             taken or not valid, or a header cannot hold its property's type. The text says where,
             and what to do.
 
-    Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is our own.
+    Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is ours.
     """
     found: dict[str, HeaderParam] = {}
     for place, _, node in walk(schema):

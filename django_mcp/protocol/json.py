@@ -19,7 +19,7 @@ JSONValue: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, Any]
 
 MAX_DEPTH = 64
-"""Levels of nesting accepted from a peer; deeper data is a parse error. Our own limit."""
+"""Levels of nesting accepted from a peer; deeper data is a parse error."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -93,16 +93,16 @@ def has_more_values(data: bytes, limit: int) -> bool:
 
 OBJECT_WEIGHT = 6
 LIST_WEIGHT = 2
-"""Values that a list counts as, since it takes longer to create. Our own limit, measured."""
+"""Values that a list counts as, since it takes longer to create. Measured."""
 
 EXPONENT_WEIGHT = 15
-"""Values that a number such as `1e300` counts as: msgspec reads those slowly. Our own limit."""
+"""Values that a number such as `1e300` counts as: msgspec reads those slowly."""
 
 LONG_DIGITS = 64
 DIGITS_WEIGHT = 13
 """Values that each `LONG_DIGITS` digits of a number count as, since the time to read an integer grows
 with the square of its length, and since with about 100 digits a number such as `1000…e199` is as slow as
-`1e308`. Our own limit, measured."""
+`1e308`. Measured."""
 
 _LOWER_E = bytes.maketrans(b"E", b"e")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")

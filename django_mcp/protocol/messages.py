@@ -20,7 +20,7 @@ from django_mcp.protocol.json import (
 from django_mcp.protocol.records import Record
 
 MAX_ID_CHARS = 1024
-"""Characters of a request id or progress token, which is repeated in messages to the client. Our own limit."""
+"""Characters of a request id or progress token, which is repeated in messages to the client."""
 
 RequestId: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)] | int | float
 """A string or an integer, kept in its type: `1`, `"1"` and `1.0` differ."""
@@ -101,7 +101,7 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
 _ID = f"a whole number, or a string of at most {MAX_ID_CHARS} characters"
 
 _LARGE_BYTES = 4096
-"""Longer messages are decoded only once, in the general way. Our own limit."""
+"""Longer messages are decoded only once, in the general way."""
 
 
 def _decode_any(data: bytes) -> Message | Batch:

@@ -88,7 +88,7 @@ def find_hidden_character(text: str) -> str | None:
     Returns:
         For example `"U+202E RIGHT-TO-LEFT OVERRIDE at character 5"`; the count starts at 0.
 
-    Source: our own rule, after Unicode UTS 55.
+    Source: Unicode UTS 55.
     """
     found = _HIDDEN.search(text)
     if found is None:

@@ -19,7 +19,7 @@ _SELECTORS = "\ufe0e\ufe0f"
 """They choose between two forms of a symbol, and are part of many emoji."""
 
 MAX_CLIENT_BYTES = 8 * 1024
-"""Bytes of `clientInfo` and the client's capabilities together, encoded as JSON. Our own limit."""
+"""Bytes of `clientInfo` and the client's capabilities together, encoded as JSON."""
 
 _INFO = frozenset({"name", "title", "version", "description", "websiteUrl", "icons"})
 _CAPABILITIES = frozenset(

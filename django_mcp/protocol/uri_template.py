@@ -1,6 +1,6 @@
 """Parse the URI templates of resources, and match URIs against them in linear time.
 
-Templates may use the forms of RFC 6570 that docs/reference/api.md lists. The RFC defines only expansion; the rules for matching are our own:
+Templates may use the forms of RFC 6570 that docs/reference/api.md lists. The RFC defines only expansion. The rules for matching:
 
 - All but the parameters of a query are required and not empty, since an empty variable and an
   undefined one expand alike.
@@ -29,7 +29,7 @@ from urllib.parse import quote, unquote_to_bytes
 from msgspec import Struct
 
 MAX_URI_CHARS = 8192
-"""Longer URIs match nothing. Our own limit."""
+"""Longer URIs match nothing."""
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 # The apostrophe is a literal since erratum 6937.

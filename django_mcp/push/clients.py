@@ -29,7 +29,7 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 WAITING_LIMITS = Limits(
     own_count=10_000, own_bytes=MAX_WAITING_BYTES, count=10_000, bytes=MAX_WAITING_BYTES
 )
-"""Signals that wait for slow receivers, and the params in them. More are dropped, with a line in the log. Our own limit."""
+"""Signals that wait for slow receivers, and the params in them. More are dropped, with a line in the log."""
 
 # One thread, so that they keep their order.
 _courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))

@@ -26,13 +26,13 @@ from django_mcp.server.streams.process_messages import Missed
 T = TypeVar("T")
 
 LATE_S = 2.0
-"""How long after a message with a higher number one may come. Our own limit."""
+"""How long after a message with a higher number one may come."""
 
 MAX_SENDERS = 1000
-"""Processes whose numbers are remembered, those that have sent last. Our own limit."""
+"""Processes whose numbers are remembered, those that have sent last."""
 
 MAX_AHEAD = 1000
-"""Numbers of one process that are remembered beyond a gap. Our own limit."""
+"""Numbers of one process that are remembered beyond a gap."""
 
 REJOIN_S = 2.0
 """How often it joins its group again: a restarted Redis has no groups."""

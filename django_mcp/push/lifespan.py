@@ -11,7 +11,7 @@ from django_mcp.process import finish
 from django_mcp.push.process_hub import close_hub, process_hub
 
 FINISH_S = 10.0
-"""How long the end of a process waits until what is queued is written. Our own limit."""
+"""How long the end of a process waits until what is queued is written."""
 
 
 class Lifespan:

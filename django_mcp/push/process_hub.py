@@ -36,12 +36,12 @@ GRACE_S = 2.0
 """How long streams may take to end before the server gets the signal as well."""
 
 LOOK_EVERY_S = 0.4
-"""How often a process looks whether its server is about to end it. Our own choice."""
+"""How often a process looks whether its server is about to end it."""
 
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 
 MAX_LEFT = 10_000
-"""Messages that wait for the thread; when there are more, the oldest are dropped. Our own limit."""
+"""Messages that wait for the thread; when there are more, the oldest are dropped."""
 
 
 class SiteBus:

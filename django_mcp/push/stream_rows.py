@@ -48,7 +48,7 @@ MAX_NAMED = 200
 
 MAX_HELD = 5
 HELD_AFTER_S = 5.0
-"""Threads that are listed with what they run, and after how long. Our own limit."""
+"""Threads that are listed with what they run, and after how long."""
 
 LISTEN = "subscriptions/listen"
 """It is in flight while its stream is open, and counted as a stream."""

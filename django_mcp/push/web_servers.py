@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 DEPTH = 20
-"""How many coroutines that await each other are looked through for a server. Our own limit."""
+"""How many coroutines that await each other are looked through for a server."""
 
 
 def find_ending() -> Callable[[], bool] | None:

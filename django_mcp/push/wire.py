@@ -10,10 +10,10 @@ from django_mcp.execution.outages import Warner
 from django_mcp.protocol.json import JSONObject, decode, encode
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Maximum size of a text. A larger message is dropped, with a line in the log. Our own limit."""
+"""Maximum size of a text. A larger message is dropped, with a line in the log."""
 
 SLICE = 64
-"""Messages that are handled before other work of the event loop has its turn. Our own limit."""
+"""Messages that are handled before other work of the event loop has its turn."""
 
 _oversized = Warner()
 

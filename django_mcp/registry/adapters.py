@@ -189,7 +189,7 @@ def _from_string(annotation: Any) -> Any:
 
 
 MAX_TEXT_VALUES = 20_000
-"""Values in one JSON argument inside a string, which pydantic decodes at once. Our own limit."""
+"""Values in one JSON argument inside a string, which pydantic decodes at once."""
 
 
 def _check_size(text: Any) -> Any:

@@ -19,7 +19,7 @@ from django_mcp.registry.problems import (
 from django_mcp.registry.validators import TOO_COMPLEX, Validator
 
 MAX_FORMS = 256
-"""Compiled schemas that are cached; a site has few different forms. Our own limit."""
+"""Compiled schemas that are cached; a site has few different forms."""
 
 
 class Form:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _MAX_REFERENCES = 10
 
 MAX_BRANCH_ERRORS = 100
-"""Errors kept of each alternative of an `anyOf` or `oneOf`. Our own limit."""
+"""Errors kept of each alternative of an `anyOf` or `oneOf`."""
 
 _VALUES_PER_STEP = 8
-"""Items or members that a keyword examines in one step. Our own limit, measured."""
+"""Items or members that a keyword examines in one step. Measured."""
 
 
 class Work(Struct):
@@ -53,7 +53,7 @@ work: ContextVar[Work] = ContextVar("work")
 
 
 _REFERENCE_COST = 10
-"""Steps for resolving a reference. Our own limit, measured."""
+"""Steps for resolving a reference. Measured."""
 
 
 class TooMuchWork(Exception):

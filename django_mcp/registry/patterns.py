@@ -21,13 +21,13 @@ _CLASSES = {
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 SMALL_SURPLUS = 16
-"""Largest surplus with which the engine can use a fast table of states. Our own limit."""
+"""Largest surplus with which the engine can use a fast table of states."""
 
 CHARACTERS_PER_STEP = 500
 """Characters matched with a small pattern in one step of a check."""
 
 STATES_PER_STEP = 100
-"""Characters times states matched in one step with another pattern. Our own limit, measured."""
+"""Characters times states matched in one step with another pattern. Measured."""
 
 _TOKEN = re.compile(
     r"""\{(?P<counts>\d+(?:,\d*)?|,\d+)\}|(?P<open>\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?)|(?P<close>\))|(?P<other>[*+?^$|])

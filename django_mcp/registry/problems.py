@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 MAX_PROBLEMS = 50
-"""Problems reported at once; the rest are counted. Our own limit."""
+"""Problems reported at once; the rest are counted."""
 
 MAX_CONVERSION_ERRORS = 1000
-"""Errors of pydantic that are described, since more would take long. Our own limit."""
+"""Errors of pydantic that are described, since more would take long."""
 
 MAX_SHOWN_CHARS = 80
 _MAX_MESSAGE_CHARS = 300

@@ -26,17 +26,16 @@ from django_mcp.registry.patterns import compile_pattern, surplus_of
 from django_mcp.registry.problems import RegistrationError
 
 MAX_DEPTH = 32
-"""Depth of nested schemas (2026-07-28 server/tools asks for bounds). Our own limit."""
+"""Depth of nested schemas (2026-07-28 server/tools asks for bounds)."""
 MAX_SUBSCHEMAS = 1000
-"""Schemas in one schema. Our own limit."""
+"""Schemas in one schema."""
 MAX_EXPANDED = 10_000
 """Schemas in one schema with every reference expanded, which one value may be checked against.
 
-Our own limit.
 """
 
 MAX_CHAINED = 200
-"""Depth of nested schemas with every reference expanded. Our own limit."""
+"""Depth of nested schemas with every reference expanded."""
 
 _MULTIPLE_WEIGHT = 20
 """Schemas that `multipleOf` counts as, since it takes longer than other keywords. Measured."""
@@ -88,7 +87,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
             document or to itself without end, holds a pattern that cannot be matched in linear
             time, or exceeds a limit.
 
-    Source: 2026-07-28 server/tools, "JSON Schema"; the limits are our own.
+    Source: 2026-07-28 server/tools, "JSON Schema"; the limits are ours.
     """
     what = f"{source}: the {'input' if is_input else 'output'} schema"
     plain = _plain(schema, what)

@@ -32,7 +32,7 @@ _WRAPPERS = {
 """Schemas that accept what their parts accept."""
 
 MAX_FORMS = 100
-"""Forms that one part of a value may be compared with. pydantic keeps an error for each. Our own limit."""
+"""Forms that one part of a value may be compared with. pydantic keeps an error for each."""
 
 _OBJECTS = {"dataclass", "dataclass-args", "dict", "model", "model-fields", "typed-dict"}
 _ARRAYS = {"frozenset", "generator", "list", "set", "tuple"}

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 MAX_STEPS = 100_000
-"""Keywords applied to a value before it is too complex: about a second. Our own limit."""
+"""Keywords applied to a value before it is too complex: about a second."""
 
 MAX_BRANCHING_STEPS = 10_000
-"""The same for a recursive or branching schema, where small values may take many. Our own limit."""
+"""The same for a recursive or branching schema, where small values may take many."""
 
 MAX_REPORT_STEPS = 20_000
-"""Keywords applied to find further problems of an invalid value. Our own limit."""
+"""Keywords applied to find further problems of an invalid value."""
 
 MAX_FAST_STEPS = 5_000_000
-"""Schemas that the faster engine may apply, since it has no budget: less than a second. Our own limit."""
+"""Schemas that the faster engine may apply, since it has no budget: less than a second."""
 
 _FEW_SCHEMAS = 40
 """So many schemas on one part of a value need no count of its parts: a message does not hold enough."""
 
 BRIEF_STEPS = 1_000
-"""Keywords applied on an event loop: about 10 ms. Our own limit."""
+"""Keywords applied on an event loop: about 10 ms."""
 
 _MAX_ERRORS = 20 * MAX_PROBLEMS
 TOO_COMPLEX = Problem("", "is too large or too deep to be checked; send less at once")
@@ -200,7 +200,7 @@ def _reject_retrieval(uri: str) -> Any:
 _MAX_QUOTED_CHARS = 200
 _MAX_NAMES = 20
 _COMPARED_PER_STEP = 100
-"""Pairs of characters compared in one step of a check. Our own limit, measured."""
+"""Pairs of characters compared in one step of a check. Measured."""
 _ARTICLED = {
     "array": "an array",
     "boolean": "true or false",

@@ -22,7 +22,7 @@ from django_mcp.server.streams.process_messages import CloseStream, PingClient, 
 from django_mcp.server.streams.stream import PushStream
 
 PINGS_AT_ONCE = 32
-"""Clients that are pinged at once. Our own limit."""
+"""Clients that are pinged at once."""
 
 _KEY = re.compile("[0-9a-f]{32}")
 """The form of a session's public key."""

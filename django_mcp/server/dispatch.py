@@ -57,7 +57,7 @@ from django_mcp.server.streams.process_messages import CallCancelled
 from django_mcp.server.streams.upkeep import take_pong
 
 MAX_ANSWER_BYTES = 1024 * 1024
-"""Of one response, which may have to be stored: sampling may return an image. Our own limit."""
+"""Of one response, which may have to be stored: sampling may return an image."""
 
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
 

@@ -32,7 +32,7 @@ SLACK_S = 60.0
 """How much the stored time of a session's last use may lag, since it is written periodically."""
 
 LOST_AFTER_S = 20.0
-"""Age from which a session whose stream has no row counts as lost. Our own limit."""
+"""Age from which a session whose stream has no row counts as lost."""
 
 _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", default=None)
 """Collects the sessions that are being deleted in this context; None: none are."""

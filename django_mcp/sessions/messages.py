@@ -25,12 +25,12 @@ from django_mcp.sessions.writer import flush_sessions, session_writer
 
 MAX_STREAM_EVENTS = 1000
 MAX_STREAM_BYTES = 8 * 1024 * 1024
-"""Size recorded of one stream. Its last event, the response, always is recorded. Our own limit."""
+"""Size recorded of one stream. Its last event, the response, always is recorded."""
 
 MAX_ID = 64
 
 SMALL_BYTES = 1024
-"""Smaller answers are not counted, since the number of questions is limited. Our own limit."""
+"""Smaller answers are not counted, since the number of questions is limited."""
 
 _usage = Usage(
     PendingAnswer.objects.all,

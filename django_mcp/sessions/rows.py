@@ -33,13 +33,13 @@ from django_mcp.sessions.writer import session_writer
 T = TypeVar("T")
 
 YOUNG_S = 10.0
-"""How long after its start a session may have a stream without a row. Our own limit."""
+"""How long after its start a session may have a stream without a row."""
 
 CHUNK = 500
 """Sessions queried in one statement."""
 
 SPARE = 100
-"""When sessions are evicted, 1 in this many of the principal's is evicted too. Our own limit."""
+"""When sessions are evicted, 1 in this many of the principal's is evicted too."""
 
 AT_ONCE = 100
 """Sessions over the limit that are evicted at a time, for example after it was lowered."""
@@ -48,7 +48,7 @@ RECOUNT_S = 5.0
 """How long a process uses its count of all sessions."""
 
 NOTE_EVERY_S = 5.0
-"""How often the use of a session is written. Our own limit."""
+"""How often the use of a session is written."""
 
 
 @dataclass(slots=True)

@@ -50,10 +50,10 @@ FRESH_S = 2.0
 
 MAX_CACHED = 2000
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-"""Size of the sessions that a process caches without running anything for them. Our own limit."""
+"""Size of the sessions that a process caches without running anything for them."""
 
 MAX_UNWRITTEN = 1000
-"""Sessions that a process opens while SQLite is locked; the next ones wait. Our own limit."""
+"""Sessions that a process opens while SQLite is locked; the next ones wait."""
 
 PRUNE_EVERY_S = 60.0
 

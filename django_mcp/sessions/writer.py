@@ -36,7 +36,7 @@ GATHER_S = 0.05
 
 GATHER_SEEN_S = 1.0
 PAUSE_S = 1.0
-"""Pause after a failure. Our own limit."""
+"""Pause after a failure."""
 
 RETRIED = (InterfaceError, OperationalError)
 """The database is down or too busy, so the batch is kept."""
@@ -70,7 +70,7 @@ _grown: Counter[_Key] = Counter()
 """The bytes that were recorded for each key since its last check."""
 
 MAX_GROWN = 10_000
-"""Keys whose bytes are counted. Age limits what the other sessions hold. Our own limit."""
+"""Keys whose bytes are counted. Age limits what the other sessions hold."""
 
 NewEvent: TypeAlias = tuple[StreamEvent, str, str]
 """The row of an event, with the server and the quota key of its session."""

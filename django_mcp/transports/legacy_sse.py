@@ -51,14 +51,14 @@ SSE = "sse"
 """The transport name that its sessions are stored with."""
 
 MAX_PASSED_BYTES = 30 * 1024
-"""Largest message that is passed to another process directly; JSON may double it. Our own limit."""
+"""Largest message that is passed to another process directly; JSON may double it."""
 
 KEPT_S = 60.0
-"""How long a larger message is kept for that process. Our own limit."""
+"""How long a larger message is kept for that process."""
 
 MAX_STREAM_RUNNING = 100
 MAX_STREAM_BYTES = 16 * 1024 * 1024
-"""Number and size of one connection's requests that are served at a time. Our own limit."""
+"""Number and size of one connection's requests that are served at a time."""
 
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
@@ -89,7 +89,7 @@ _UNREACHABLE = try_later(
 )
 
 MAX_QUERY_FIELDS = 100
-"""Fields of a query that are read. Our own limit."""
+"""Fields of a query that are read."""
 
 
 class ForwardedMessage(ProcessMessage, tag="forwarded"):

@@ -166,7 +166,7 @@ def begin_after(
 
 
 MAX_READ_AGAIN = 1000
-"""Rows that a page reads again because the user may not have seen them. Our own limit."""
+"""Rows that a page reads again because the user may not have seen them."""
 
 
 class _CursorSerializer:

@@ -42,10 +42,10 @@ MAX_USED_BY_STRANGERS = 100
 itself while all of these have `MAX_USED_IN_ALL`."""
 
 MAX_USED_IN_ALL = 500_000
-"""From so many on, only clients with few get another, and those that staff made. Our own limit."""
+"""From so many on, only clients with few get another, and those that staff made."""
 
 RECOUNT_S = 10.0
-"""How long a process knows whether there are so many. Our own limit."""
+"""How long a process knows whether there are so many."""
 
 FORGOTTEN_AT_ONCE = 100
 

@@ -24,14 +24,14 @@ from django_mcp.execution.tables import AT_ONCE
 WITHIN = timedelta(hours=1)
 
 CLIENTS_AT_LIMIT = 10
-"""How many clients of one user may use up `OAUTH_TOKENS_PER_HOUR`. Our own limit."""
+"""How many clients of one user may use up `OAUTH_TOKENS_PER_HOUR`."""
 
 MAX_CODES = 100
-"""Codes of one user. Our own limit: a code is used within a minute, and people share accounts at most."""
+"""Codes of one user. A code is used within a minute, and people share accounts at most."""
 
 KEPT_OF_CLIENT = 10_000
 KEPT_OF_USER = 20_000
-"""Refresh tokens of one user that are kept, of one client and of all. Our own limits.
+"""Refresh tokens of one user that are kept, of one client and of all.
 
 Ten programs that refresh every hour have 7,200 in 30 days."""
 

@@ -22,7 +22,7 @@ from django_mcp.server.ports import StoreUnavailable
 HOUR_S = 3600
 MINUTE_S = 60
 CLIENTS_AT_LIMIT = 3
-"""How many clients may use up their wrong secrets from one address. Our own limit."""
+"""How many clients may use up their wrong secrets from one address."""
 
 TRIES = 10
 """Registration attempts that an address has for each registration it has."""

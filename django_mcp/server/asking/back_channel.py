@@ -26,7 +26,7 @@ POLL_S = 2.0
 """How often the store is asked for a response, since the message about it may have been lost."""
 
 INITIALIZED_WITHIN_S = 3.0
-"""How long `initialized` may take that was sent just before or after the call. Our own limit."""
+"""How long `initialized` may take that was sent just before or after the call."""
 
 LOOK_S = 0.2
 

@@ -36,8 +36,7 @@ P = ParamSpec("P")
 
 MAX_UNFIT = 10
 MAX_UNFIT_UNREAD = 2
-"""Answers in a request that do not fit their question, by people and by programs, until it is not asked any more.
-Our own limits."""
+"""Answers in a request that do not fit their question, by people and by programs, until it is not asked any more."""
 
 
 def _twin(

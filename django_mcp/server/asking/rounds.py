@@ -106,10 +106,10 @@ def read_elicited(answer: JSONObject) -> Elicited:
 
 
 MAX_STATE_CHARS = 256 * 1024
-"""A longer one is refused. Our own limit."""
+"""A longer one is refused."""
 
 REFUSAL_S = 0.01
-"""Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
+"""Minimum time until a state is refused, so that the time does not reveal the failed check."""
 
 
 async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:

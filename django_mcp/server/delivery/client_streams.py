@@ -44,7 +44,7 @@ PRIME_AFTER_S = 0.5
 POLL_S = 2.0
 LOOK_S = 0.5
 GRACE_S = 1.5
-"""How long the end of a stream may take to be recorded after its call has ended. Our own limit."""
+"""How long the end of a stream may take to be recorded after its call has ended."""
 
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
@@ -247,7 +247,7 @@ _UNKNOWN_ID = invalid_request("Unknown Last-Event-ID")
 
 
 RETRY_MS = 1000
-"""When a client should reconnect after the server closed its stream. Our own choice."""
+"""When a client should reconnect after the server closed its stream."""
 
 
 async def open_stream(server: Services, exchange: Exchange) -> Reply:

@@ -32,10 +32,10 @@ from django_mcp.server.streams.stream import (
 P = ParamSpec("P")
 
 MAX_PARAMS_BYTES = 32 * 1024
-"""Maximum size of a notification's params, which travel between processes. Our own limit."""
+"""Maximum size of a notification's params, which travel between processes."""
 
 WAIT_S = 1.0
-"""How long a thread waits for the number of streams that receive its notification. Our own limit."""
+"""How long a thread waits for the number of streams that receive its notification."""
 
 MayRead: TypeAlias = Callable[[Any, str], Awaitable[bool]]
 """Returns whether the principal of a call could read a resource; its handler is not run."""

@@ -58,7 +58,7 @@ class SuspendedForWait(BaseException):
 
 
 MAX_STATE_BYTES = 1024 * 1024
-"""Bytes of the state of a call between two rounds, with the client's answers. Our own limit."""
+"""Bytes of the state of a call between two rounds, with the client's answers."""
 
 
 class StateTooLarge(Exception):

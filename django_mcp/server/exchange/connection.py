@@ -160,7 +160,7 @@ MAX_KEY_LENGTH = 200
 MAX_VALUE_BYTES = 64 * 1024
 MAX_ITEMS = 500
 MAX_DATA_BYTES = 1024 * 1024
-"""Bounds on a session, so that a client cannot fill the store through a tool. Our own limits."""
+"""Bounds on a session, so that a client cannot fill the store through a tool."""
 
 _MISSING: Any = object()
 

@@ -134,10 +134,10 @@ def network_of(address: str) -> str:
 MAX_URIS = 1000
 MAX_URI_BYTES = 4096
 MAX_URIS_BYTES = 256 * 1024
-"""Number of URIs, bytes of one URI, and bytes of all of them together. Our own limits."""
+"""Number of URIs, bytes of one URI, and bytes of all of them together."""
 
 URI_LIMITS = Limits(own_count=10_000, own_bytes=2560 * 1024, count=500_000, bytes=128 * 1024 * 1024)
-"""URIs of all stored sessions, and of all listening streams of a process. Our own limit."""
+"""URIs of all stored sessions, and of all listening streams of a process."""
 
 TOO_MANY_URIS = {
     QuotaScope.OWN: invalid_params(

@@ -17,7 +17,7 @@ from django_mcp.protocol.records import Record
 T = TypeVar("T")
 
 START_S = 0.05
-"""How long a timer waits before it is given to the event loop. Our own choice."""
+"""How long a timer waits before it is given to the event loop."""
 
 
 def find_running_loop() -> asyncio.AbstractEventLoop | None:

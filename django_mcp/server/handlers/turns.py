@@ -18,7 +18,7 @@ from django_mcp.server.services import ServedCall
 T = TypeVar("T")
 
 LARGE_BYTES = 32 * 1024
-"""From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
+"""From this size of a message on, other calls get a turn between the steps of a call."""
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[asyncio.Lock, asyncio.Lock]]
 _turns = WeakKeyDictionary()

@@ -82,7 +82,7 @@ _BLOCKED = (
 
 
 TIMEOUT_S = 5.0
-"""How long a response waits for one of these functions. Our own limit."""
+"""How long a response waits for one of these functions."""
 
 
 async def report_error(call: ServedCall, error: BaseException, reference: str | None) -> None:

@@ -40,10 +40,10 @@ from django_mcp.server.services import ServerHub
 
 MAX_OWN_BYTES = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
-"""Bytes of sessions with their data and subscriptions: of one caller, and of all. Our own limit."""
+"""Bytes of sessions with their data and subscriptions: of one caller, and of all."""
 
 QUESTION_LIMITS = Limits(own_count=250, count=10_000)
-"""Requests to clients that are not answered yet. Our own limit."""
+"""Requests to clients that are not answered yet."""
 
 
 def new_token() -> str:
@@ -271,10 +271,10 @@ class LocalBus:
 EVENT_LIMITS = Limits(
     own_count=2500, own_bytes=16 * 1024 * 1024, count=10_000, bytes=64 * 1024 * 1024
 )
-"""Recorded events and their bytes. Our own limit."""
+"""Recorded events and their bytes."""
 
 MAX_EVENT_AGE_S = 600.0
-"""How long recorded events are kept, here and in a database. Our own limit."""
+"""How long recorded events are kept, here and in a database."""
 
 
 class MemoryEvents:

@@ -119,7 +119,7 @@ async def set_level(call: ServedCall) -> bytes | Refusal:
 INVALID_CURSOR = invalid_params("Invalid cursor: list again from the start")
 
 MAX_CACHED = 256
-"""Responses that are cached. Our own limit."""
+"""Responses that are cached."""
 
 
 async def list_entries(call: ServedCall) -> bytes | Refusal:

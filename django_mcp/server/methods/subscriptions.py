@@ -17,7 +17,7 @@ from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 
 MAX_TOLD = 1024
-"""Characters of a session's URIs that one message tells other processes. Our own limit."""
+"""Characters of a session's URIs that one message tells other processes."""
 
 
 async def subscribe(call: ServedCall) -> bytes | Refusal:

@@ -13,7 +13,7 @@ from django_mcp.server.streams.process_messages import LiveMessage, MoreRecorded
 
 MAX_LIVE = 256
 MAX_LIVE_BYTES = 256 * 1024
-"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like. Our own limit."""
+"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like."""
 
 MAX_ELSEWHERE = 4096
 """Streams remembered as followed from other processes."""

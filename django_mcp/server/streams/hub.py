@@ -28,7 +28,7 @@ TICK_S = 1.5
 """Period of the maintenance of streams. With its duration, what a process knows is at most 2 s old."""
 
 JOIN_S = 1.0
-"""How long the first streams of a process wait until the bus receives messages. Our own choice."""
+"""How long the first streams of a process wait until the bus receives messages."""
 
 
 class CallTable:

@@ -54,10 +54,10 @@ class Bus(Protocol):
 
 
 OUTAGE_EVERY_S = 60.0
-"""How often an outage is logged while it lasts. Our own choice."""
+"""How often an outage is logged while it lasts."""
 
 OUTAGE_QUIET_S = 5.0
-"""An outage is over when something worked and nothing has failed for this long. Our own choice."""
+"""An outage is over when something worked and nothing has failed for this long."""
 
 
 class OutageLog:
@@ -105,20 +105,20 @@ class OutageLog:
 
 
 MAX_NOTICES = 10_000
-"""Change notices that wait to go out. When there are more, one message for all resources replaces them. Our own limit."""
+"""Change notices that wait to go out. When there are more, one message for all resources replaces them."""
 
 MAX_OTHERS = 2000
-"""Other messages that wait to go out. More are dropped, with a line in the log. Our own limit."""
+"""Other messages that wait to go out. More are dropped, with a line in the log."""
 
 BATCH = 500
 NOTICE_BATCHES = 4
-"""Messages that are handed to the bus at once, and batches of change notices at a time. Our own limits."""
+"""Messages that are handed to the bus at once, and batches of change notices at a time."""
 
 PACE_S = 0.02
-"""Time between two batches. A layer keeps few messages for each process, whatever their size. Our own limit."""
+"""Time between two batches. A layer keeps few messages for each process, whatever their size."""
 
 RETRY_S = 0.5
-"""How long change notices wait after the bus has failed. Our own limit."""
+"""How long change notices wait after the bus has failed."""
 
 FLUSH_S = 1.0
 

@@ -27,7 +27,7 @@ from django_mcp.server.streams.process_messages import ProcessMessage
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
 """Maximum queue of a slow reader. Further change notices wait as the names of what changed; any other message
-closes the stream. Our own limit."""
+closes the stream."""
 
 LISTS = ("tools", "prompts", "resources")
 

@@ -57,7 +57,7 @@ MAX_PARAM_HEADERS = 64
 _PARAM_HEADER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE)
 
 MAX_HEADERS = 128
-"""Header lines of one request; a tool call mirrors its arguments in some. Our own limit."""
+"""Header lines of one request; a tool call mirrors its arguments in some."""
 
 MAX_HEADER_BYTES = 32 * 1024
 """Names and values of all headers of one request together; nginx allows as much."""

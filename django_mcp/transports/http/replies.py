@@ -40,13 +40,13 @@ ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 MAX_LINES = 60
 MAX_OWN_LINES = 30
 PERIOD_S = 60.0
-"""Lines in a period, of all clients and of one address, so that no client fills the log. Our own limit."""
+"""Lines in a period, of all clients and of one address, so that no client fills the log."""
 
 MAX_REASON_CHARS = 300
 MAX_PATH_CHARS = 200
 MAX_NAME_CHARS = 50
 MAX_REVISION_CHARS = 10
-"""Of a client's texts in one line. Our own limits."""
+"""Of a client's texts in one line."""
 
 
 def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:

@@ -24,24 +24,24 @@ from django_mcp.server.streams.upkeep import notify_lists
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
 
 FINISH_S = 1.0
-"""How long calls may continue after the end of input. Our own limit."""
+"""How long calls may continue after the end of input."""
 
 CANCEL_S = 0.5
 FLUSH_S = 0.5
-"""Time for cancelled calls to end, and for the client to read the rest. Our own limit."""
+"""Time for cancelled calls to end, and for the client to read the rest."""
 
 GOODBYE_S = 0.1
-"""Time for streams to send their end when the process is stopped. Our own limit."""
+"""Time for streams to send their end when the process is stopped."""
 
 RECHECK_S = 1.0
-"""How often the client's authorization is checked while it sends nothing. Our own limit.
+"""How often the client's authorization is checked while it sends nothing.
 
 What runs is then cancelled within the promised two seconds.
 """
 
 MAX_RUNNING = 1024
 MAX_RUNNING_BYTES = 64 * 1024 * 1024
-"""Size of the lines that are served at once; further lines wait. Our own limit."""
+"""Size of the lines that are served at once; further lines wait."""
 
 FindPrincipal = Callable[[], Awaitable[Any]]
 """Returns the principal for a message, or raises `Revoked`."""

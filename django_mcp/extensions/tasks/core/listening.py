@@ -20,7 +20,7 @@ from django_mcp.server.services import ServedCall
 from django_mcp.server.streams.stream import PushStream
 
 MAX_TASKS = 100
-"""Tasks that one stream can subscribe to. Our own limit."""
+"""Tasks that one stream can subscribe to."""
 
 
 async def listen(call: ServedCall, task_ids: Any) -> Listening | Refusal:

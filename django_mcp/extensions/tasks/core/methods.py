@@ -48,7 +48,7 @@ POLL_ALONE_S = 0.5
 """The polling interval where no notification can arrive."""
 
 MAX_PAGE = 100
-"""Our own limit."""
+"""Tasks on a page of `tasks/list`."""
 
 
 async def get(call: ServedCall) -> bytes | Refusal:

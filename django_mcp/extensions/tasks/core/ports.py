@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 MAX_KEPT_EACH = 1000
 MAX_KEPT_BYTES_EACH = 64 * 1024 * 1024
-"""Stored tasks of one caller, finished ones included, and their bytes. Our own limits."""
+"""Stored tasks of one caller, finished ones included, and their bytes."""
 
 
 class TaskStore(Protocol):

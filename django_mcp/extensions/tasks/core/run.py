@@ -33,13 +33,13 @@ BEAT_S = 2.0
 """Period in which a run renews its lease and finds out whether it should stop."""
 
 RENEW_WITHIN_S = 5.0
-"""How long a transaction waits for its run to renew a lease that may have lapsed. Our own limit."""
+"""How long a transaction waits for its run to renew a lease that may have lapsed."""
 
 NOTE_S = 1.0
-"""Minimum time between two updates of a task's status message. Our own limit."""
+"""Minimum time between two updates of a task's status message."""
 
 HAND_BACK_S = 1.5
-"""How long tasks may take to stop when their process is about to end. Our own choice."""
+"""How long tasks may take to stop when their process is about to end."""
 
 MAX_WRITES = 5
 """How often writing the end of a run is tried while the store is unavailable."""

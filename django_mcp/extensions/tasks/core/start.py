@@ -200,7 +200,7 @@ async def _replace_run(server: Services, exchange: Exchange | None, task: Task) 
 
 
 SWEEP_EVERY_S = 10.0
-"""How often each process searches for tasks whose lease has lapsed. Our own choice."""
+"""How often each process searches for tasks whose lease has lapsed."""
 
 SWEPT_AT_ONCE = 100
 

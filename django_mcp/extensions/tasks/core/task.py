@@ -23,28 +23,27 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.server.exchange.call import MAX_STATE_BYTES, AskFailed, RetryAnswers, StateTooLarge
 
 LEASE_S = 15.0
-"""How long a run counts as alive after it last renewed its lease. Our own limit."""
+"""How long a run counts as alive after it last renewed its lease."""
 
 GRACE_S = 6.0
 """How much longer a run counts as alive once its lease has lapsed, since the store may have been locked
-or unavailable when the run had to renew it. Our own limit."""
+or unavailable when the run had to renew it."""
 
 MAX_EXTENSIONS = 2
-"""How often that is done. Each time the store was writable, so the run could have renewed its lease. Our own
-limit."""
+"""How often that is done. Each time the store was writable, so the run could have renewed its lease."""
 
 MAX_ASKED = 100
-"""Questions in the life of one task. Our own limit."""
+"""Questions in the life of one task."""
 
 MAX_MESSAGE = 500
 MAX_RUNS = 3
-"""How often a task is started, if its workers end. Our own limit."""
+"""How often a task is started, if its workers end."""
 
 Step: TypeAlias = "Callable[[Task, float], Task | None]"
 """Takes a task and the time; returns the changed task, or None if it is not changed."""
 
 ROW_BYTES = 1024
-"""What a task takes besides its call and its result: its columns and indexes. Our own estimate."""
+"""What a task takes besides its call and its result: its columns and indexes."""
 
 
 def new_id() -> str:

@@ -31,7 +31,7 @@ from django_mcp.server.server import BaseServer
 T = TypeVar("T")
 
 HAND_BACK_LIMIT_S = 5.0
-"""How long the end of a process waits for its tasks to be handed back. Our own limit."""
+"""How long the end of a process waits for its tasks to be handed back."""
 
 
 class InProcessRunner(LoopRunner):

@@ -39,7 +39,7 @@ PRUNE_EVERY_S = 10.0
 """How often each process deletes expired tasks, when it creates one."""
 
 MAX_KEPT_BYTES = 1024 * 1024 * 1024
-"""Bytes of all tasks, finished ones included. Our own limit."""
+"""Bytes of all tasks, finished ones included."""
 
 _CHANGING = (
     "status",
