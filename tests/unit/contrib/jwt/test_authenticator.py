@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import jwt
 import pytest
@@ -29,6 +30,7 @@ from tests.support.auth.issuer import (
     running_issuer,
     unsigned,
 )
+from tests.support.library.models import Sample
 
 
 @pytest.fixture
@@ -530,6 +532,19 @@ def test_a_number_is_written_in_one_way(issuer: Issuer, form: str):
 
     assert admit(server, bearer(issuer.sign(sub=str(ada.pk)))).user == ada
     assert refuse(server, bearer(issuer.sign(sub=form.format(ada.pk)))).status == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("form", ["{{{}}}", "urn:uuid:{}", "uuid:{}", "{}\n"])
+def test_a_uuid_is_written_in_one_way(issuer: Issuer, form: str):
+    ada = get_user_model().objects.create_user("ada")
+    uid = uuid4()
+    Sample.objects.create(code="of-ada", owner=ada, uid=uid)
+    server = server_for(issuer, user_field="sample__uid")
+
+    assert admit(server, bearer(issuer.sign(sub=str(uid)))).user == ada
+    for subject in (form.format(uid), str(uid).upper(), uid.hex):
+        assert refuse(server, bearer(issuer.sign(sub=subject))).status == 401
 
 
 def test_names_that_no_text_can_hold_are_rejected(issuer: Issuer):

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.contenttypes.fields import GenericRelation
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -426,6 +431,60 @@ def test_a_to_many_relation_costs_one_more_query(make_client: Any, root: User):
     assert len(found["tags"]) == 3
     # The shelf's own admin narrows what this user sees of shelves.
     assert selects(queries) == 3
+
+
+def test_a_relation_is_read_whose_manager_leaves_out_repeated_rows(
+    make_client: Any, root: User, monkeypatch: pytest.MonkeyPatch
+):
+    """If Django cut such a query for each object, it would number the rows, and none would be repeated."""
+    distinct = Distinct()
+    distinct.model = Tag
+    monkeypatch.setitem(vars(Tag._meta), "default_manager", distinct)
+    book = Book.objects.create(isbn="1", title="One")
+    book.tags.set([Tag.objects.create(name=f"tag {n}") for n in range(3)])
+    for _ in range(2):
+        Loan.objects.create(book=book)
+
+    found = read(make_client(root, Book), "get_book", isbn="1")
+
+    assert [each["text"] for each in found["tags"]] == ["tag 0", "tag 1", "tag 2"]
+
+
+class Distinct(models.Manager[Tag]):
+    def get_queryset(self) -> models.QuerySet[Tag]:
+        rows = super().get_queryset().order_by("name")
+        return rows.filter(book__loans__days__gt=0).distinct()
+
+
+@isolate_apps("tests.support.library")
+def test_a_generic_relation_is_read(make_client: Any, site: admin.AdminSite, root: User):
+    class LoggedShelf(Shelf):
+        log = GenericRelation(LogEntry)
+
+        class Meta:
+            proxy = True
+            app_label = "library"
+
+    class LoggedShelves(admin.ModelAdmin):
+        fields = ["name", "log"]
+        readonly_fields = ["log"]
+
+    site.register(LoggedShelf, LoggedShelves)
+    site.register(LogEntry)
+    shelves = [Shelf.objects.create(name=name, owner=root) for name in ("a", "b")]
+    for number in range(3):
+        LogEntry.objects.create(
+            user=root,
+            content_type=ContentType.objects.get_for_model(Shelf),
+            object_id=str(shelves[0].pk),
+            object_repr=f"entry {number}",
+            action_flag=CHANGE,
+        )
+    client = make_client(root, LoggedShelf)
+
+    found = [read(client, "get_logged_shelf", id=each.pk)["log"] for each in shelves]
+
+    assert [len(each) for each in found] == [3, 0]
 
 
 def test_permissions_of_users_are_loaded_at_once(make_client: Any, root: User, make_staff: Any):
