@@ -63,30 +63,30 @@ class Access:
             obj: what it is done with; None: any object at all.
         """
         admin = self.model_admin
-        if not _grants(self.site.has_permission(request)):
+        if not grants(self.site.has_permission(request)):
             return False
         if action == RELATED:
-            return _grants(admin.has_view_or_change_permission(request, obj))
-        if not _grants(admin.has_module_permission(request)):
+            return grants(admin.has_view_or_change_permission(request, obj))
+        if not grants(admin.has_module_permission(request)):
             return False
         if action in (SEARCH, GET):
-            return _grants(admin.has_view_or_change_permission(request, obj))
+            return grants(admin.has_view_or_change_permission(request, obj))
         if action == CREATE:
             # Who may add users could make a superuser, so Django asks for both.
             is_of_users = isinstance(admin, UserAdmin)
-            return _grants(admin.has_add_permission(request)) and (
-                not is_of_users or _grants(admin.has_change_permission(request))
+            return grants(admin.has_add_permission(request)) and (
+                not is_of_users or grants(admin.has_change_permission(request))
             )
         if action == UPDATE:
-            return _grants(admin.has_change_permission(request, obj))
+            return grants(admin.has_change_permission(request, obj))
         if action == DELETE:
-            return _grants(admin.has_delete_permission(request, obj))
+            return grants(admin.has_delete_permission(request, obj))
         return self._allows_action(request, action, obj)
 
     def _allows_action(self, request: Any, name: str, obj: Any) -> bool:
         admin = self.model_admin
         # The page of the admin that has the actions is for those who may view.
-        if not _grants(admin.has_view_or_change_permission(request, obj)):
+        if not grants(admin.has_view_or_change_permission(request, obj)):
             return False
         found = get_actions(admin, request).get(name)
         if found is None:
@@ -100,7 +100,7 @@ class Access:
         judge = getattr(self.model_admin, f"has_{kind}_permission")
         # Permissions of the site's own may be about the request alone, as that to add is.
         takes_object = "obj" in inspect.signature(judge).parameters
-        return _grants(judge(request, obj) if takes_object else judge(request))
+        return grants(judge(request, obj) if takes_object else judge(request))
 
     # -- objects
 
@@ -289,7 +289,7 @@ class Access:
         return found
 
 
-def _grants(answer: Any) -> bool:
+def grants(answer: Any) -> bool:
     """Return whether a rule of an admin grants something; a coroutine, which counts as true, does not."""
     if inspect.iscoroutine(answer):
         answer.close()

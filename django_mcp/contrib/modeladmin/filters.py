@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.http_calls import DatabaseProblem, reading_at_startup
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.modeladmin.access import Access
+from django_mcp.contrib.modeladmin.access import Access, grants
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
 from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
@@ -48,12 +49,24 @@ class Filter:
         name: of the argument.
         schema: of its values.
         narrow: applies a value; raises `ValidationError` if it is not valid.
+        lookups: the names that the page has for it in its query, for a value and for null.
     """
 
     source: Any
     name: str
     schema: JSONObject
     narrow: Narrow
+    lookups: tuple[str, str]
+
+    def is_allowed(self, request: Any, admin: Any, value: Any) -> bool:
+        """Return whether the admin lets the user filter by a value; see `lookup_allowed`."""
+        lookup, text = self.lookups[0], str(int(value)) if isinstance(value, bool) else str(value)
+        if value is None:
+            lookup, text = self.lookups[1], "True"
+        judge = admin.lookup_allowed
+        if "request" in inspect.signature(judge).parameters:
+            return grants(judge(lookup, text, request))
+        return grants(judge(lookup, text))
 
     def apply(self, request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
         """Return the rows that fit.
@@ -138,11 +151,23 @@ def _read(
         if _works_like(cls, base):
             return [
                 Filter(
-                    source=item, name=argument, schema=schema, narrow=_guard(access, whole, narrow)
+                    source=item,
+                    name=argument,
+                    schema=schema,
+                    narrow=_guard(access, whole, narrow),
+                    lookups=(_find_lookup(base, name, field, argument), f"{name}__isnull"),
                 )
                 for argument, schema, narrow in make(access, name, field)
             ]
     raise LeftOut("what it takes is not known")
+
+
+def _find_lookup(base: Any, name: str, field: Any, argument: str) -> str:
+    """Return the name that the page has in its query for a value of a filter."""
+    if field.is_relation and argument == name:
+        return f"{name}__{field.target_field.name}__exact"
+    is_exact = base in (kinds.BooleanFieldListFilter, kinds.ChoicesFieldListFilter)
+    return f"{name}__exact" if is_exact else argument
 
 
 def describe_judging(access: Access) -> str:
@@ -294,6 +319,7 @@ def _read_simple(access: Access, request: Any, cls: Any) -> Filter:
         name=cls.parameter_name,
         schema={**schema, "title": str(cls.title)},
         narrow=narrow,
+        lookups=(cls.parameter_name, cls.parameter_name),
     )
 
 
@@ -326,9 +352,13 @@ def narrow_all(
     if not given:
         return rows
     allowed = allowed_sources(access, request)
+    is_asked = access.overrides("lookup_allowed")
     problems: list[Problem] = []
     for each in given:
-        if each.source not in allowed:
+        is_allowed = each.source in allowed and (
+            not is_asked or each.is_allowed(request, access.model_admin, arguments[each.name])
+        )
+        if not is_allowed:
             problems.append(Problem(to_pointer([each.name]), _("Enter a valid value.")))
             continue
         try:

@@ -111,6 +111,9 @@ class AdminTools:
         unasked = [name for name in _VIEWS if self._access.overrides(name)]
         if type(self._admin).add_view is UserAdmin.add_view:
             unasked.remove("add_view")  # its rule is one of Access
+        # The default site is a lazy object, whose type is another.
+        if getattr(self._site.admin_view, "__func__", None) is not AdminSite.admin_view:
+            unasked.append(f"admin_view of {self._site.__class__.__qualname__}")
         if unasked:
             note_unasked(self._server, self._label, unasked)
         for problem in self._reading.problems:

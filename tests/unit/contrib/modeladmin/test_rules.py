@@ -430,3 +430,48 @@ def test_messages_sent_by_hooks_are_in_the_result(
     deleted = client.call("delete_shelf", id=made["id"], confirmation=asked["confirmation"])
     assert deleted.structured["messages"] == [{"level": "info", "text": "new is gone."}]
     client.assert_conforms()
+
+
+def test_security_a_filter_that_the_admin_refuses_to_a_user_is_refused(
+    make_client: Any, make_staff: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    asked = []
+
+    class Refusing(Orders):
+        def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
+            asked.append((lookup, value))
+            return bool(request.user.is_superuser)
+
+    replace(site, Order, Refusing)
+    customer = orders[0].customer_id
+    given: list[tuple[str, Any, tuple[str, str]]] = [
+        ("status", "placed", ("status__exact", "placed")),
+        ("customer", customer, ("customer__id__exact", str(customer))),
+        ("customer", None, ("customer__isnull", "True")),
+        ("placed_at__gte", "2026-01-02T00:00:00Z", ("placed_at__gte", "2026-01-02T00:00:00Z")),
+        ("note__isempty", True, ("note__isempty", "1")),
+        ("state", "open", ("state", "open")),
+    ]
+    clerk = make_client(make_staff("clerk", "shop.view_order", "auth.view_user"), Order)
+    client = make_client(root, Order)
+
+    for name, value, lookup in given:
+        assert f"/{name}: Enter a valid value." in clerk.call("search_orders", **{name: value}).text
+        assert not client.call("search_orders", **{name: value}).is_error
+        assert asked == [lookup, lookup]
+        asked.clear()
+    assert not clerk.call("search_orders").is_error
+
+
+def test_a_rule_in_the_views_of_a_site_is_reported(server: MCPServer):
+    class Guarded(admin.AdminSite):
+        def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+            raise NotImplementedError
+
+    site = Guarded("guarded")
+    site.register(Order, Orders)
+    admin_tools(server, site, models=[Order])
+
+    (message,) = messages(server)
+    assert message.startswith("django_mcp.modeladmin.W002 ")
+    assert "admin_view of " in message
