@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from django_mcp.server.asking.rounds import Elicited as Elicited
     from django_mcp.server.exchange.call import AskFailed as AskFailed
     from django_mcp.server.exchange.call import CannotAsk as CannotAsk
-    from django_mcp.server.exchange.connection import NoSession as NoSession
+    from django_mcp.server.exchange.session_data import NoSession as NoSession
     from django_mcp.server.extension import Extension as Extension
     from django_mcp.server.extension import ExtensionMethod as ExtensionMethod
     from django_mcp.server.extension import Listening as Listening
@@ -92,7 +92,7 @@ _NAMES = {
     "django_mcp.registry.problems": "ArgumentErrors",
     "django_mcp.server.asking.rounds": "Elicited",
     "django_mcp.server.exchange.call": "AskFailed CannotAsk",
-    "django_mcp.server.exchange.connection": "NoSession",
+    "django_mcp.server.exchange.session_data": "NoSession",
     "django_mcp.server.extension": "Extension ExtensionMethod Listening NextCall",
     "django_mcp.servers": (
         "MCPServer anotify anotify_list_changed anotify_resource_updated completion default_server "

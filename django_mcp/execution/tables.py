@@ -17,8 +17,8 @@ from django_mcp.execution.outages import Warner
 from django_mcp.execution.own_writes import run_later
 from django_mcp.execution.threads import find_own_pool
 from django_mcp.process import Expiring, reset_on
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaScope, is_anonymous_quota
+from django_mcp.server.exchange.session import Session
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

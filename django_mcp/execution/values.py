@@ -31,7 +31,7 @@ from django_mcp.registry.forms import Form, make_form
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.returns import ReturnError
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.connection import SESSION_ENDED
+from django_mcp.server.exchange.session_data import SESSION_ENDED
 
 if TYPE_CHECKING:
     from django.forms import BaseForm, Field

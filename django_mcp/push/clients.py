@@ -17,8 +17,9 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.push.loops import run_blocking
 from django_mcp.registry.signatures import named
 from django_mcp.server.clients import ClientMethods, SessionHandle, StreamHandle
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.server import BaseServer
 from django_mcp.server.streams.stream import PushStream
 

@@ -28,8 +28,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import clean, name_and_version
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 

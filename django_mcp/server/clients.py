@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.services import Services
 from django_mcp.server.streams.process_messages import CloseStream, PingClient, SessionEnded
 from django_mcp.server.streams.stream import PushStream

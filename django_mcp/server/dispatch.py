@@ -41,9 +41,10 @@ from django_mcp.server.exchange.admission import (
     check_version,
     may_have_session,
 )
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import QuotaReached
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.strict import check_outcome, check_params, check_response
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import report_error

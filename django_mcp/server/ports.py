@@ -17,8 +17,9 @@ from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.options import Atomic
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.exchange.call import Call, Failure
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import PushStream

@@ -14,9 +14,9 @@ from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.services import ServedCall, Services
 
 MAX_TOKEN = 128

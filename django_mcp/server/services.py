@@ -17,8 +17,9 @@ from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.extension import Extension
 from django_mcp.server.options import Options

@@ -24,7 +24,7 @@ from django_mcp.known_servers import find_server
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.memory.state import MAX_EVENT_AGE_S
 from django_mcp.sessions.data import drop_engine_data
 

@@ -19,16 +19,16 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
-from django_mcp.server.exchange.connection import (
+from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session import Session
+from django_mcp.server.exchange.session_data import (
     SESSION_ENDED,
     NoSession,
-    Session,
     SessionData,
     check_blocking,
     check_bounds,
     refuse_data,
 )
-from django_mcp.server.exchange.quotas import Limits
 
 _EXPIRY = "_session_expiry"
 

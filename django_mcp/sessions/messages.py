@@ -17,8 +17,8 @@ from django_mcp.log import logger
 from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.sanitize import name_and_version
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.ports import Event, Resumption, StoreUnavailable
 from django_mcp.sessions.rows import ask_database, write_database
 from django_mcp.sessions.writer import flush_sessions, session_writer

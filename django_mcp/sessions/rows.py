@@ -22,9 +22,9 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.sanitize import name_and_version
-from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, CountLimits, check_uris
+from django_mcp.server.exchange.session import Closing
+from django_mcp.server.exchange.session import Session as CoreSession
 from django_mcp.server.memory.state import digest_of
 from django_mcp.server.request_checks import SESSIONS_FULL
 from django_mcp.sessions.closing import close_sessions

@@ -19,9 +19,10 @@ from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import Closing, Session, SessionData, memory_size
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits, check_uris
+from django_mcp.server.exchange.session import Closing, Session, memory_size
+from django_mcp.server.exchange.session_data import SessionData
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.options import Options
 from django_mcp.server.ports import StoreUnavailable

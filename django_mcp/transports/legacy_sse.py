@@ -33,9 +33,9 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.delivery.client_streams import count_stream, run_stream
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import release_answers
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.services import ServerHub

@@ -12,8 +12,8 @@ from django.test import override_settings
 from django_mcp.known_servers import _servers, remember
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.options import Options
 from django_mcp.server.ports import SessionStore

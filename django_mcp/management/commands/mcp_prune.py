@@ -22,7 +22,7 @@ from django_mcp.extension_packages import load_parts
 from django_mcp.management.base import SiteCommand
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.session import Closing
 from django_mcp.servers import all_servers
 from django_mcp.sessions.closing import (
     expired_answers,

@@ -15,9 +15,10 @@ from django_mcp.protocol.messages import encode_notification, encode_request, to
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.delivery.client_streams import ResumableSink
 from django_mcp.server.exchange.call import AskFailed, CannotAsk
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Sink
 from django_mcp.server.exchange.quotas import QuotaReached
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.ports import ResponseRelay
 from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.streams.process_messages import ResponseStored

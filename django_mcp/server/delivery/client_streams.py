@@ -27,10 +27,10 @@ from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.admission import check_version
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.pending import PendingBytes
 from django_mcp.server.exchange.quotas import Limits, QuotaScope
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.visibility import NONE_VISIBLE
 from django_mcp.server.ports import Event, Resumption, StoreUnavailable
 from django_mcp.server.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session

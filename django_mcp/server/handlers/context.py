@@ -21,7 +21,9 @@ from django_mcp.registry.signatures import named
 from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
 from django_mcp.server.delivery.client_streams import ResumableSink
-from django_mcp.server.exchange.connection import NoSession, SendRate, Session
+from django_mcp.server.exchange.send_rate import SendRate
+from django_mcp.server.exchange.session import Session
+from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace
 from django_mcp.server.services import ServedCall

@@ -19,8 +19,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import make_form
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.extension import Extension
 from django_mcp.server.handlers.context import Context

@@ -16,13 +16,6 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import (
-    Closing,
-    MemoryData,
-    Session,
-    memory_size,
-    refuse_data,
-)
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import (
     TOO_MANY_URIS,
@@ -33,6 +26,9 @@ from django_mcp.server.exchange.quotas import (
     check_uris,
     is_anonymous_quota,
 )
+from django_mcp.server.exchange.session import Closing, Session, memory_size
+from django_mcp.server.exchange.session_data import refuse_data
+from django_mcp.server.memory.session_data import MemoryData
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Event, ResponseRelay, Resumption
 from django_mcp.server.request_checks import SESSIONS_FULL

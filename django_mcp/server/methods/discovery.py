@@ -17,8 +17,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Reply, key_of
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Extension, merge_fields
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall

@@ -8,8 +8,8 @@ from django_mcp.protocol.errors import ProtocolError, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.client_streams import check_stream_limits, run_stream
-from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Listening, Watch
 from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.services import ServedCall
@@ -110,7 +110,7 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Ref
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         return invalid_params("resourceSubscriptions must be URIs")
     sink = exchange.sink
-    refusal = check_uris(uris) or limit_kept_details(call.connection)
+    refusal = check_uris(uris) or call.connection.limit_details()
     if refusal is not None or sink is None:
         return refusal or invalid_params("This needs an event stream")
     offered = server.features(exchange)

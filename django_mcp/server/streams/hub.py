@@ -15,8 +15,9 @@ from weakref import WeakSet, WeakValueDictionary
 from django_mcp.log import logger
 from django_mcp.protocol.messages import RequestId, encode_notification_head, encode_request
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.quotas import QuotaMeter
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.options import Options
 from django_mcp.server.streams import process_messages as messages

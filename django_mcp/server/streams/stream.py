@@ -18,9 +18,9 @@ from django_mcp.protocol.messages import RequestId, encode_notification, encode_
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision, find_revision
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Exchange, Sink
 from django_mcp.server.exchange.pending import PART_BYTES, PendingBytes
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.streams.process_messages import ProcessMessage
 

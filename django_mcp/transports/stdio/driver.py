@@ -15,10 +15,11 @@ from django_mcp.protocol.messages import encode_error, find_id
 from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import count_answer, release_answers
-from django_mcp.server.exchange.connection import ConnectionState, MemoryData
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.memory.session_data import MemoryData
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of

@@ -21,7 +21,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.write_lock import TRY_MS
 from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.protocol.json import encode
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.session import Closing
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
 from tests.support.ports import use_ports

@@ -26,8 +26,8 @@ from django_mcp.protocol.json import encode
 from django_mcp.push.clients import _courier
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.process_hub import choose_bus
-from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session import Session as CoreSession
 from django_mcp.server.streams import messenger
 from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.sessions.rows import add_subscription

@@ -16,7 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django_mcp import Context
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Session as SessionRow
-from django_mcp.server.exchange.connection import Closing, NoSession, Session
+from django_mcp.server.exchange.session import Closing, Session
+from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.ports import SessionStore
 from django_mcp.servers import MCPServer
 from django_mcp.sessions.closing import close_sessions, expired_sessions, prune_sessions

@@ -18,7 +18,7 @@ from django_mcp.execution.tables import delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.workers import gone_workers, process_lease, worker_id
 from django_mcp.models import Stream, StreamEvent, Worker
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.session import Closing
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.ports import Event, EventLog, Resumption
 from django_mcp.sessions.closing import expired_events

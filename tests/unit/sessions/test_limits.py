@@ -9,8 +9,8 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.memory.state import EVENT_LIMITS, MemoryEvents, MemoryPendingResponses
 from django_mcp.server.ports import Event, EventLog, PendingResponses
 from django_mcp.sessions import data, messages, rows, writer

@@ -10,7 +10,7 @@ import pytest
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.session import Closing
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Principal, Time, site
 

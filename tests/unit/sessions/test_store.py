@@ -19,9 +19,9 @@ from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import MAX_URIS
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.options import Options
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import Change, PushStream, StreamKind

@@ -11,9 +11,9 @@ import pytest
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.transports import legacy_sse

@@ -36,9 +36,9 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import NextCall
 from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.ports import StoreUnavailable
@@ -283,7 +283,7 @@ async def call_with_tasks(
         if isinstance(wanted, str):
             return invalid_params(wanted)
         ttl_ms = wanted
-    refusal = limit_kept_details(call.connection)
+    refusal = call.connection.limit_details()
     if refusal is not None:
         return refusal
     if support == "auto" and not is_by_client:

@@ -22,7 +22,8 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import declared_by
 from django_mcp.server.services import ServedCall, ServerHub, Services
 from django_mcp.server.streams.stream import Change

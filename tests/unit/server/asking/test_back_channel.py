@@ -13,8 +13,8 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.questions import MAX_UNFIT
 from django_mcp.server.exchange.call import AskFailed
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemoryPendingResponses
 from tests.support.ports import use_ports

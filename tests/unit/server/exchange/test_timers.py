@@ -11,8 +11,9 @@ import pytest
 
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Request
-from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.timers import START_S, TaskTimers
 from tests.support.server.plain import MCPServer
 from tests.support.wire import META, V2024_11_05, V2026_07_28

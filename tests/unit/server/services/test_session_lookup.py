@@ -10,8 +10,9 @@ import pytest
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.exchange.connection import NoSession, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.session import Session
+from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemorySessions
 from tests.support.ports import use_ports

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session import Session
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.ports import Resumption
 from django_mcp.server.streams.process_messages import CloseStream
