@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import (
@@ -12,7 +12,6 @@ from django_mcp.protocol.errors import (
     Refusal,
     ToolError,
 )
-from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Forbidden
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.signatures import Unavailable
@@ -95,15 +94,21 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "Invalid arguments:\n" + "\n".join(lines)
 
 
+def _refuse(_call: ServedCall, message: str) -> Refusal:
+    return Refusal(code=INTERNAL_ERROR, message=message)
+
+
 def within_limit(
-    call: ServedCall, what: str, encoded: bytes, data: JSONObject | None = None
+    call: ServedCall,
+    what: str,
+    encoded: bytes,
+    refuse: Callable[[ServedCall, str], bytes | Refusal] = _refuse,
 ) -> bytes | Refusal:
-    """Return an encoded result, or the refusal of one that is too large."""
+    """Return an encoded result or, if it is too large, what `refuse` makes of a message that says so."""
     size, limit = len(encoded), call.options.max_result_bytes
     if size <= limit:
         return encoded
-    message = f"The {what} is too large: {size} bytes, at most {limit} are sent"
-    return Refusal(code=INTERNAL_ERROR, message=message, data=data)
+    return refuse(call, f"The {what} is too large: {size} bytes, at most {limit} are sent")
 
 
 def short(text: str) -> str:

@@ -15,7 +15,7 @@ from django_mcp.protocol.subschemas import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.failures import describe_problems
+from django_mcp.server.handlers.failures import describe_problems, within_limit
 from django_mcp.server.handlers.run import HandlerRun
 from django_mcp.server.services import ServedCall
 
@@ -42,7 +42,8 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
 def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
-        return _within_limit(call, call.server.encode_text(value, call.rules))
+        encoded = call.server.encode_text(value, call.rules)
+        return within_limit(call, "result", encoded, _refuse_large)
     result = entry.handler.convert(value)
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
@@ -69,7 +70,8 @@ def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
         structured = to_object(wire["structuredContent"], entry.output_schema)
         wire = {**wire, "structuredContent": structured}
     wire = lower("tools/call", wire, call.rules)
-    return _within_limit(call, call.server.encode_result(wire, call.rules))
+    encoded = call.server.encode_result(wire, call.rules)
+    return within_limit(call, "result", encoded, _refuse_large)
 
 
 def _find_links(wire: JSONObject) -> list[str]:
@@ -80,15 +82,9 @@ def _find_links(wire: JSONObject) -> list[str]:
     return list(dict.fromkeys(uris))
 
 
-def _within_limit(call: ServedCall, encoded: bytes) -> bytes:
-    limit = call.options.max_result_bytes
-    if len(encoded) > limit:
-        text = (
-            f"The result is too large: {len(encoded)} bytes, at most {limit} are sent. "
-            "Ask for less."
-        )
-        return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=text))
-    return encoded
+def _refuse_large(call: ServedCall, message: str) -> bytes:
+    text = f"{message}. Ask for less."
+    return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=text))
 
 
 def encode_failure(call: ServedCall, failure: Failure) -> bytes:

@@ -43,7 +43,10 @@ async def read(call: ServedCall) -> bytes | Refusal:
         wire = lower(call.method, result.to_wire(), call.rules)
         wire.update(call.server.read_cache_fields(call, entry, result.cache))
         encoded = call.server.encode_result(wire, call.rules)
-        return within_limit(call, "resource", encoded, {"uri": uri})
+        return within_limit(call, "resource", encoded, refuse_large)
+
+    def refuse_large(_call: ServedCall, message: str) -> Refusal:
+        return Refusal(code=INTERNAL_ERROR, message=message, data={"uri": uri})
 
     outcome = await HandlerRun(
         call, entry.handler, dict(variables), finish, f"resource {entry.name}", may_ask=True

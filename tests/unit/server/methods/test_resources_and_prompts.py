@@ -306,3 +306,33 @@ async def test_the_range_limit_is_advertised_and_enforced() -> None:
     told = {"resourceReadChunking": {"enabled": True, "maxChunkBytes": 4}}
     assert capabilities["experimental"] == told
     assert [len(each["contents"][0]["text"]) for each in (part, whole)] == [4, 10]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "what", "data"),
+    [
+        ("resources/read", {"uri": "big://one"}, "resource", {"uri": "big://one"}),
+        ("prompts/get", {"name": "wordy"}, "prompt", None),
+    ],
+)
+async def test_an_oversized_result_is_replaced_by_an_error(
+    method: str, params: dict[str, Any], what: str, data: Any
+) -> None:
+    small = MCPServer("small", max_result_bytes=1000)
+
+    @small.resource("big://one")
+    def big() -> str:
+        """Be large."""
+        return "x" * 5000
+
+    @small.prompt
+    def wordy(by: str = "") -> str:
+        """Say much."""
+        return "x" * 5000
+
+    _, error = await WireClient(small, V2026_07_28).error(method, params)
+
+    assert error["code"] == -32603
+    assert error["message"].startswith(f"The {what} is too large: 5")
+    assert error["message"].endswith("at most 1000 are sent")
+    assert error.get("data") == data
