@@ -108,5 +108,6 @@ def _known_arguments(context: Any) -> dict[str, str] | Refusal:
     return known
 
 
-def _encode_completion(call: ServedCall, completion: Completion) -> bytes:
-    return call.server.encode_result({"completion": completion.to_wire()}, call.rules)
+def _encode_completion(call: ServedCall, completion: Completion) -> bytes | Refusal:
+    encoded = call.server.encode_result({"completion": completion.to_wire()}, call.rules)
+    return within_limit(call, "completion", encoded)

@@ -313,6 +313,15 @@ async def test_the_range_limit_is_advertised_and_enforced() -> None:
     [
         ("resources/read", {"uri": "big://one"}, "resource", {"uri": "big://one"}),
         ("prompts/get", {"name": "wordy"}, "prompt", None),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "wordy"},
+                "argument": {"name": "by", "value": ""},
+            },
+            "completion",
+            None,
+        ),
     ],
 )
 async def test_an_oversized_result_is_replaced_by_an_error(
@@ -329,6 +338,11 @@ async def test_an_oversized_result_is_replaced_by_an_error(
     def wordy(by: str = "") -> str:
         """Say much."""
         return "x" * 5000
+
+    @small.completion(wordy, "by")
+    def propose(value: str) -> list[str]:
+        """Propose much."""
+        return ["x" * 5000]
 
     _, error = await WireClient(small, V2026_07_28).error(method, params)
 
