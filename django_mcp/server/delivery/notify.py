@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeAlias
 
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, encode
@@ -15,7 +15,6 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
-from django_mcp.registry.signatures import named
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
@@ -39,35 +38,6 @@ WAIT_S = 1.0
 
 MayRead: TypeAlias = Callable[[Any, str], Awaitable[bool]]
 """Returns whether the principal of a call could read a resource; its handler is not run."""
-
-Made: TypeAlias = tuple[Change, str | None]
-"""A notification, and the database whose transaction it waits for."""
-
-
-def _pair(
-    make: Callable[Concatenate[Any, P], Made],
-) -> tuple[
-    Callable[Concatenate[Any, P], int | None],
-    Callable[Concatenate[Any, P], Coroutine[Any, Any, int | None]],
-]:
-    """Return the method that publishes what `make` returns, and its asynchronous twin."""
-    name = make.__name__.removeprefix("_")
-    # Callers see them in the signature and in errors.
-    make.__annotations__["return"] = "int | None"
-    named(make, name)
-
-    def notify(server: NotifyMethods, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
-        return server._publish(*make(server, *args, **kwargs))
-
-    async def anotify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
-        change, _using = make(server, *args, **kwargs)
-        hub: ServerHub = server.engine.hub
-        if hub.is_running:
-            return await hub.run(_announce, hub, change)
-        await hub.send(change)
-        return None if hub.bus.is_shared else 0
-
-    return named(notify, name, like=make), named(anotify, f"a{name}", like=make)
 
 
 class ChangePolicy:
@@ -182,47 +152,80 @@ class NotifyMethods(ABC):
     def name(self) -> str:
         """The name of this server, for clients and other processes."""
 
-    def _notify_list_changed(self, kind: ListKind, *, using: str | None = None) -> Made:
+    def notify_list_changed(self, kind: ListKind, *, using: str | None = None) -> int | None:
         """Notify clients to read a list again; return how many streams are notified.
 
         Args:
             kind: `tools`, `prompts` or `resources`.
+            using: see `NotifyMethods`.
         """
+        return self._publish(self._list_change(kind), using)
+
+    async def anotify_list_changed(self, kind: ListKind, *, using: str | None = None) -> int | None:
+        """Do as `notify_list_changed` does, from asynchronous code."""
+        return await self._apublish(self._list_change(kind))
+
+    def _list_change(self, kind: ListKind) -> Change:
         if kind not in LISTS:
             raise ValueError(f"There is no list of {kind!r}: use one of {', '.join(LISTS)}.")
-        return Change(server=self.name, list=kind), using
+        return Change(server=self.name, list=kind)
 
-    def _notify_resource_updated(self, uri: str, *, using: str | None = None) -> Made:
+    def notify_resource_updated(self, uri: str, *, using: str | None = None) -> int | None:
         """Notify subscribers of a resource who may read it to read it again.
 
         Args:
             uri: exactly as clients subscribe to it.
+            using: see `NotifyMethods`.
         """
-        return Change(server=self.name, uri=uri), using
+        return self._publish(Change(server=self.name, uri=uri), using)
 
-    def _notify(
+    async def anotify_resource_updated(self, uri: str, *, using: str | None = None) -> int | None:
+        """Do as `notify_resource_updated` does, from asynchronous code."""
+        return await self._apublish(Change(server=self.name, uri=uri))
+
+    def notify(
         self,
         method: str,
         params: JSONObject | None = None,
         *,
         session: str | None = None,
         using: str | None = None,
-    ) -> Made:
+    ) -> int | None:
         """Send a notification of any method to each session, on one of its streams.
 
         Args:
             method: `notifications/` and a name, as a rule.
             params: a JSON object.
             session: the public key of the only session that receives it; None: all sessions.
+            using: see `NotifyMethods`.
 
         Raises:
             ValueError: the params are larger than `MAX_PARAMS_BYTES`, or have no form in JSON.
         """
-        return self._custom(method, params, session), using
+        return self._publish(self._notification(method, params, session), using)
 
-    def _notify_elicitation_complete(
+    async def anotify(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        session: str | None = None,
+        using: str | None = None,
+    ) -> int | None:
+        """Do as `notify` does, from asynchronous code."""
+        return await self._apublish(self._notification(method, params, session))
+
+    def _notification(
+        self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
+    ) -> Change:
+        # Checked now, so that the caller gets the error.
+        if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
+            raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
+        return Change(server=self.name, method=method, params=params, session=session, level=level)
+
+    def notify_elicitation_complete(
         self, session: Any, elicitation_id: str, *, using: str | None = None
-    ) -> Made:
+    ) -> int | None:
         """Notify a client that the user has done what they were asked to do on a page.
 
         Only clients whose revision has such questions are notified and counted.
@@ -230,12 +233,22 @@ class NotifyMethods(ABC):
         Args:
             session: the public key of its session, or a context of a request in it.
             elicitation_id: the id of the question.
+            using: see `NotifyMethods`.
 
         Raises:
             ValueError: the id is empty, or the context is of no session.
 
         Source: 2025-11-25 client/elicitation "Completion Notifications".
         """
+        return self._publish(self._completion(session, elicitation_id), using)
+
+    async def anotify_elicitation_complete(
+        self, session: Any, elicitation_id: str, *, using: str | None = None
+    ) -> int | None:
+        """Do as `notify_elicitation_complete` does, from asynchronous code."""
+        return await self._apublish(self._completion(session, elicitation_id))
+
+    def _completion(self, session: Any, elicitation_id: str) -> Change:
         if type(elicitation_id) is not str or not elicitation_id:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
         key = session
@@ -244,9 +257,9 @@ class NotifyMethods(ABC):
             key = connection.stream_id or getattr(connection, "key", None)
             if key is None:
                 raise ValueError("There is no session here whose client could be notified.")
-        return self._custom(ELICITATION_COMPLETE, {"elicitationId": elicitation_id}, key), using
+        return self._notification(ELICITATION_COMPLETE, {"elicitationId": elicitation_id}, key)
 
-    def _notify_log(
+    def notify_log(
         self,
         level: str,
         data: Any,
@@ -254,7 +267,7 @@ class NotifyMethods(ABC):
         logger: str | None = None,
         session: str | None = None,
         using: str | None = None,
-    ) -> Made:
+    ) -> int | None:
         """Send a log message to one session, or to all, whose log level admits it.
 
         It counts towards each session's rate of log messages, as those of handlers do (`LOG_RATE`).
@@ -262,29 +275,39 @@ class NotifyMethods(ABC):
         Raises:
             ValueError: an unknown level, or too much data; see `notify`.
         """
+        return self._publish(self._log_message(level, data, logger, session), using)
+
+    async def anotify_log(
+        self,
+        level: str,
+        data: Any,
+        *,
+        logger: str | None = None,
+        session: str | None = None,
+        using: str | None = None,
+    ) -> int | None:
+        """Do as `notify_log` does, from asynchronous code."""
+        return await self._apublish(self._log_message(level, data, logger, session))
+
+    def _log_message(
+        self, level: str, data: Any, logger: str | None, session: str | None
+    ) -> Change:
         if level not in LOG_LEVELS:
             raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
         params = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        return self._custom("notifications/message", params, session, level), using
-
-    notify_list_changed, anotify_list_changed = _pair(_notify_list_changed)
-    notify_resource_updated, anotify_resource_updated = _pair(_notify_resource_updated)
-    notify, anotify = _pair(_notify)
-    notify_elicitation_complete, anotify_elicitation_complete = _pair(_notify_elicitation_complete)
-    notify_log, anotify_log = _pair(_notify_log)
+        return self._notification("notifications/message", params, session, level)
 
     def _publish(self, change: Change, using: str | None = None) -> int | None:
         return announce(self.engine.hub, change)
 
-    def _custom(
-        self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
-    ) -> Change:
-        # Checked now, so that the caller gets the error.
-        if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
-            raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
-        return Change(server=self.name, method=method, params=params, session=session, level=level)
+    async def _apublish(self, change: Change) -> int | None:
+        hub: ServerHub = self.engine.hub
+        if hub.is_running:
+            return await hub.run(_announce, hub, change)
+        await hub.send(change)
+        return None if hub.bus.is_shared else 0
 
 
 def announce(hub: ServerHub, change: Change) -> int | None:
