@@ -50,17 +50,6 @@ def _at(
     return named(shortcut, method.__name__.replace("log", level), owner="Context")
 
 
-def blocking(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Any, P], T]:
-    """Return the twin of a method for synchronous handlers, which run in a thread."""
-
-    def twin(ctx: Context[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
-
-    return named(twin, method.__name__.removeprefix("a"), like=method)
-
-
 class Context(AskMethods, Generic[PrincipalT]):
     """The request that a handler answers, generic over the principal's type.
 
@@ -194,7 +183,9 @@ class Context(AskMethods, Generic[PrincipalT]):
             return None
         return clock() - begun_s
 
-    ping_client = blocking(aping_client)
+    def ping_client(self, timeout_s: float = 10.0) -> float | None:
+        """Do as `aping_client` does, from a synchronous handler."""
+        return self._from_thread(self.aping_client(timeout_s), "aping_client")
 
     async def acancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
         """Cancel a request to this client that another call waits for; return whether one did.
@@ -205,7 +196,9 @@ class Context(AskMethods, Generic[PrincipalT]):
         """
         return await withdraw(self._call.server, self._call.connection, request_id, reason)
 
-    cancel_request = blocking(acancel_request)
+    def cancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
+        """Do as `acancel_request` does, from a synchronous handler."""
+        return self._from_thread(self.acancel_request(request_id, reason), "acancel_request")
 
     # -- the session
 
@@ -246,7 +239,9 @@ class Context(AskMethods, Generic[PrincipalT]):
         if isinstance(self._call.exchange.sink, ResumableSink):
             await self._call.exchange.sink.hang_up(retry_ms)
 
-    close_stream = blocking(aclose_stream)
+    def close_stream(self, retry_ms: int = 1000) -> None:
+        """Do as `aclose_stream` does, from a synchronous handler."""
+        self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
 
     # -- progress
 
