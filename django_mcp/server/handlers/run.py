@@ -47,7 +47,7 @@ _LOST_QUESTION = (
 _NESTED_ONCE = "once({!r}) runs inside once({!r}): call one after the other"
 
 
-def check_only(_value: Any) -> bytes:
+def check_only(_call: ServedCall, _value: Any) -> bytes:
     """Return nothing: the `finish` of a run that ends after the check of the handler, before the handler."""
     return b""
 
@@ -58,7 +58,8 @@ class HandlerRun(Record):
     Attributes:
         arguments: checked against the schema, if there is one; not yet converted.
         finish: encodes the value of the handler.
-        what: names the handler in the log, such as `"tool find_orders"`.
+        kind: what the log calls the handler, such as `"tool"`.
+        name: its name there.
         timeout_s: how long each round may take; None: as long as the server's options say.
         may_ask: whether the answer may be a question to the client.
     """
@@ -66,10 +67,16 @@ class HandlerRun(Record):
     call: ServedCall
     handler: Handler
     arguments: JSONObject
-    finish: Callable[[Any], bytes | Refusal]
-    what: str
+    finish: Callable[[ServedCall, Any], bytes | Refusal]
+    kind: str
+    name: str
     timeout_s: float | None = None
     may_ask: bool = False
+
+    @property
+    def what(self) -> str:
+        """The handler's name in the log, such as `"tool find_orders"`."""
+        return f"{self.kind} {self.name}"
 
     async def run(self) -> bytes | Refusal | Failure:
         """Run the handler and return what `finish` makes of its value, or how it failed.
@@ -218,7 +225,7 @@ class HandlerRun(Record):
             return InputRequired(complete_asks(call, value.asks), value.state)
         if call.has_lost_question:
             logger.warning(_LOST_QUESTION, call.method, getattr(call.entry, "name", ""))
-        outcome = finish(value)
+        outcome = finish(call, value)
         if type(outcome) is bytes and len(outcome) > PART_BYTES and call.run is None:
             scope = count_answer(call.exchange, len(outcome), call.options)
             return outcome if scope is None else ANSWER_DROPPED[scope]

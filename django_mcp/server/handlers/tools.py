@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django_mcp.log import logger
 from django_mcp.protocol.content import Text
@@ -26,8 +25,9 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
         call,
         entry.handler,
         arguments,
-        partial(_finish, call, entry),
-        f"tool {entry.name}",
+        _finish,
+        "tool",
+        entry.name,
         timeout_s=entry.timeout_s,
         may_ask=True,
     ).run()
@@ -39,7 +39,8 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
     return outcome
 
 
-def _finish(call: ServedCall, entry: ToolEntry, value: Any) -> bytes | Refusal:
+def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
+    entry = cast("ToolEntry", call.entry)
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
         encoded = call.server.encode_text(value, call.rules)

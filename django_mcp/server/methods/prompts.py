@@ -32,12 +32,12 @@ async def get(call: ServedCall) -> bytes | Refusal:
     if refusal is not None:
         return refusal
 
-    def finish(value: Any) -> bytes | Refusal:
+    def finish(_call: ServedCall, value: Any) -> bytes | Refusal:
         wire = lower(call.method, entry.convert(value).to_wire(), call.rules)
         return within_limit(call, "prompt", call.server.encode_result(wire, call.rules))
 
     outcome = await HandlerRun(
-        call, entry.handler, arguments, finish, f"prompt {entry.name}", may_ask=True
+        call, entry.handler, arguments, finish, "prompt", entry.name, may_ask=True
     ).run()
     if isinstance(outcome, Failure):
         call.failure = outcome
@@ -72,8 +72,9 @@ async def complete(call: ServedCall) -> bytes | Refusal:
         call,
         handler,
         {"ref": ref, "argument": name, "value": value, "arguments": known},
-        lambda values: _encode_completion(call, handler.convert(values)),
-        f"completion of {entry.name}.{name}",
+        lambda _call, values: _encode_completion(call, handler.convert(values)),
+        "completion of",
+        f"{entry.name}.{name}",
     ).run()
     if isinstance(outcome, Failure):
         call.failure = outcome

@@ -32,7 +32,7 @@ async def read(call: ServedCall) -> bytes | Refusal:
         return found
     entry, variables = found
 
-    def finish(value: Any) -> bytes | Refusal:
+    def finish(_call: ServedCall, value: Any) -> bytes | Refusal:
         whole = entry.convert(value, uri)
         result = whole if part is None else _cut(whole, part)
         if isinstance(result, Refusal):
@@ -49,7 +49,7 @@ async def read(call: ServedCall) -> bytes | Refusal:
         return Refusal(code=INTERNAL_ERROR, message=message, data={"uri": uri})
 
     outcome = await HandlerRun(
-        call, entry.handler, dict(variables), finish, f"resource {entry.name}", may_ask=True
+        call, entry.handler, dict(variables), finish, "resource", entry.name, may_ask=True
     ).run()
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 
@@ -61,7 +61,7 @@ async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
         return found
     entry, variables = found
     outcome = await HandlerRun(
-        call, entry.handler, dict(variables), check_only, f"resource {entry.name}"
+        call, entry.handler, dict(variables), check_only, "resource", entry.name
     ).run()
     if isinstance(outcome, Failure):
         return _to_refusal(call, uri, outcome)
