@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.utils.translation import gettext_lazy
 
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers import watching
@@ -129,6 +130,8 @@ async def test_a_dispatch_error_reaches_the_error_handler_without_a_reference(
     def fail() -> str:
         raise ZeroDivisionError
 
+    # The language of the caller matters only to a text that is translated.
+    server.register_prompt(lambda: "x", name="p", title=gettext_lazy("Delete"))
     use_ports(server, find_language=fail)
     _, error = await WireClient(server, V2026_07_28).error("tools/list")
 
