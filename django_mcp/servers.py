@@ -24,12 +24,11 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
-from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
-from django_mcp.server.extension import check_methods, load_extensions
+from django_mcp.server.extension import check_names, load_extensions
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
@@ -115,8 +114,13 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         with _errors_of_extensions(self.name):
             extensions = [part.on_site(ports.clock) for part in load_parts("site.extension")]
             extensions += [each() for each in load_extensions(options.extensions)]
-            check_methods(extensions)
-        return SiteEngine(ports, registry, options, extensions, authentication, settings.MIDDLEWARE)
+            check_names(extensions)
+            made = SiteEngine(
+                ports, registry, options, extensions, authentication, settings.MIDDLEWARE
+            )
+            # Asks the extensions, so that a fault of theirs ends here.
+            _ = made.derived
+        return made
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.given_name or '(default)'}>"
@@ -177,9 +181,11 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
 def _errors_of_extensions(name: str) -> Iterator[None]:
     try:
         yield
-    except (TypeError, ValueError, RegistrationError) as error:
+    except ImproperlyConfigured:
+        raise
+    except Exception as error:
         raise ImproperlyConfigured(
-            f"The server {name!r} cannot use its extensions: {error}"
+            f"The server {name!r} cannot use its extensions: {str(error) or repr(error)}"
         ) from error
 
 

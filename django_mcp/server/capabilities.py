@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.admission import if_streaming
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.visibility import find_requirements
 from django_mcp.server.extension import Extension, ExtensionMethod
 from django_mcp.server.options import Options
+
+T = TypeVar("T")
 
 
 class Derived:
@@ -32,7 +36,7 @@ class Derived:
             "prompts": registry.prompts,
             "completions": registry.has_completers,
         }
-        self.extensions = [each for each in extensions if each.is_offered(registry)]
+        self.extensions = [each for each in extensions if ask(each, "is_offered", False, registry)]
         """The extensions that the server offers by what is registered."""
         self.features = frozenset(
             (
@@ -52,9 +56,13 @@ class Derived:
         """The extensions that understand a key of the filter of a listening stream."""
         self.describing = [each for each in self.extensions if each.describes]
         """The extensions that add fields to listed entries."""
+        self.tells_apart = any(
+            type(each).find_settings is not Extension.find_settings for each in self.extensions
+        )
+        """Whether what clients are told of an extension may depend on the client."""
         self.lists: dict[Hashable, bytes] = {}
         """Encoded responses to the list methods."""
-        self.requirements = find_requirements(registry, options)
+        self.requirements = find_requirements(registry, options, extensions)
         self.rates = read_rates(options.throttle)
         self.failures = self.rates.pop("failures", None)
         self.has_lazy_identity = not all(
@@ -80,26 +88,38 @@ def _find_methods(
     return rules, methods
 
 
+def ask(extension: Extension, name: str, otherwise: T, *given: Any) -> T:
+    """Return what a method of an extension returns; if it fails, log that and return `otherwise`."""
+    try:
+        found: T = getattr(extension, name)(*given)
+    except Exception:
+        logger.exception("The extension %s failed in %s()", extension.identifier, name)
+        return otherwise
+    return found
+
+
 class Wrapping(NamedTuple):
     """The extensions that wrap calls of tools: by the name of the tool, and by a key in the params."""
 
     by_tool: Mapping[str, tuple[Extension, ...]]
     by_param: Mapping[str, Extension]
 
-    def find(self, tool: str, params: JSONObject) -> tuple[Extension, ...]:
+    def find(self, tool: str, call: Call) -> tuple[Extension, ...]:
         """Return the extensions that wrap a call, each once, the outermost first."""
         found = self.by_tool.get(tool, ())
-        named = self.by_param.keys() & params.keys()
+        named = self.by_param.keys() & call.message.params.keys()
         if not named:
             return found
-        return tuple(dict.fromkeys((*found, *(self.by_param[key] for key in sorted(named)))))
+        active = (self.by_param[key] for key in sorted(named))
+        return tuple(dict.fromkeys((*found, *(each for each in active if each.is_active(call)))))
 
 
 def _find_wrapping(extensions: Sequence[Extension], registry: Registry) -> Wrapping | None:
     by_tool = {
         name: found
         for name, tool in registry.tools.items()
-        if (found := tuple(each for each in extensions if each.wraps(tool)))
+        # One that fails may be there to refuse calls, so it gets them.
+        if (found := tuple(each for each in extensions if ask(each, "wraps", True, tool)))
     }
     by_param = {key: each for each in extensions for key in each.call_params}
     return Wrapping(by_tool, by_param) if by_tool or by_param else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache, partial
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.server.asking.back_channel import take_response
 from django_mcp.server.delivery.client_streams import end_session, open_stream
@@ -16,6 +18,7 @@ from django_mcp.server.extension import Extension
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.services import ServerHub, Services
+from django_mcp.server.streams.messenger import OutageLog
 from django_mcp.server.streams.process_messages import ExtensionMessage, ResponseStored
 from django_mcp.server.streams.stream import Change, PushStream
 
@@ -37,12 +40,10 @@ class Engine(Services):
         super().__init__(ports, registry, options, extensions)
         self._changes = ChangePolicy(self, _may_read)
         self._ticks = [
-            _call_weakly(self, each, "tick")
-            for each in extensions
-            if type(each).tick is not Extension.tick
+            make_tick(self, each) for each in extensions if type(each).tick is not Extension.tick
         ]
         self._shutdowns = {
-            each.identifier: _call_weakly(self, each, "shutdown")
+            each.identifier: make_shutdown(self, each)
             for each in extensions
             if type(each).shutdown is not Extension.shutdown
         }
@@ -114,19 +115,59 @@ class Engine(Services):
         return None
 
 
-def _call_weakly(
-    engine: Engine, extension: Extension, name: str
-) -> Callable[[ServerHub], Awaitable[None]]:
-    """Return a function for the hub that calls a method of an extension while the engine is in use."""
+TICK_LIMIT_S = 30.0
+"""How long the regular work of an extension may take."""
+
+SHUTDOWN_LIMIT_S = 2.0
+"""How long an extension may take at the end of a process."""
+
+
+def make_tick(engine: Engine, extension: Extension) -> Callable[[ServerHub], None]:
+    """Return a function for the hub that starts the regular work of an extension, unless it still runs."""
+    reference = weakref.ref(engine)
+    trouble = OutageLog(f"The regular work of the extension {extension.identifier} fails")
+    running: asyncio.Task[None] | None = None
+
+    async def finish(work: Awaitable[None]) -> None:
+        try:
+            await asyncio.wait_for(work, TICK_LIMIT_S)
+        except Exception as error:  # noqa: BLE001 - code of a third party; the next tick tries again
+            trouble.failed(error)
+        else:
+            trouble.worked()
+
+    def tick(hub: ServerHub) -> None:
+        nonlocal running
+        server = reference()
+        if server is None or (running is not None and not running.done()):
+            return
+        try:
+            work = extension.tick(server)
+        except Exception as error:  # noqa: BLE001 - code of a third party; the next tick tries again
+            trouble.failed(error)
+            return
+        if work is not None:
+            running = hub.spawn(finish(work))
+
+    return tick
+
+
+def make_shutdown(
+    engine: Engine, extension: Extension
+) -> Callable[[ServerHub], Coroutine[Any, Any, None]]:
+    """Return a function for the hub that lets an extension prepare for the end of the process."""
     reference = weakref.ref(engine)
 
-    async def call(_hub: ServerHub) -> None:
+    async def shut_down(_hub: ServerHub) -> None:
         server = reference()
-        found = None if server is None else getattr(extension, name)(server)
-        if found is not None:
-            await found
+        if server is None:
+            return
+        try:
+            await asyncio.wait_for(extension.shutdown(server), SHUTDOWN_LIMIT_S)
+        except Exception:
+            logger.exception("The extension %s failed in shutdown()", extension.identifier)
 
-    return call
+    return shut_down
 
 
 def _pass_on(hub: ServerHub, message: ExtensionMessage) -> None:

@@ -6,21 +6,23 @@ extension does not override costs a call nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, Refusal
-from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.registry.access import Access, Permission, read_access
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.streams.stream import PushStream
+from django_mcp.server.streams.stream import LISTS, PushStream
 
 Answer: TypeAlias = Mapping[str, Any] | bytes | Refusal
 """The result of a request: an object, or the whole result encoded by this package. A refusal is its error."""
@@ -70,21 +72,36 @@ class Listening:
 
 
 class NextCall:
-    """The rest of a call of a tool, for an extension that wraps it. It may be awaited once."""
+    """The rest of a call of a tool, for an extension that wraps it. It runs once."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_has_run", "_run")
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, bytes | Refusal]]) -> None:
         self._run = run
+        self._has_run = False
 
     def __call__(self) -> Coroutine[Any, Any, bytes | Refusal]:
-        """Run the tool, and return its result as it is sent, or its error."""
+        """Run the tool, and return its result as it is sent, or its error.
+
+        Raises:
+            RuntimeError: it has run already.
+        """
+        if self._has_run:
+            raise RuntimeError("A call of a tool goes on once; this extension awaited it twice.")
+        self._has_run = True
         return self._run()
 
     async def result(self) -> JSONObject | Refusal:
-        """Run the tool, and return its result as an object, or its error."""
-        outcome = await self._run()
-        return outcome if isinstance(outcome, Refusal) else decode(outcome)
+        """Run the tool, and return its result as an object, or its error.
+
+        The result may be a question to the client, which has no `content`; return it as it is.
+        """
+        outcome = await self()
+        if isinstance(outcome, Refusal):
+            return outcome
+        # The question of a call that runs apart from its request is kept elsewhere.
+        result: JSONObject = decode(outcome) if outcome else {}
+        return result
 
 
 class Extension:
@@ -102,6 +119,10 @@ class Extension:
         call_params: keys in the params of `tools/call`; a call with one of them is passed to `call_tool`,
             whatever the tool.
         describes: whether it adds to the wire form of entries, see `describe`.
+        permission, scopes: what users and tokens need for its methods and listening keys; None: those of
+            the server. `()` demands nothing.
+        serves_restricted: whether its methods and listening keys are for credentials too that are
+            restricted to some entries, such as an API key for some tools.
     """
 
     identifier: ClassVar[str] = ""
@@ -109,6 +130,19 @@ class Extension:
     listen_keys: ClassVar[Collection[str]] = ()
     call_params: ClassVar[Collection[str]] = ()
     describes: ClassVar[bool] = False
+    permission: ClassVar[Permission] = None
+    scopes: ClassVar[str | Sequence[str] | None] = None
+    serves_restricted: ClassVar[bool] = False
+
+    @property
+    def source(self) -> str:
+        """What it is called in messages."""
+        return f"The extension {self.identifier}"
+
+    @cached_property
+    def access(self) -> Access:
+        """The access rules of its methods and listening keys."""
+        return read_access(self.identifier, permission=self.permission, scopes=self.scopes)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -117,6 +151,9 @@ class Extension:
                 f"{cls.identifier!r} is no name for an extension: use a domain of yours backwards, a slash "
                 f"and a name, such as 'com.example/receipts'."
             )
+        for name in ("listen_keys", "call_params"):
+            if isinstance(getattr(cls, name), str):
+                raise TypeError(f"{cls.__name__}.{name} is a text: write a tuple of texts.")
 
     # -- what the server offers
 
@@ -180,7 +217,9 @@ class Extension:
     ) -> Answer:
         """Answer a call of a tool that the extension wraps.
 
-        The principal may call the tool, and its arguments are valid. `await call_next()` goes on with it.
+        `await call_next()` goes on with it. The principal can see the tool, and the arguments fit the
+        schema, unless the server does not validate them. The tool's `check=` runs as a part of `call_next`,
+        so an answer without it must check the object itself.
         """
         return await call_next()
 
@@ -190,11 +229,11 @@ class Extension:
         """Return whether the client of a call has declared the extension."""
         return call.rules.has_extensions and self.identifier in call.client_extensions
 
-    def describe(self, call: Any, entry: Entry) -> Mapping[str, Any]:
+    def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
         """Return fields for an entry in a list, for a client for which the extension is active.
 
-        Those in `_meta` and `annotations` are added to what is there. Lists are cached, so the fields may
-        depend on the entry, the revision and the language, and on nothing else of the call.
+        Those in `_meta` and `annotations` are added to what is there. Lists are cached for all callers, so
+        the fields may depend on the entry, the revision and the active language only.
         """
         return {}
 
@@ -203,7 +242,8 @@ class Extension:
     async def listen(self, call: Any, key: str, wanted: Any) -> Listening | Refusal:
         """Return what a listening stream does for one of `listen_keys`, whose value the client sent.
 
-        The value is not checked. `ProtocolError` refuses the stream.
+        The value is not checked, and may have millions of characters: keep only what the stream needs. What
+        must be given back is taken in `watch`. `ProtocolError` refuses the stream.
         """
         return Listening()
 
@@ -215,7 +255,7 @@ class Extension:
     def tick(self, server: Any) -> Awaitable[None] | None:
         """Do regular work: called every 1.5 s while the process has streams, sessions or calls.
 
-        Longer work is started with `server.hub.spawn(coroutine)`.
+        A coroutine runs beside other work for up to 30 s, and not twice at a time.
         """
 
     async def shutdown(self, server: Any) -> None:
@@ -231,23 +271,24 @@ class Extension:
         return None
 
 
-def declared_by(
-    extension: Extension,
-    call: Call,
-    message: str = "This needs a client that declares an extension",
-) -> Refusal | None:
+def check_declared(extension: Extension, call: Call) -> Refusal | None:
     """Return the refusal of a client that has not declared an extension, or None."""
     if extension.is_active(call):
         return None
     return Refusal(
         code=MISSING_CLIENT_CAPABILITY,
-        message=message,
+        message=f"This needs a client that declares {extension.identifier}",
         data={"requiredCapabilities": {"extensions": {extension.identifier: {}}}},
     )
 
 
 def merge_fields(wire: JSONObject, fields: Mapping[str, Any]) -> JSONObject:
-    """Return the wire form of an entry with the fields of an extension."""
+    """Return the wire form of an entry with the fields of an extension, which replace none."""
+    fields = {
+        name: value
+        for name, value in fields.items()
+        if name not in wire or name in ("_meta", "annotations")
+    }
     merged = {**wire, **fields}
     for name in ("_meta", "annotations"):
         if name in fields and name in wire:
@@ -276,7 +317,11 @@ def load_extensions(entries: Iterable[Any]) -> list[type[Extension]]:
     return loaded
 
 
-_CORE_METHODS = frozenset(name for each in REVISIONS for name in each.methods)
+_OF_THE_PROTOCOL: Mapping[str, Collection[str]] = {
+    "method": frozenset(name for each in REVISIONS for name in each.methods),
+    "listening key": ("resourceSubscriptions", *(f"{name}ListChanged" for name in LISTS)),
+    "param of calls": ("name", "arguments", "_meta", "inputResponses", "requestState"),
+}
 
 
 def check_identifiers(extensions: Iterable[type[Extension]]) -> None:
@@ -290,17 +335,23 @@ def check_identifiers(extensions: Iterable[type[Extension]]) -> None:
         known.add(extension.identifier)
 
 
-def check_methods(extensions: Iterable[Extension]) -> None:
-    """Raise `ValueError` if two extensions, or one and the protocol, have the same method."""
-    known: dict[str, str] = {}
+def check_names(extensions: Iterable[Extension]) -> None:
+    """Raise `ValueError` if two extensions, or one and the protocol, have a name in common."""
+    known: dict[tuple[str, str], str] = {}
     for extension in extensions:
-        for method in extension.methods():
-            if method in _CORE_METHODS:
+        encode(dict(extension.settings))
+        names = [
+            *(("method", name) for name in extension.methods()),
+            *(("listening key", name) for name in extension.listen_keys),
+            *(("param of calls", name) for name in extension.call_params),
+        ]
+        for kind, name in names:
+            if name in _OF_THE_PROTOCOL[kind]:
                 raise ValueError(
-                    f"{extension.identifier} has the method {method!r}, which is one of the protocol."
+                    f"{extension.identifier} has the {kind} {name!r}, which is one of the protocol."
                 )
-            if method in known:
+            if (kind, name) in known:
                 raise ValueError(
-                    f"{known[method]} and {extension.identifier} have the same method {method!r}."
+                    f"{known[kind, name]} and {extension.identifier} have the same {kind} {name!r}."
                 )
-            known[method] = extension.identifier
+            known[kind, name] = extension.identifier

@@ -12,11 +12,11 @@ from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
-from django_mcp.registry.arguments import Handler
-from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.exchange.session import Session
+from django_mcp.server.exchange.visibility import Guarded
 from django_mcp.server.services import ServedCall, Services
 
 MAX_TOKEN = 128
@@ -97,8 +97,8 @@ _ALREADY_OPEN = invalid_request(
 )
 
 
-def check_scopes(call: ServedCall, *guarded: Entry | Handler) -> Refusal | None:
-    """Return the refusal of a token that lacks scopes of the entries, or None."""
+def check_scopes(call: ServedCall, *guarded: Guarded) -> Refusal | None:
+    """Return the refusal of a token that lacks scopes of the entries or extensions, or None."""
     visible = call.exchange.visible
     scopes: tuple[str, ...] = ()
     for each in guarded:

@@ -15,7 +15,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import Registry
-from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
+from django_mcp.server.capabilities import Derived, ResultFields, ask, to_capabilities
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
@@ -30,6 +30,10 @@ from django_mcp.server.streams.stream import Change, PushStream
 
 ServerHub: TypeAlias = "Hub[Services]"
 """The hub of the servers of a process."""
+
+
+MAX_TOLD_BYTES = 4096
+"""Bytes of one message of an extension to other processes: those of a database hold small ones."""
 
 
 class Services(ABC):
@@ -116,8 +120,20 @@ class Services(ABC):
     def tell(self, extension: str, data: JSONObject) -> None:
         """Send data to an extension of this server in every other process; see `Extension.receive`.
 
-        It is sent once, and is lost if it cannot be. It should be small: a reference to what is stored.
+        It is sent once, and is lost if it cannot be.
+
+        Raises:
+            ValueError: the data is larger than `MAX_TOLD_BYTES`, or has no form in JSON.
         """
+        try:
+            size = len(encode(data))
+        except TypeError as error:
+            raise ValueError(f"The data of {extension} has no form in JSON: {error}") from error
+        if size > MAX_TOLD_BYTES:
+            raise ValueError(
+                f"The data of {extension} is larger than {MAX_TOLD_BYTES} bytes: store it, and send what "
+                "names it."
+            )
         message = ExtensionMessage(server=self.name, extension=extension, data=data)
         self.hub.broadcast(message)
 
@@ -180,9 +196,10 @@ class Services(ABC):
             found["experimental"] = experimental
         advertised = dict(self.registry.advertised)
         for extension in self.derived.extensions:
-            added = extension.find_capabilities(revision, exchange, client_info)
-            advertised.update(added.pop("extensions", {}))
-            found.update(added)
+            nothing: JSONObject = {}
+            added = ask(extension, "find_capabilities", nothing, revision, exchange, client_info)
+            advertised.update(added.get("extensions", {}))
+            found.update({key: value for key, value in added.items() if key != "extensions"})
         if advertised:
             found["extensions"] = advertised
         return lower("capabilities", found, revision)
@@ -203,6 +220,14 @@ class Services(ABC):
         encoded = encode(result)
         return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
 
+    def encode_answer(self, answer: Mapping[str, Any], revision: Revision) -> bytes:
+        """Return the answer of an extension as JSON; one that says what it is, as a question, stays that."""
+        if not revision.is_stateless:
+            return encode(dict(answer))
+        fields = self._result_fields(revision)
+        meta = {**answer.get("_meta", {}), **fields.meta}
+        return encode({**fields.parsed, **answer, **({"_meta": meta} if meta else {})})
+
     def encode_text(self, text: str, revision: Revision) -> bytes:
         """Do as `encode_result` does, for the result of a tool that is one text."""
         if not revision.is_stateless:
@@ -219,8 +244,13 @@ class Services(ABC):
 
     def list_cache_fields(self, call: Call) -> Mapping[str, Any]:
         """Return the caching fields of a list or of `server/discover`, if the revision has them."""
-        # Texts in the language of the caller are not for others.
-        is_alike = not self.derived.has_lazy_texts
+        # Texts in the language of the caller are not for others, nor is what only some clients are told.
+        derived = self.derived
+        is_alike = not (
+            derived.has_lazy_texts
+            or derived.tells_apart
+            or any(each.is_active(call) for each in derived.describing)
+        )
         hint = self.registry.list_hints.get(call.method) or call.options.list_cache.get(call.method)
         return self._cache_fields(call, hint, is_alike=is_alike)
 

@@ -176,12 +176,12 @@ def _check_method(
         if problem is not None:
             return _refuse(HEADER_MISMATCH, problem)
     if rule is None:
-        return _unknown_method(request.method, revision)
+        return unknown_method(request.method, revision)
     if rule.feature is not None and rule.feature not in offered:
         accept = headers.get("accept") if headers is not None else None
         if if_streaming(rule.feature) in offered and not admits_event_stream(accept):
             return invalid_request(_NEEDS_STREAM, 406)
-        return _unknown_method(request.method, revision)
+        return unknown_method(request.method, revision)
     return None
 
 
@@ -337,6 +337,7 @@ def _versions(requested: object, revisions: RevisionSet) -> JSONObject:
     return {"supported": revisions.stateless_names, "requested": short}
 
 
-def _unknown_method(method: str, revision: Revision) -> Refusal:
+def unknown_method(method: str, revision: Revision) -> Refusal:
+    """Return the refusal of a method that a revision or the server does not have, or hides."""
     message, status = f"Unknown method: {method[:200]}", revision.status(METHOD_NOT_FOUND)
     return Refusal(code=METHOD_NOT_FOUND, message=message, status=status)

@@ -6,8 +6,8 @@ notifications look into the `VisibleEntries` of their exchange, which are found 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import field
 
@@ -18,8 +18,21 @@ from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.options import Options
 
-Guarded: TypeAlias = Entry | Handler
-"""What has an `Access`: an entry, or the handler of a completion."""
+
+class WithAccess(Protocol):
+    """What has access rules, and is no entry: an extension."""
+
+    @property
+    def source(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def access(self) -> Access:
+        """The access rules."""
+
+
+Guarded: TypeAlias = Entry | Handler | WithAccess
+"""What has an `Access`: an entry, the handler of a completion, or an extension."""
 
 
 class Allowed(NamedTuple):
@@ -56,14 +69,17 @@ class Requirements(Record):
         self.are_none = not self.rules and not self.scopes
 
 
-def find_requirements(registry: Registry, options: Options) -> Requirements:
-    """Return the requirements of all entries; the server's apply where an entry has none."""
+def find_requirements(
+    registry: Registry, options: Options, others: Iterable[WithAccess] = ()
+) -> Requirements:
+    """Return the requirements of all entries and others; the server's apply where one has none."""
     default = read_access(
         f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
     )
     # The server's apply to the prompt or template of a completion handler already.
     guarded: list[tuple[Guarded, Access]] = [(each, default) for each in registry.entries()]
     guarded += [(each, Access()) for each in registry.completers.values()]
+    guarded += [(each, default) for each in others]
     rules, scopes = {}, {}
     for each, fallback in guarded:
         access = each.access
@@ -131,7 +147,7 @@ class VisibleEntries:
         return self.allowed is None or name in self.allowed.tools
 
     def _is_named(self, allowed: Allowed, guarded: Guarded, uri: str | None) -> bool:
-        if isinstance(guarded, Handler):
+        if not isinstance(guarded, Entry):
             # Of a completion, whose prompt or template was looked up before.
             return True
         if isinstance(guarded, ToolEntry):

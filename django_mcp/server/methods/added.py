@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,9 @@ from django_mcp.protocol.errors import ProtocolError, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.capabilities import Derived
-from django_mcp.server.extension import Answer, Extension, ExtensionMethod, NextCall, declared_by
+from django_mcp.server.exchange.admission import unknown_method
+from django_mcp.server.extension import Answer, Extension, ExtensionMethod, NextCall, check_declared
+from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
 
@@ -23,18 +25,34 @@ def find_added(name: str, derived: Derived) -> Callable[[ServedCall], Awaitable[
 async def _answer(
     extension: Extension, method: ExtensionMethod, call: ServedCall
 ) -> bytes | Refusal:
-    refusal = declared_by(extension, call) if method.needs_declaration else None
-    return refusal or await _finish(call, method.answer(call))
+    if not may_use(extension, call):
+        return unknown_method(call.method, call.rules)
+    refusal = check_declared(extension, call) if method.needs_declaration else None
+    refusal = refusal or check_scopes(call, extension)
+    return refusal or await _finish(extension, call, method.answer(call))
 
 
-async def _finish(call: ServedCall, answering: Awaitable[Answer]) -> bytes | Refusal:
+def may_use(extension: Extension, call: ServedCall) -> bool:
+    """Return whether the principal of a call may use the methods and listening keys of an extension."""
+    visible = call.exchange.visible
+    is_served = visible.allowed is None or extension.serves_restricted
+    return is_served and visible.permits(extension)
+
+
+async def _finish(
+    extension: Extension, call: ServedCall, answering: Awaitable[Answer]
+) -> bytes | Refusal:
     try:
         answer = await answering
     except ProtocolError as error:
         return error.to_refusal()
     if isinstance(answer, bytes | Refusal):
         return answer
-    return call.server.encode_result(dict(answer), call.rules)
+    found: object = answer
+    if not isinstance(found, Mapping):
+        kind = type(answer).__name__
+        raise TypeError(f"{extension.identifier} answers {call.method} with {kind}, not a dict")
+    return call.server.encode_answer(found, call.rules)
 
 
 async def call_wrapped(
@@ -57,4 +75,4 @@ async def _wrap(
     arguments: JSONObject,
     call_next: NextCall,
 ) -> bytes | Refusal:
-    return await _finish(call, extension.call_tool(call, entry, arguments, call_next))
+    return await _finish(extension, call, extension.call_tool(call, entry, arguments, call_next))

@@ -17,6 +17,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.capabilities import ask
 from django_mcp.server.exchange.exchange import Reply, key_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Extension, merge_fields
@@ -189,5 +190,5 @@ def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -
         meta = {"securitySchemes": schemes, **wire.get("_meta", {})}
         wire = {**wire, "securitySchemes": schemes, "_meta": meta}
     for extension in describing:
-        wire = merge_fields(wire, extension.describe(call, entry))
+        wire = merge_fields(wire, ask(extension, "describe", {}, entry, call.rules))
     return wire

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
+from django_mcp.log import logger
 from django_mcp.protocol.errors import ProtocolError, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.client_streams import check_stream_limits, run_stream
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.extension import Listening, Watch
+from django_mcp.server.extension import Listening, Watch, check_declared
+from django_mcp.server.methods.added import may_use
 from django_mcp.server.methods.resources import authorize_read
+from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 from django_mcp.server.streams.process_messages import SubscriptionsChanged
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
@@ -78,8 +81,9 @@ async def listen(call: ServedCall) -> bytes | Refusal:
     stream, watches = made
     server, request_id = call.server, call.message.id
     quota_key, count, size = call.exchange.quota_key, len(stream.uris), sum(map(len, stream.uris))
-    watching = [asyncio.ensure_future(watch(stream)) for watch in watches]
+    watching: list[asyncio.Task[None]] = []
     try:
+        watching += [asyncio.create_task(_watch(watch, stream)) for watch in watches]
         # Thousands of streams may stay open for an hour.
         call.forget_params()
         reason = await run_stream(server, call.exchange, stream)
@@ -149,6 +153,15 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Ref
     return stream, [each.watch for each in added.values() if each.watch is not None]
 
 
+async def _watch(watch: Watch, stream: PushStream) -> None:
+    """Run what an extension does beside a stream, which ends if that fails."""
+    try:
+        await watch(stream)
+    except Exception:
+        logger.exception("An extension failed beside a listening stream, which ends")
+        stream.end(Ending.CLOSED)
+
+
 async def _listen_to_extensions(
     call: ServedCall, wanted: JSONObject
 ) -> dict[str, Listening] | Refusal:
@@ -157,6 +170,11 @@ async def _listen_to_extensions(
     try:
         for key, extension in call.derived.listen_keys.items():
             if key in wanted:
+                refusal = check_declared(extension, call) or check_scopes(call, extension)
+                if refusal is not None:
+                    return refusal
+                if not may_use(extension, call):
+                    continue
                 listening = await extension.listen(call, key, wanted[key])
                 if isinstance(listening, Refusal):
                     return listening

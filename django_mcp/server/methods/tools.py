@@ -77,7 +77,7 @@ async def _check_and_run(
             failure = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
             return encode_failure(call, failure)
     wrapping = call.derived.wrapping
-    extensions = () if wrapping is None else wrapping.find(entry.name, call.message.params)
+    extensions = () if wrapping is None else wrapping.find(entry.name, call)
     if not extensions:
         return await run_tool(call, entry, arguments)
     run = partial(run_tool, call, entry, arguments)

@@ -8,7 +8,7 @@ from typing import Any
 
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
-from django_mcp.server.extension import check_methods, load_extensions
+from django_mcp.server.extension import check_names, load_extensions
 from django_mcp.server.memory.ports import PlainConverter, extensions_in_memory, ports_in_memory
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
@@ -34,5 +34,5 @@ class MCPServer(BaseServer):
             *extensions_in_memory(ports.clock),
             *(each() for each in load_extensions(self.options.extensions)),
         ]
-        check_methods(extensions)
+        check_names(extensions)
         return Engine(ports, registry, self.options, extensions)

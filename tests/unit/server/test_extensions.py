@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from django_mcp.protocol.errors import ProtocolError, Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import CacheHint
+from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Allowed, Requirements, VisibleEntries
 from django_mcp.server.extension import Extension, ExtensionMethod, Listening, NextCall
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.ports import OpenAccess
 from django_mcp.server.streams.stream import PushStream
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
+from tests.support.server.tasks import Modern
 from tests.support.wire import HANDSHAKE, META, V2025_06_18, V2025_11_25, V2026_07_28, WireClient
 
 RECEIPTS = "com.example/receipts"
@@ -38,6 +45,7 @@ class Receipts(Extension):
     def __init__(self) -> None:
         self.received: list[JSONObject] = []
         self.ticks = 0
+        self.has_ticked = asyncio.Event()
         self.has_shut_down = False
 
     def is_offered(self, registry: Registry) -> bool:
@@ -88,7 +96,7 @@ class Receipts(Extension):
             return result
         return {**result, "_meta": {RECEIPTS: [tool.name, arguments]}}
 
-    def describe(self, call: Any, entry: Entry) -> Mapping[str, Any]:
+    def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
         return {"_meta": {RECEIPTS: self.option_of(entry)}}
 
     async def listen(self, call: Any, key: str, wanted: Any) -> Listening | Refusal:
@@ -105,6 +113,7 @@ class Receipts(Extension):
 
     async def tick(self, server: Any) -> None:
         self.ticks += 1
+        self.has_ticked.set()
 
     async def shutdown(self, server: Any) -> None:
         self.has_shut_down = True
@@ -125,6 +134,49 @@ class Greedy(Extension):
 
     def methods(self) -> Mapping[str, ExtensionMethod]:
         return {"tools/list": ExtensionMethod(answer=self.methods)}  # type: ignore[arg-type]
+
+
+class Listing(Extension):
+    identifier = "com.example/listing"
+    listen_keys = ("toolsListChanged",)
+
+
+class Naming(Extension):
+    identifier = "com.example/naming"
+    call_params = ("name",)
+
+
+class Denying(Extension):
+    """Refuses each call of a tool, as one that asks for a payment may."""
+
+    identifier = "com.example/denying"
+
+    def wraps(self, tool: ToolEntry) -> bool:
+        return True
+
+    async def call_tool(
+        self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+    ) -> Mapping[str, Any]:
+        raise ProtocolError("denied", code=9)
+
+
+class Faulty(Extension):
+    """Fails wherever a request passes."""
+
+    identifier = "com.example/faulty"
+    describes = True
+
+    def find_settings(self, revision: str, client_info: Mapping[str, Any] | None) -> None:
+        raise ZeroDivisionError
+
+    def is_active(self, call: Any) -> bool:
+        return True
+
+    def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
+        raise ZeroDivisionError
+
+    def tick(self, server: Any) -> None:
+        raise ZeroDivisionError
 
 
 def make_server(*extensions: Any) -> MCPServer:
@@ -208,9 +260,11 @@ async def test_it_wraps_the_tools_with_its_option(client: WireClient):
 
 
 async def test_it_wraps_a_call_with_its_param(client: WireClient):
-    looked = await client.result("tools/call", {"name": "look", "receipt": True})
+    looked = await client.result("tools/call", {"name": "look", "receipt": True, **DECLARED})
+    undeclared = await client.result("tools/call", {"name": "look", "receipt": True})
 
     assert looked["_meta"][RECEIPTS] == ["look", {}]
+    assert RECEIPTS not in undeclared["_meta"]
 
 
 async def test_a_wrapped_call_is_checked_first(client: WireClient):
@@ -240,7 +294,8 @@ async def test_it_describes_entries_to_clients_that_declared_it(client: WireClie
 
 async def test_a_stream_listens_to_its_key(server: MCPServer):
     client = StreamClient(server, V2026_07_28)
-    stream = client.begin("subscriptions/listen", {"notifications": {"receipts": "all"}})
+    params = {"notifications": {"receipts": "all"}, **DECLARED}
+    stream = client.begin("subscriptions/listen", params)
     acknowledged, noticed = await stream.sink.message(), await stream.sink.message()
     stream.leave()
 
@@ -249,7 +304,9 @@ async def test_a_stream_listens_to_its_key(server: MCPServer):
 
 
 async def test_a_wrong_key_of_a_stream_is_refused(client: WireClient):
-    _, error = await client.error("subscriptions/listen", {"notifications": {"receipts": 1}})
+    _, error = await client.error(
+        "subscriptions/listen", {"notifications": {"receipts": 1}, **DECLARED}
+    )
 
     assert error["message"] == "receipts must be a string"
 
@@ -280,6 +337,8 @@ async def test_it_works_with_the_hub(server: MCPServer):
         found = function(hub)
         if asyncio.iscoroutine(found):
             await found
+    async with asyncio.timeout(10):
+        await receipts_of(server).has_ticked.wait()
     await hub.prepare_to_stop()
 
     assert (receipts_of(server).ticks, receipts_of(server).has_shut_down) == (1, True)
@@ -324,6 +383,8 @@ async def test_a_wrong_option_is_refused_at_registration(
     [
         ((Receipts, Other), "have the same method 'receipts/get'"),
         ((Greedy,), "'tools/list', which is one of the protocol"),
+        ((Listing,), "'toolsListChanged', which is one of the protocol"),
+        ((Naming,), "'name', which is one of the protocol"),
         ((Receipts, Receipts), "two extensions 'com.example/receipts'"),
     ],
 )
@@ -335,3 +396,185 @@ async def test_extensions_that_collide_are_refused(extensions: Any, message: str
 def test_an_identifier_has_a_prefix():
     with pytest.raises(TypeError, match="no name for an extension"):
         type("Bad", (Extension,), {"identifier": "receipts"})
+
+
+@dataclass
+class Sure:
+    sure: bool
+
+
+async def test_a_question_of_a_wrapped_tool_stays_a_question(server: MCPServer, client: WireClient):
+    @server.tool(extensions={RECEIPTS: "all"})
+    async def ask(ctx: Context[Any]) -> str:
+        return f"{(await ctx.aelicit('Sure?', Sure)).action}"
+
+    meta: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
+    asked = await client.result("tools/call", {"name": "ask", "_meta": meta})
+    key, answer = next(iter(asked["inputRequests"])), {"action": "decline"}
+    ended = await client.result(
+        "tools/call",
+        {
+            "name": "ask",
+            "inputResponses": {key: answer},
+            "requestState": asked["requestState"],
+            "_meta": meta,
+        },
+    )
+
+    assert asked["resultType"] == "input_required"
+    assert ended["content"][0]["text"] == "decline"
+
+
+@pytest.mark.parametrize("task", ["allowed", "auto"])
+async def test_what_wraps_a_tool_wraps_the_run_of_its_task(task: str):
+    server = MCPServer("shop", extensions=[Denying])
+    runs: list[int] = []
+
+    @server.tool(task=task)
+    async def spend() -> str:
+        runs.append(1)
+        return "spent"
+
+    client = Modern(server)
+    _, body = await client.send("tools/call", {"name": "spend", "arguments": {}})
+    while body.get("result", {}).get("status") == "working":
+        await asyncio.sleep(0)
+        _, body = await client.send("tasks/get", {"taskId": body["result"]["taskId"]})
+
+    error = body["error"] if "error" in body else body["result"]["error"]
+    assert (error["code"], runs) == (9, [])
+
+
+async def test_a_call_goes_on_once():
+    class Twice(Denying):
+        identifier = "com.example/twice"
+
+        async def call_tool(
+            self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+        ) -> Any:
+            await call_next()
+            return await call_next()
+
+    runs: list[int] = []
+    server = MCPServer("shop", extensions=[Twice])
+
+    @server.tool
+    async def spend() -> str:
+        runs.append(1)
+        return "spent"
+
+    _, error = await WireClient(server, V2026_07_28).error("tools/call", {"name": "spend"})
+
+    assert (error["message"], runs) == ("Internal error", [1])
+
+
+async def test_one_that_fails_is_left_out_and_logged(caplog: pytest.LogCaptureFixture):
+    server = MCPServer("shop", extensions=[Faulty])
+
+    @server.tool
+    async def look() -> str:
+        return "nothing"
+
+    client = WireClient(server, V2026_07_28)
+    told = (await client.result("server/discover"))["capabilities"]
+    listed = (await client.result("tools/list"))["tools"]
+    for function in server.engine.join_hub().on_tick:
+        found = function(server.engine.hub)
+        if asyncio.iscoroutine(found):
+            await found
+
+    assert (told.get("extensions"), [each["name"] for each in listed]) == (None, ["look"])
+    for name in ("find_capabilities()", "describe()", "regular work"):
+        assert any(name in each and Faulty.identifier in each for each in caplog.messages), name
+
+
+async def test_its_methods_and_keys_need_the_permission_of_the_server():
+    server = MCPServer("shop", extensions=[Receipts], permission="shop.see")
+
+    class Nobody(OpenAccess):
+        def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
+            return VisibleEntries(requirements)
+
+    use_ports(server, access=Nobody())
+    client = WireClient(server, V2026_07_28)
+    _, hidden = await client.error("receipts/get", {"number": "1", **DECLARED}, mcp_name="1")
+    _, unknown = await client.error("receipts/put", {"number": "1", **DECLARED}, mcp_name="1")
+    stream = StreamClient(server, V2026_07_28).begin(
+        "subscriptions/listen", {"notifications": {"receipts": "all"}, **DECLARED}
+    )
+    acknowledged = await stream.sink.message()
+    stream.leave()
+
+    assert {**hidden, "message": ""} == {**unknown, "message": ""}
+    assert hidden["message"] == unknown["message"].replace("put", "get")
+    assert acknowledged["params"]["notifications"] == {}
+
+
+async def test_restricted_credentials_do_not_use_its_methods():
+    server = make_server()
+
+    class Restricted(OpenAccess):
+        def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
+            return VisibleEntries(requirements, allowed=Allowed(tools=frozenset({"pay"})))
+
+    use_ports(server, access=Restricted())
+    client = WireClient(server, V2026_07_28)
+    _, hidden = await client.error("receipts/get", {"number": "1", **DECLARED}, mcp_name="1")
+
+    assert hidden["message"] == "Unknown method: receipts/get"
+
+
+async def test_what_only_some_clients_are_told_is_not_public():
+    class Describing(Extension):
+        identifier = "com.example/describing"
+        describes = True
+
+    class Telling(Describing):
+        identifier = "com.example/telling"
+
+        def find_settings(self, revision: str, client_info: Any) -> Mapping[str, Any]:
+            return client_info or {}
+
+    async def scope_of(extension: type[Extension], method: str, *, is_declared: bool) -> str:
+        server = make_server(extension)
+        server.set_list_cache_hint(method, CacheHint(ttl_ms=1000, scope="public"))
+        declared: dict[str, Any] = {extension.identifier: {}} if is_declared else {}
+        meta = {META + "clientCapabilities": {"extensions": declared}}
+        result = await WireClient(server, V2026_07_28).result(method, {"_meta": meta})
+        return str(result["cacheScope"])
+
+    assert await scope_of(Describing, "tools/list", is_declared=False) == "public"
+    assert await scope_of(Describing, "tools/list", is_declared=True) == "private"
+    assert await scope_of(Telling, "server/discover", is_declared=False) == "private"
+
+
+@pytest.mark.http_only("a failure beside a stream")
+async def test_a_stream_ends_when_what_runs_beside_it_fails(caplog: pytest.LogCaptureFixture):
+    class Failing(Receipts):
+        identifier = "com.example/failing"
+        listen_keys = ("failing",)
+
+        @classmethod
+        def register(cls, entries: Registration) -> None:
+            """It has no entries."""
+
+        async def listen(self, call: Any, key: str, wanted: Any) -> Listening:
+            async def watch(_stream: PushStream) -> None:
+                raise ZeroDivisionError
+
+            return Listening(acknowledged=True, watch=watch)
+
+        def is_active(self, call: Any) -> bool:
+            return True
+
+    client = StreamClient(MCPServer("shop", extensions=[Failing]), V2026_07_28)
+    stream = client.begin("subscriptions/listen", {"notifications": {"failing": True}})
+    await stream.reply()
+
+    assert "An extension failed beside a listening stream" in caplog.text
+
+
+@pytest.mark.parametrize("data", [{"a": "x" * 5000}, {"a": object()}])
+async def test_what_other_processes_cannot_be_told_is_refused(server: MCPServer, data: Any):
+    with pytest.raises(ValueError, match=RECEIPTS):
+        server.engine.tell(RECEIPTS, data)

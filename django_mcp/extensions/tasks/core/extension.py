@@ -37,6 +37,10 @@ class TasksExtension(Extension):
     listen_keys = ("taskIds",)
     call_params = ("task",)
     describes = True
+    # Its methods tell of tasks of the caller only, and of tools that it can see.
+    permission = ()
+    scopes = ()
+    serves_restricted = True
 
     def __init__(self, ports: TaskPorts) -> None:
         self.ports = ports
@@ -61,8 +65,6 @@ class TasksExtension(Extension):
                 answer=answer,
                 revisions=revisions,
                 mirrored_param="taskId",
-                # A client that requests tasks itself declares nothing.
-                needs_declaration=False,
             )
 
         both = [*_CLIENTS, *_SERVERS]
@@ -95,8 +97,8 @@ class TasksExtension(Extension):
         """See `Extension.is_active`. Where clients request tasks themselves, all may."""
         return call.rules.name in _CLIENTS or super().is_active(call)
 
-    def describe(self, call: ServedCall, entry: Entry) -> Mapping[str, Any]:
-        if call.rules.name not in _CLIENTS or support_of(entry) == NEVER:
+    def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
+        if revision.name not in _CLIENTS or support_of(entry) == NEVER:
             return {}
         return {"execution": {"taskSupport": SUPPORT[support_of(entry)]}}
 

@@ -9,7 +9,6 @@ from django_mcp.extensions.tasks.core.start import find_own_all
 from django_mcp.extensions.tasks.core.task import Task
 from django_mcp.extensions.tasks.core.transitions import (
     POLL_S,
-    check_declared,
     stream_of,
     to_detailed,
 )
@@ -25,9 +24,6 @@ MAX_TASKS = 100
 
 async def listen(call: ServedCall, task_ids: Any) -> Listening | Refusal:
     """Return what a listening stream does for the key `taskIds` of its filter."""
-    refusal = check_declared(call)
-    if refusal is not None:
-        return refusal
     if type(task_ids) is not list or not all(type(each) is str for each in task_ids):
         return invalid_params("taskIds must be strings")
     if len(task_ids) > MAX_TASKS:

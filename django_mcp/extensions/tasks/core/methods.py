@@ -25,7 +25,6 @@ from django_mcp.extensions.tasks.core.transitions import (
     POLL_S,
     UNKNOWN_TASK,
     advance,
-    check_declared,
     rules_of,
     stream_of,
     to_detailed,
@@ -53,7 +52,7 @@ MAX_PAGE = 100
 
 async def get(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/get`."""
-    task = check_declared(call) or await find_own(call)
+    task = await find_own(call)
     if isinstance(task, Refusal):
         return task
     wire = to_wire(task) if rules_of(task).by_client else to_detailed(task)
@@ -91,7 +90,7 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
 
 async def cancel(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
-    task = check_declared(call) or await find_own(call)
+    task = await find_own(call)
     if isinstance(task, Refusal):
         return task
     cancelled = await advance(call.server, task.id, lambda each, now_s: each.cancel(now_s))
@@ -105,7 +104,7 @@ async def cancel(call: ServedCall) -> bytes | Refusal:
 
 async def update(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
-    task = check_declared(call) or await find_own(call)
+    task = await find_own(call)
     if isinstance(task, Refusal):
         return task
     responses = call.params.get("inputResponses")

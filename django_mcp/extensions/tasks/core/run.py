@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any, cast
 
 from msgspec import field
 
 from django_mcp.extensions.tasks.core.ports import ports_of
-from django_mcp.extensions.tasks.core.shapes import COMPLETED, FAILED, RULES
+from django_mcp.extensions.tasks.core.shapes import COMPLETED, EXTENSION, FAILED, RULES
 from django_mcp.extensions.tasks.core.task import LEASE_S, Step, Task, new_id
 from django_mcp.extensions.tasks.core.transitions import STOPPED, TaskSink, advance
 from django_mcp.log import logger
@@ -26,6 +27,7 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
+from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, ServerHub, Services
 
@@ -188,10 +190,19 @@ async def execute(
             refusal = run
             await _write(server, task, lambda each, now_s: each.fail(own_id, refusal, now_s))
             return
-        running = run_tool(run.call, server.registry.tools[task.tool], task.call["arguments"])
-        await finish_run(run, asyncio.ensure_future(running))
+        await finish_run(run, asyncio.ensure_future(_call_tool(run)))
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
+
+
+def _call_tool(run: TaskRun) -> Coroutine[Any, Any, bytes | Refusal]:
+    """Run the tool of a task, through the other extensions that wrap it."""
+    call, arguments = run.call, run.task.call["arguments"]
+    entry = cast("ToolEntry", call.entry)
+    wrapping = call.derived.wrapping
+    found = () if wrapping is None else wrapping.find(entry.name, call)
+    others = [each for each in found if each.identifier != EXTENSION]
+    return call_wrapped(call, entry, arguments, others, partial(run_tool, call, entry, arguments))
 
 
 async def _prepare(
@@ -230,7 +241,12 @@ async def _prepare(
     entry = server.registry.tools.get(task.tool)
     if entry is None or not visible.includes(entry):
         return _GONE
-    params = {"name": task.tool, "arguments": stored["arguments"], "_meta": dict(stored["meta"])}
+    params = {
+        **stored.get("params", {}),
+        "name": task.tool,
+        "arguments": stored["arguments"],
+        "_meta": dict(stored["meta"]),
+    }
     message = Request(id=task.id, method="tools/call", params=params)
     call: ServedCall = server.make_call(exchange, message, connection)
     call.entry = entry

@@ -9,6 +9,7 @@ from functools import partial
 from django_mcp.extensions.tasks.core.ports import ports_of
 from django_mcp.extensions.tasks.core.run import TaskRun, execute, finish_run, runs_of
 from django_mcp.extensions.tasks.core.shapes import (
+    EXTENSION,
     NEVER,
     REQUIRED,
     RULES,
@@ -21,7 +22,6 @@ from django_mcp.extensions.tasks.core.transitions import (
     STOPPED,
     UNKNOWN_TASK,
     advance,
-    check_declared,
     rules_of,
     to_wire,
 )
@@ -39,7 +39,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.extension import NextCall
+from django_mcp.server.extension import NextCall, check_declared
 from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, Services
@@ -265,7 +265,7 @@ async def call_with_tasks(
     rules, support = RULES.get(call.rules.name), support_of(entry)
     ttl_ms: int | None = None
     is_by_client = rules is not None and rules.by_client
-    undeclared = None if rules is None else check_declared(call)
+    undeclared = None if rules is None else check_declared(call.server.extensions[EXTENSION], call)
     if is_by_client:
         is_task = "task" in call.params
     else:
@@ -332,6 +332,7 @@ async def _insert(
         tool=entry.name,
         call={
             "arguments": arguments,
+            "params": _find_params(call),
             "is_large": len(call.exchange.body) > LARGE_BYTES,
             # The client is kept apart, within its limits.
             "meta": {
@@ -358,6 +359,13 @@ async def _insert(
         options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
     )
     return task if await ports_of(server).store.insert(task, limits) else None
+
+
+def _find_params(call: ServedCall) -> JSONObject:
+    """Return the params of a call that are for other extensions, which wrap the run of its task."""
+    wrapping = call.derived.wrapping
+    names = () if wrapping is None else wrapping.by_param.keys() - {"task"}
+    return {name: call.params[name] for name in names if name in call.params}
 
 
 def _encode(call: ServedCall, task: Task) -> bytes:

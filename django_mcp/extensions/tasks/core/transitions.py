@@ -24,8 +24,7 @@ from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.extension import declared_by
-from django_mcp.server.services import ServedCall, ServerHub, Services
+from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.stream import Change
 
 POLL_S = 2.0
@@ -101,15 +100,6 @@ def to_detailed(task: Task) -> JSONObject:
     elif task.status == FAILED:
         wire["error"] = task.error
     return wire
-
-
-def check_declared(call: ServedCall) -> Refusal | None:
-    """Return the refusal of a client that did not declare the tasks extension, or None."""
-    if RULES[call.rules.name].by_client:
-        return None
-    return declared_by(
-        call.server.extensions[EXTENSION], call, "This needs a client that knows tasks"
-    )
 
 
 class TaskSink(Record):
