@@ -37,7 +37,7 @@ def _exists(name: str) -> bool:
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError as error:
-        # A floor that the extension does not have. An import that fails inside of it is an error.
+        # The extension has no such subpackage. An import that fails inside of one is an error.
         if error.name is None or not (parent == error.name or parent.startswith(f"{error.name}.")):
             raise
         return False

@@ -45,7 +45,7 @@ class Derived:
             )
         )
         self.offered = _by_transport(self.features, options)
-        """The features on a transport, by whether it can stream, whether it buffers what is sent ahead
+        """The features, by what the transport can: whether it streams, whether it buffers what is sent ahead
         of the response, and whether the exchange has no connection."""
         self.added_rules, self.added_methods = _find_methods(extensions, self.revisions)
         """The rules of the methods that extensions add, by revision and name, and the methods, with their

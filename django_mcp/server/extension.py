@@ -1,7 +1,6 @@
 """Extension: what a protocol extension adds to a server.
 
-A server calls the methods of its extensions; none of them gets the server to change it. What an
-extension does not override costs a call nothing.
+A server calls the methods of its extensions. What an extension does not override costs a call nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class Extension:
     """A protocol extension of one server. Override what it adds.
 
     An engine makes its extensions without arguments, and makes them again when settings change. Their
-    methods run on the event loop, unless it says otherwise, and must not block it. A `call` has
+    methods run on the event loop, except where a docstring says otherwise, and must not block it. A `call` has
     `params`, `meta`, `method`, `context` and `client_extensions`; the rest of it, and of a `server`, is
     what the code of this package uses, and may change in any version.
 
@@ -116,8 +115,8 @@ class Extension:
         identifier: such as `"com.example/receipts"`: a domain of yours backwards, a slash and a name.
         settings: what the server tells clients of the extension.
         listen_keys: the keys of the filter of `subscriptions/listen` that it understands.
-        call_params: keys in the params of `tools/call`; a call with one of them is passed to `call_tool`,
-            whatever the tool.
+        call_params: if the params of a `tools/call` have one of these keys, the call goes through
+            `call_tool`, for any tool and for clients that declared the extension.
         describes: whether it adds to the wire form of entries, see `describe`.
         permission, scopes: what users and tokens need for its methods and listening keys; None: those of
             the server. `()` demands nothing.

@@ -72,8 +72,8 @@ def _tell(call: ServedCall, session: Session) -> None:
 async def listen(call: ServedCall) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
-    Kinds that the server does not have are not acknowledged. URIs are, whether or not the principal
-    may read them, but without that no updates are sent. Source: 2026-07-28 subscriptions/listen.
+    Kinds that the server does not have are not acknowledged. All URIs are. Updates are sent only for those
+    that the principal may read. Source: 2026-07-28 subscriptions/listen.
     """
     made = await _make_stream(call)
     if isinstance(made, Refusal):

@@ -292,6 +292,29 @@ async def test_it_describes_entries_to_clients_that_declared_it(client: WireClie
     assert "_meta" not in others[1]
 
 
+async def test_its_fields_are_in_the_language_of_each_caller():
+    language = "en"
+
+    class Translated(Extension):
+        identifier = "com.example/translated"
+        describes = True
+
+        def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
+            return {"_meta": {self.identifier: language}}
+
+    server = make_server(Translated)
+    use_ports(server, find_language=lambda: language)
+    meta: dict[str, Any] = {
+        META + "clientCapabilities": {"extensions": {Translated.identifier: {}}}
+    }
+    found = []
+    for language in ("en", "de", "en"):  # noqa: B007 - the extension reads it
+        listed = await WireClient(server, V2026_07_28).result("tools/list", {"_meta": meta})
+        found.append(listed["tools"][0]["_meta"][Translated.identifier])
+
+    assert found == ["en", "de", "en"]
+
+
 async def test_a_stream_listens_to_its_key(server: MCPServer):
     client = StreamClient(server, V2026_07_28)
     params = {"notifications": {"receipts": "all"}, **DECLARED}
