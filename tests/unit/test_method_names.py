@@ -51,11 +51,15 @@ def test_no_annotation_of_a_public_method_is_private(cls: type):
 
 
 def test_a_method_that_publishes_shows_what_it_returns():
-    for method in (MCPServer.notify_resource_updated, MCPServer.anotify_resource_updated):
+    methods = {
+        MCPServer.notify_resource_updated: "Notify subscribers",
+        MCPServer.anotify_resource_updated: "Do as `notify_resource_updated` does",
+    }
+    for method, text in methods.items():
         shown = inspect.signature(method)
         assert shown.return_annotation == "int | None"
         assert list(shown.parameters) == ["self", "uri", "using"]
-        assert (inspect.getdoc(method) or "").startswith("Notify subscribers")
+        assert (inspect.getdoc(method) or "").startswith(text)
 
 
 def test_a_shortcut_of_log_has_all_its_parameters_but_the_level():
