@@ -118,12 +118,10 @@ class Access:
 
         The transaction around the call is one of the database that routers choose.
         """
-        if not self.overrides("get_queryset"):
-            return run
 
         def run_in_transaction(ctx: Any, arguments: dict[str, Any]) -> Any:
             request = make_request_of(ctx.user, self.site)
-            with in_transaction(self.find_database(request)):
+            with in_transaction(self.find_database(request), ctx):
                 return run(ctx, arguments)
 
         return run_in_transaction

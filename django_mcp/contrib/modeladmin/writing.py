@@ -242,6 +242,8 @@ class Writing:
                 instance = admin.save_form(request, form, is_change)
                 if not is_change:
                     check_new(instance, using)
+                    # Where Django's `save_model()` writes it, unless a router says otherwise.
+                    instance._state.db = using
                 admin.save_model(request, instance, form, is_change)
                 admin.save_related(request, form, [], is_change)
         except IntegrityError:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from django.db import connections, router, transaction
 from django.db.models import QuerySet
+
+from django_mcp.context import Context
+from django_mcp.execution.db_connections import HandlerAbandoned
+from django_mcp.execution.write_lock import find_lock
 
 
 def find_database(rows: QuerySet[Any]) -> str:
@@ -17,10 +21,17 @@ def find_database(rows: QuerySet[Any]) -> str:
 
 
 @contextmanager
-def in_transaction(using: str) -> Iterator[None]:
-    """Run in a transaction of a database, which is the one that is open, if there is one."""
-    if connections[using].in_atomic_block:
+def in_transaction(using: str, ctx: Context) -> Iterator[None]:
+    """Run in a transaction of a database, which is the one that is open, if there is one.
+
+    One of its own is rolled back if the call was cancelled meanwhile, as that around the call is.
+    """
+    connection = connections[using]
+    if connection.in_atomic_block:
         yield
-    else:
-        with transaction.atomic(using=using):
-            yield
+        return
+    lock = find_lock(connection)
+    with nullcontext() if lock is None else lock.deferring(), transaction.atomic(using=using):
+        yield
+        if ctx.is_cancelled:
+            raise HandlerAbandoned

@@ -39,7 +39,7 @@ class Deleting:
             DoesNotExist: there is none for the user.
             ToolError: other objects need it, or the confirmation is not for this.
         """
-        with self._writing.in_transaction(ctx.user, "delete"):
+        with self._writing.in_transaction(ctx, "delete"):
             return self._delete(ctx, arguments)
 
     def _delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:

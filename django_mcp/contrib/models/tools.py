@@ -178,11 +178,11 @@ class ModelTools:
             form: the valid form.
             change: whether it was there before.
         """
-        instance.save()
+        instance.save(using=instance._state.db)
 
     def delete_model(self, user: Any, instance: Any) -> None:
         """Delete an object."""
-        instance.delete()
+        instance.delete(using=instance._state.db)
 
     # -- registration
 

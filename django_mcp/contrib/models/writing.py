@@ -75,7 +75,7 @@ class Writing:
         Raises:
             ArgumentErrors: values are not valid.
         """
-        with self.in_transaction(ctx.user, "create"):
+        with self.in_transaction(ctx, "create"):
             return self._write(ctx, "create", self._bind(ctx, arguments))
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> Any:
@@ -85,17 +85,17 @@ class Writing:
             ArgumentErrors: values are not valid.
             ToolError: the object was changed since the caller read it.
         """
-        with self.in_transaction(ctx.user, "update"):
+        with self.in_transaction(ctx, "update"):
             instance = self.lock(ctx.user, "update", arguments)
             check_unmodified(self._written.version, instance, arguments)
             return self._write(ctx, "update", self._bind(ctx, arguments, instance))
 
-    def in_transaction(self, user: Any, action: str) -> AbstractContextManager[None]:
+    def in_transaction(self, ctx: Context, action: str) -> AbstractContextManager[None]:
         """Return a context in which there is a transaction of the database of the objects.
 
         The transaction around the call is one of the database that routers choose.
         """
-        return in_transaction(find_database(self._hooks.find_rows(user, action)))
+        return in_transaction(find_database(self._hooks.find_rows(ctx.user, action)), ctx)
 
     def lock(self, user: Any, action: str, arguments: dict[str, Any]) -> Any:
         """Return the object of a call, locked until the end of the transaction.
@@ -135,6 +135,8 @@ class Writing:
             with transaction.atomic(using=using):
                 if not is_change:
                     check_new(instance, using)
+                    # Where the default of `save_model()` writes it.
+                    instance._state.db = using
                 self._hooks.save_model(ctx.user, instance, form, is_change)
                 form.save_m2m()
         except IntegrityError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from django_mcp.contrib.models import ModelTools
 from django_mcp.execution.threads import run_in_pool
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
+from tests.support.held import LIMIT_S
 from tests.support.wire import V2026_07_28, WireClient
 
 
@@ -192,3 +194,49 @@ async def test_a_write_is_to_the_database_that_the_queryset_names(databases: str
         key = {"sku": "only-first"} if source is OfSecond else {"id": pk + 100}
         gone = await call(server, "delete_product", **key)
         assert "not found" in gone["content"][0]["text"]
+
+
+class AllOfSecond(OfSecond):
+    """Leaves writing to the class."""
+
+    save_model = ModelTools.save_model
+
+
+async def test_without_hooks_objects_are_written_in_the_database_of_the_queryset(databases: str):
+    server = MCPServer("named", public=True)
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ToFirst"]):
+        AllOfSecond.register(server)
+        await run_in_pool(make_products)
+
+        changed = await call(server, "update_product", sku="of-second", name="changed")
+        assert changed["structuredContent"]["name"] == "changed"
+        given = {"sku": "new", "name": "new", "category": "office", "price": 1}
+        made = await call(server, "create_product", **given)
+        assert made["structuredContent"]["name"] == "new"
+        assert await run_in_pool(names) == [OF_FIRST, {"changed", "new"}]
+
+
+async def test_a_write_of_a_named_database_is_rolled_back_when_its_call_is_cancelled(
+    databases: str,
+):
+    is_written, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(OfSecond):
+        def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+            instance.save(using="second")
+            is_written.set()
+            assert may_go_on.wait(LIMIT_S)
+
+    server = MCPServer("named", public=True, call_timeout_s=0.5)
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ToFirst"]):
+        Slow.register(server)
+        await run_in_pool(make_products)
+        ended = await call(server, "update_product", sku="of-second", name="changed")
+        assert is_written.is_set()
+        may_go_on.set()
+        assert ended["isError"]
+        # The next write of this object waits for the end of that one.
+        Slow.save_model = OfSecond.save_model  # type: ignore[method-assign]
+        later = await call(server, "update_product", sku="of-second", price=2)
+        assert not later.get("isError"), later
+        assert await run_in_pool(names) == [OF_FIRST, {"of-second"}]
