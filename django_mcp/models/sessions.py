@@ -96,7 +96,12 @@ class Session(Table):
     expires_at = models.DateTimeField(
         _("expires"), help_text=_("The latest end; an idle session ends earlier.")
     )
-    subscriptions_version = models.PositiveBigIntegerField(default=0, editable=False)
+    subscriptions_version = models.PositiveBigIntegerField(
+        default=0,
+        # Workers that do not know the column yet make sessions while an upgrade is under way.
+        db_default=0,
+        editable=False,
+    )
     """How often its subscriptions have changed."""
 
     class Meta:

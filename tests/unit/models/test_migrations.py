@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import uuid
 from pathlib import Path
 
+import pytest
+from django.db import connection
+from django.utils import timezone
+
 import django_mcp
+from django_mcp.models import Session
 
 PACKAGE = Path(django_mcp.__file__).parent
 
@@ -15,6 +21,7 @@ WRITTEN = {
     "migrations/0002_restricted_keys.py": "d5622283722b58ee",
     "migrations/0003_keys_as_bytes.py": "6942c68103273c7d",
     "migrations/0004_subscriptions_version.py": "0dded4b866247399",
+    "migrations/0005_subscriptions_version_default.py": "91f98d4cd0061884",
     "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
     "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
     "contrib/oauth/migrations/0003_sign_ins.py": "75d9b4cd168ac9e6",
@@ -34,3 +41,21 @@ def test_no_migration_is_changed_after_it_was_written():
     }
 
     assert found == WRITTEN, "Add a migration instead of changing one, and its digest to WRITTEN"
+
+
+@pytest.mark.django_db
+def test_workers_of_an_earlier_version_make_sessions_while_an_upgrade_is_under_way():
+    row = Session.objects.create(digest="a", server="shop", expires_at=timezone.now())
+    added = {"id", "digest", "subscriptions_version"}
+    columns = [each.column for each in Session._meta.concrete_fields if each.name not in added]
+    listed = ", ".join(f'"{each}"' for each in columns)
+    key = uuid.uuid4()
+    table = Session._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'INSERT INTO "{table}" ("id", "digest", {listed}) SELECT %s, %s, {listed} FROM "{table}"',
+            [key.hex, "b"],
+        )
+
+    made = Session.objects.exclude(pk=row.pk).get()
+    assert (made.pk, made.subscriptions_version) == (key, 0)
