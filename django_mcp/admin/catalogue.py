@@ -31,6 +31,7 @@ from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry, ToolEntry
+from django_mcp.server.capabilities import ask
 from django_mcp.servers import MCPServer, all_servers
 
 Kind = DisabledEntry.Kind
@@ -258,7 +259,7 @@ class CatalogueAdmin(Page):
             completers = [each for each in entry.argument_names if find(entry, each)]
         may_try = request.user.has_perm("django_mcp.try_entry")
         needs_extension = isinstance(entry, ToolEntry) and any(
-            each.is_required_by(entry) for each in server.engine.extensions.values()
+            ask(each, "is_required_by", False, entry) for each in server.engine.extensions.values()
         )
         return self.show(
             request,

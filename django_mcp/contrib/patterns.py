@@ -45,7 +45,8 @@ def _may_be_repetition(tree: Any) -> bool:
     if len(needed) > 1:
         return False
     for code, argument in needed or items:
-        if _is_repetition(code, argument):
+        # One text of a few characters is enough to be split in several ways.
+        if code in _REPETITIONS and argument[1] > max(1, argument[0]):
             return True
         if code in _TRANSPARENT and any(map(_may_be_repetition, _trees(argument))):
             return True

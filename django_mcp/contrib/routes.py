@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
-from django.urls.resolvers import RegexPattern
+from django.urls.resolvers import LocalePrefixPattern, RegexPattern
 from django.utils.regex_helper import normalize
 from django.utils.translation import get_language
 
@@ -75,19 +75,30 @@ class Route:
         return not rest and found == texts
 
 
-_routes_by_language: WeakKeyDictionary[URLResolver, dict[str | None, list[Route]]] = (
-    WeakKeyDictionary()
-)
-"""The patterns of each URLconf, which all tools share: a site may have thousands."""
+_routes: WeakKeyDictionary[URLResolver, dict[str | None, list[Route]]] = WeakKeyDictionary()
+"""The patterns of each URLconf by language, which all tools share: a site may have thousands.
+
+Those of a URLconf without translated patterns are there once, without a language.
+"""
+
+_ANY = "*"
 
 
 def find_routes(resolver: URLResolver) -> list[Route]:
     """Return the patterns of a URLconf in the order in which Django tries them."""
-    by_language = _routes_by_language.setdefault(resolver, {})
-    language = get_language()  # patterns may be translated
-    if language not in by_language:
-        by_language[language] = list(_walk(resolver, (), {}))
-    return by_language[language]
+    known = _routes.setdefault(resolver, {})
+    language = get_language()
+    found = known.get(_ANY) or known.get(language)
+    if found is None:
+        found = list(_walk(resolver, (), {}))
+        is_translated = any(_is_translated(each) for route in found for each in route.patterns)
+        known[language if is_translated else _ANY] = found
+    return found
+
+
+def _is_translated(pattern: Any) -> bool:
+    text = getattr(pattern, "_route", getattr(pattern, "_regex", ""))
+    return isinstance(pattern, LocalePrefixPattern) or not isinstance(text, str)
 
 
 def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) -> Iterator[Route]:

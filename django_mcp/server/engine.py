@@ -126,7 +126,7 @@ def make_tick(engine: Engine, extension: Extension) -> Callable[[ServerHub], Non
     """Return a function for the hub that starts the regular work of an extension, unless it still runs."""
     reference = weakref.ref(engine)
     trouble = OutageLog(f"The regular work of the extension {extension.identifier} fails")
-    running: asyncio.Task[None] | None = None
+    running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
 
     async def finish(work: Awaitable[None]) -> None:
         try:
@@ -139,7 +139,9 @@ def make_tick(engine: Engine, extension: Extension) -> Callable[[ServerHub], Non
     def tick(hub: ServerHub) -> None:
         nonlocal running
         server = reference()
-        if server is None or (running is not None and not running.done()):
+        # A task of another event loop, which has ended, is never done.
+        is_running = running is not None and running[0] is hub.loop and not running[1].done()
+        if server is None or hub.loop is None or is_running:
             return
         try:
             work = extension.tick(server)
@@ -147,7 +149,7 @@ def make_tick(engine: Engine, extension: Extension) -> Callable[[ServerHub], Non
             trouble.failed(error)
             return
         if work is not None:
-            running = hub.spawn(finish(work))
+            running = hub.loop, hub.spawn(finish(work))
 
     return tick
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from django_mcp.log import logger
 from django_mcp.protocol.byte_ranges import RANGES_CAPABILITY
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, encode
@@ -196,8 +197,11 @@ class Services(ABC):
             found["experimental"] = experimental
         advertised = dict(self.registry.advertised)
         for extension in self.derived.extensions:
-            nothing: JSONObject = {}
+            nothing: Any = {}
             added = ask(extension, "find_capabilities", nothing, revision, exchange, client_info)
+            if not isinstance(added, Mapping):
+                logger.error("The extension %s has no capabilities", extension.identifier)
+                continue
             advertised.update(added.get("extensions", {}))
             found.update({key: value for key, value in added.items() if key != "extensions"})
         if advertised:

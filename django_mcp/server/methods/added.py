@@ -12,6 +12,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.capabilities import Derived
 from django_mcp.server.exchange.admission import unknown_method
 from django_mcp.server.extension import Answer, Extension, ExtensionMethod, NextCall, check_declared
+from django_mcp.server.handlers.failures import within_limit
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
@@ -29,7 +30,7 @@ async def _answer(
         return unknown_method(call.method, call.rules)
     refusal = check_declared(extension, call) if method.needs_declaration else None
     refusal = refusal or check_scopes(call, extension)
-    return refusal or await _finish(extension, call, method.answer(call))
+    return refusal or await _finish(extension, call, partial(method.answer, call))
 
 
 def may_use(extension: Extension, call: ServedCall) -> bool:
@@ -40,10 +41,10 @@ def may_use(extension: Extension, call: ServedCall) -> bool:
 
 
 async def _finish(
-    extension: Extension, call: ServedCall, answering: Awaitable[Answer]
+    extension: Extension, call: ServedCall, answer_it: Callable[[], Awaitable[Answer]]
 ) -> bytes | Refusal:
     try:
-        answer = await answering
+        answer = await answer_it()
     except ProtocolError as error:
         return error.to_refusal()
     if isinstance(answer, bytes | Refusal):
@@ -52,7 +53,7 @@ async def _finish(
     if not isinstance(found, Mapping):
         kind = type(answer).__name__
         raise TypeError(f"{extension.identifier} answers {call.method} with {kind}, not a dict")
-    return call.server.encode_answer(found, call.rules)
+    return within_limit(call, "result", call.server.encode_answer(found, call.rules))
 
 
 async def call_wrapped(
@@ -75,4 +76,5 @@ async def _wrap(
     arguments: JSONObject,
     call_next: NextCall,
 ) -> bytes | Refusal:
-    return await _finish(extension, call, extension.call_tool(call, entry, arguments, call_next))
+    answer_it = partial(extension.call_tool, call, entry, arguments, call_next)
+    return await _finish(extension, call, answer_it)

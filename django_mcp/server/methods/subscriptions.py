@@ -170,11 +170,11 @@ async def _listen_to_extensions(
     try:
         for key, extension in call.derived.listen_keys.items():
             if key in wanted:
+                if not may_use(extension, call):
+                    continue
                 refusal = check_declared(extension, call) or check_scopes(call, extension)
                 if refusal is not None:
                     return refusal
-                if not may_use(extension, call):
-                    continue
                 listening = await extension.listen(call, key, wanted[key])
                 if isinstance(listening, Refusal):
                     return listening
