@@ -5,14 +5,14 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
+from django_mcp.conf import KEYWORDS, SETTINGS, read_on_import, server_settings, settings
 from django_mcp.context import find_django_provider
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.values import DjangoConverter
@@ -103,17 +103,25 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         )
         return Options(**found)
 
+    def _own_extensions(self) -> Iterable[Any]:
+        if "extensions" in self._given or not self.is_default:
+            found: Iterable[Any] = self._given.get("extensions", ())
+            return found
+        # By itself, since entries are registered whatever is wrong in other settings.
+        own: Iterable[Any] = read_on_import("EXTENSIONS")
+        return own
+
     def _add_entries(self) -> None:
-        with _errors_of_extensions(self.name):
+        with _errors_of_extensions(self):
             super()._add_entries()
 
     def _make_engine(self) -> SiteEngine:
         registry, options = self.registry, self.options
         authentication = AuthenticationSettings(self.given_name, self._given_access)
         ports = site_ports(self, authentication)
-        with _errors_of_extensions(self.name):
+        with _errors_of_extensions(self):
             extensions = [part.on_site(ports.clock) for part in load_parts("site.extension")]
-            extensions += [each() for each in load_extensions(options.extensions)]
+            extensions += [each() for each in load_extensions(self._own_extensions())]
             check_names(extensions)
             made = SiteEngine(
                 ports, registry, options, extensions, authentication, settings.MIDDLEWARE
@@ -178,14 +186,14 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
 
 
 @contextmanager
-def _errors_of_extensions(name: str) -> Iterator[None]:
+def _errors_of_extensions(server: MCPServer) -> Iterator[None]:
     try:
         yield
     except ImproperlyConfigured:
         raise
     except Exception as error:
         raise ImproperlyConfigured(
-            f"The server {name!r} cannot use its extensions: {str(error) or repr(error)}"
+            f"{server!r} cannot use its extensions: {str(error) or repr(error)}"
         ) from error
 
 

@@ -78,10 +78,14 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
 
     def _find_extensions(self) -> list[type[Extension]]:
         """Return the classes of the extensions: those of this package, and the server's own."""
-        own = load_extensions(self.options.extensions)
+        own = load_extensions(self._own_extensions())
         found = [*(part.EXTENSION for part in load_parts("core.extension")), *own]
         check_identifiers(found)
         return found
+
+    def _own_extensions(self) -> Iterable[Any]:
+        """Return the extensions that were given to this server, or set for it."""
+        return self.options.extensions
 
     def _read_extension(self, identifier: str, value: Any) -> Any:
         """Return what is kept of an option for an extension; raise `ValueError` if it is wrong."""

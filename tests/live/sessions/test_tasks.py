@@ -179,7 +179,7 @@ async def create(client: Client, tool: str, *, at: int, **arguments: Any) -> str
 
 
 AGE = (
-    "from datetime import datetime, timedelta, UTC; from django_mcp.models import Task; "
+    "from datetime import datetime, timedelta, UTC; from django_mcp.extensions.tasks.site.models import Task; "
     "Task.objects.filter(leased_until__isnull=False).update(leased_until=datetime.now(UTC))"
 )
 
