@@ -88,7 +88,7 @@ def find_routes(resolver: URLResolver) -> list[Route]:
     """Return the patterns of a URLconf in the order in which Django tries them."""
     known = _routes.setdefault(resolver, {})
     language = get_language()
-    found = known.get(_ANY) or known.get(language)
+    found = known.get(_ANY, known.get(language))
     if found is None:
         found = list(_walk(resolver, (), {}))
         is_translated = any(_is_translated(each) for route in found for each in route.patterns)

@@ -88,7 +88,7 @@ class ClientMetadata:
 def is_permitted(classes: Iterable[type[Any]] | None, *given: Any) -> bool:
     """Return whether all permission classes of the toolkit let a client in, and there is one.
 
-    Nobody awaits a coroutine, which counts as true, so it lets nobody in.
+    Nobody awaits what is awaitable and counts as true, so it lets nobody in.
 
     Args:
         classes: `DCR_REGISTRATION_PERMISSION_CLASSES` or `CIMD_REGISTRATION_PERMISSION_CLASSES`.
@@ -98,8 +98,7 @@ def is_permitted(classes: Iterable[type[Any]] | None, *given: Any) -> bool:
         answer = each().has_permission(*given)
         if inspect.iscoroutine(answer):
             answer.close()
-            return False
-        if not answer:
+        if inspect.isawaitable(answer) or not answer:
             return False
     return bool(classes)
 

@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.conf.urls.i18n import i18n_patterns
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.urls import path
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext_lazy, override
 from django.views.decorators.cache import cache_page, never_cache
 from rest_framework import permissions, routers, viewsets
 from rest_framework.decorators import action, api_view
@@ -19,6 +21,7 @@ from rest_framework.views import APIView
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.routes import find_routes, make_urlconf
 
 calls: list[dict[str, Any]] = []
 
@@ -366,3 +369,21 @@ def test_a_callback_with_deeply_nested_values_is_no_view():
         assert call(make_server(Plain, path=SLUG), "get", slug="a") is not None
     finally:
         urlpatterns.pop()
+
+
+def test_languages_share_the_patterns_of_a_urlconf_without_translated_ones():
+    def find(patterns: list[Any]) -> list[list[Any]]:
+        resolver, found = make_urlconf(patterns), []
+        for language in ("en", "de", "en"):
+            with override(language):
+                found.append(find_routes(resolver))
+        return found
+
+    plain = find([path("plain/", year)])
+    translated = find([path(gettext_lazy("Yes"), year)])
+    prefixed = find(i18n_patterns(path("plain/", year)))
+
+    assert plain[0] is plain[1] is plain[2]
+    for english, german, again in (translated, prefixed):
+        assert english is again
+        assert english[0].forms != german[0].forms

@@ -436,9 +436,22 @@ class Asynchronous:
         return False
 
 
-def test_security_an_asynchronous_permission_class_lets_nobody_register():
+class Answer:
+    """An awaitable that is no coroutine, and true."""
+
+    def __await__(self) -> Any:
+        yield
+
+
+class Deferring:
+    def has_permission(self, *_given: Any) -> Any:
+        return Answer()
+
+
+@pytest.mark.parametrize("permission", [Asynchronous, Deferring])
+def test_security_an_asynchronous_permission_class_lets_nobody_register(permission: type):
     preset = oauth2_provider_settings(
-        DCR_REGISTRATION_PERMISSION_CLASSES=["tests.unit.contrib.oauth.test_register.Asynchronous"]
+        DCR_REGISTRATION_PERMISSION_CLASSES=[f"{__name__}.{permission.__name__}"]
     )
     with override_settings(OAUTH2_PROVIDER=preset):
         refused = register()
