@@ -19,14 +19,18 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
 
     The rest of the package knows no extension by name. It loads these parts:
 
-    - `core.extension`: `in_memory(clock)` returns the `Extension` of a server without a site.
-    - `site.extension`: `on_site(clock)` returns that of a server of a site.
+    - `core.extension`: `EXTENSION_CLASS` is the subclass of `Extension`. `in_memory(clock)` returns an object
+      of it for a server without a site.
+    - `site.extension`: `on_site(clock)` returns one for a server of a site.
     - `site.models`: the tables.
     - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
       the lines that it prints about other work.
-    - `admin.pages`: `PAGES` and `TABS`, which are added to those of the admin.
+    - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
+      `find_badges(entry)`, which returns the badges of an entry in the catalogue.
+    - `admin.pages`: `PAGES`, the models with their pages.
     - `checks`: system checks, declared with `@check()`.
-    - `testing`: methods of the test client.
+    - `testing`: `call_as_task(client, tool, arguments)` and `check_result(client, method, result)` of the test
+      client.
     """
     names = (f"{package}.{part}" for package in EXTENSION_PACKAGES)
     return tuple(import_module(name) for name in names if _exists(name))

@@ -28,7 +28,7 @@ from django_mcp.registry.registry import Registry
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
-from django_mcp.server.extension import check_names, load_extensions
+from django_mcp.server.extension_loading import check_names, load_extensions
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options

@@ -31,7 +31,7 @@ from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry, ToolEntry
-from django_mcp.server.capabilities import ask
+from django_mcp.server.extension import ask
 from django_mcp.servers import MCPServer, all_servers
 
 Kind = DisabledEntry.Kind

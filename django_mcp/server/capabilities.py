@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
@@ -14,10 +13,8 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.admission import if_streaming
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.visibility import find_requirements
-from django_mcp.server.extension import Extension, ExtensionMethod
+from django_mcp.server.extension import Extension, ExtensionMethod, ask
 from django_mcp.server.options import Options
-
-T = TypeVar("T")
 
 
 class Derived:
@@ -86,16 +83,6 @@ def _find_methods(
                     feature=extension.identifier, mirrored_param=method.mirrored_param
                 )
     return rules, methods
-
-
-def ask(extension: Extension, name: str, otherwise: T, *given: Any) -> T:
-    """Return what a method of an extension returns; if it fails, log that and return `otherwise`."""
-    try:
-        found: T = getattr(extension, name)(*given)
-    except Exception:
-        logger.exception("The extension %s failed in %s()", extension.identifier, name)
-        return otherwise
-    return found
 
 
 class Wrapping(NamedTuple):

@@ -5,23 +5,25 @@ A server calls the methods of its extensions. What an extension does not overrid
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
+from django_mcp.log import logger
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, Refusal
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.names import is_extension_id
-from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Access, Permission, read_access
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.streams.stream import LISTS, PushStream
+from django_mcp.server.streams.stream import PushStream
+
+T = TypeVar("T")
 
 Answer: TypeAlias = Mapping[str, Any] | bytes | Refusal
 """The result of a request: an object, or the whole result encoded by this package. A refusal is its error."""
@@ -281,76 +283,11 @@ def check_declared(extension: Extension, call: Call) -> Refusal | None:
     )
 
 
-def merge_fields(wire: JSONObject, fields: Mapping[str, Any]) -> JSONObject:
-    """Return the wire form of an entry with the fields of an extension, which replace none."""
-    fields = {
-        name: value
-        for name, value in fields.items()
-        if name not in wire or name in ("_meta", "annotations")
-    }
-    merged = {**wire, **fields}
-    for name in ("_meta", "annotations"):
-        if name in fields and name in wire:
-            merged[name] = {**wire[name], **fields[name]}
-    return merged
-
-
-def load_extensions(entries: Iterable[Any]) -> list[type[Extension]]:
-    """Return the classes of extensions, of which some may be given by their dotted path.
-
-    Raises:
-        ValueError, TypeError: an entry cannot be imported, or is none; the text names it.
-    """
-    loaded: list[type[Extension]] = []
-    for entry in entries:
-        found: Any = entry
-        if isinstance(entry, str):
-            module, _, name = entry.rpartition(".")
-            try:
-                found = getattr(import_module(module), name)
-            except (ImportError, AttributeError, ValueError) as error:
-                raise ValueError(f"{entry} cannot be imported: {error}") from error
-        if not (isinstance(found, type) and issubclass(found, Extension)):
-            raise TypeError(f"{entry!r} is no subclass of django_mcp.Extension")
-        loaded.append(found)
-    return loaded
-
-
-_OF_THE_PROTOCOL: Mapping[str, Collection[str]] = {
-    "method": frozenset(name for each in REVISIONS for name in each.methods),
-    "listening key": ("resourceSubscriptions", *(f"{name}ListChanged" for name in LISTS)),
-    "param of calls": ("name", "arguments", "_meta", "inputResponses", "requestState"),
-}
-
-
-def check_identifiers(extensions: Iterable[type[Extension]]) -> None:
-    """Raise `ValueError` if two extensions have the same identifier, or one has none."""
-    known: set[str] = set()
-    for extension in extensions:
-        if not extension.identifier:
-            raise ValueError(f"The extension {extension.__name__} has no identifier.")
-        if extension.identifier in known:
-            raise ValueError(f"There are two extensions {extension.identifier!r}: remove one.")
-        known.add(extension.identifier)
-
-
-def check_names(extensions: Iterable[Extension]) -> None:
-    """Raise `ValueError` if two extensions, or one and the protocol, have a name in common."""
-    known: dict[tuple[str, str], str] = {}
-    for extension in extensions:
-        encode(dict(extension.settings))
-        names = [
-            *(("method", name) for name in extension.methods()),
-            *(("listening key", name) for name in extension.listen_keys),
-            *(("param of calls", name) for name in extension.call_params),
-        ]
-        for kind, name in names:
-            if name in _OF_THE_PROTOCOL[kind]:
-                raise ValueError(
-                    f"{extension.identifier} has the {kind} {name!r}, which is one of the protocol."
-                )
-            if (kind, name) in known:
-                raise ValueError(
-                    f"{known[kind, name]} and {extension.identifier} have the same {kind} {name!r}."
-                )
-            known[kind, name] = extension.identifier
+def ask(extension: Extension, name: str, otherwise: T, *given: Any) -> T:
+    """Return what a method of an extension returns; if it fails, log that and return `otherwise`."""
+    try:
+        found: T = getattr(extension, name)(*given)
+    except Exception:
+        logger.exception("The extension %s failed in %s()", extension.identifier, name)
+        return otherwise
+    return found

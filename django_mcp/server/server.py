@@ -23,7 +23,8 @@ from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
-from django_mcp.server.extension import Extension, check_identifiers, load_extensions
+from django_mcp.server.extension import Extension
+from django_mcp.server.extension_loading import check_identifiers, load_extensions
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.options import Options
 from django_mcp.server.setting import LIST_METHODS
@@ -79,7 +80,7 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
     def _find_extensions(self) -> list[type[Extension]]:
         """Return the classes of the extensions: those of this package, and the server's own."""
         own = load_extensions(self._own_extensions())
-        found = [*(part.EXTENSION for part in load_parts("core.extension")), *own]
+        found = [*(part.EXTENSION_CLASS for part in load_parts("core.extension")), *own]
         check_identifiers(found)
         return found
 

@@ -16,13 +16,13 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import Registry
-from django_mcp.server.capabilities import Derived, ResultFields, ask, to_capabilities
+from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
-from django_mcp.server.extension import Extension
+from django_mcp.server.extension import Extension, ask
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.streams.hub import Hub
@@ -121,7 +121,7 @@ class Services(ABC):
     def tell(self, extension: str, data: JSONObject) -> None:
         """Send data to an extension of this server in every other process; see `Extension.receive`.
 
-        It is sent once, and is lost if it cannot be.
+        It is sent once, and is lost if it cannot be. On the event loop only.
 
         Raises:
             ValueError: the data is larger than `MAX_TOLD_BYTES`, or has no form in JSON.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django_mcp.log import logger
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
@@ -17,10 +18,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.capabilities import ask
 from django_mcp.server.exchange.exchange import Reply, key_of
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.extension import Extension, merge_fields
+from django_mcp.server.extension import Extension, ask
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall
 from django_mcp.server.setting import LIST_METHODS
@@ -190,5 +190,19 @@ def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -
         meta = {"securitySchemes": schemes, **wire.get("_meta", {})}
         wire = {**wire, "securitySchemes": schemes, "_meta": meta}
     for extension in describing:
-        wire = merge_fields(wire, ask(extension, "describe", {}, entry, call.rules))
+        wire = _merge(wire, ask(extension, "describe", {}, entry, call.rules))
     return wire
+
+
+def _merge(wire: JSONObject, fields: Mapping[str, Any]) -> JSONObject:
+    """Return the wire form of an entry with the fields of an extension, which replace none."""
+    fields = {
+        name: value
+        for name, value in fields.items()
+        if name not in wire or name in ("_meta", "annotations")
+    }
+    merged = {**wire, **fields}
+    for name in ("_meta", "annotations"):
+        if name in fields and name in wire:
+            merged[name] = {**wire[name], **fields[name]}
+    return merged

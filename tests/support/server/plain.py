@@ -8,7 +8,7 @@ from typing import Any
 
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
-from django_mcp.server.extension import check_names, load_extensions
+from django_mcp.server.extension_loading import check_names, load_extensions
 from django_mcp.server.memory.ports import PlainConverter, extensions_in_memory, ports_in_memory
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer

@@ -10,8 +10,14 @@ from django_mcp.extensions.tasks.core.listening import listen
 from django_mcp.extensions.tasks.core.memory import LoopRunner, MemoryTasks
 from django_mcp.extensions.tasks.core.ports import TaskPorts
 from django_mcp.extensions.tasks.core.run import hand_back_runs, stop_run
-from django_mcp.extensions.tasks.core.shapes import EXTENSION as IDENTIFIER
-from django_mcp.extensions.tasks.core.shapes import NEVER, REQUIRED, RULES, SUPPORT, support_of
+from django_mcp.extensions.tasks.core.shapes import (
+    EXTENSION,
+    NEVER,
+    REQUIRED,
+    RULES,
+    SUPPORT,
+    support_of,
+)
 from django_mcp.extensions.tasks.core.start import Sweeper, call_with_tasks
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
@@ -33,7 +39,7 @@ class TasksExtension(Extension):
     Source: 2025-11-25 basic/utilities/tasks; the extension `io.modelcontextprotocol/tasks`.
     """
 
-    identifier = IDENTIFIER
+    identifier = EXTENSION
     listen_keys = ("taskIds",)
     call_params = ("task",)
     describes = True
@@ -61,11 +67,7 @@ class TasksExtension(Extension):
 
     def methods(self) -> Mapping[str, ExtensionMethod]:
         def at(revisions: list[str], answer: Any) -> ExtensionMethod:
-            return ExtensionMethod(
-                answer=answer,
-                revisions=revisions,
-                mirrored_param="taskId",
-            )
+            return ExtensionMethod(answer=answer, revisions=revisions, mirrored_param="taskId")
 
         both = [*_CLIENTS, *_SERVERS]
         return {
@@ -116,7 +118,7 @@ class TasksExtension(Extension):
         await hand_back_runs(server.hub)
 
 
-EXTENSION = TasksExtension
+EXTENSION_CLASS = TasksExtension
 
 
 def in_memory(clock: Callable[[], float]) -> TasksExtension:
