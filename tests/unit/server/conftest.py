@@ -50,7 +50,11 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
             pytest.skip(reason)
         from tests.support.stdio.scripted import close_all, piped
 
-        for module in (request.module, sys.modules[__name__]):
+        # Fixtures of any folder above the test make clients too.
+        parts = request.module.__name__.split(".")
+        folders = (".".join(parts[:count]) for count in range(1, len(parts)))
+        conftests = (sys.modules.get(f"{folder}.conftest") for folder in folders)
+        for module in (request.module, sys.modules[__name__], *filter(None, conftests)):
             for name, found in vars(module).items():
                 if isinstance(found, type) and issubclass(found, WireClient):
                     monkeypatch.setattr(module, name, piped(found))

@@ -1,4 +1,7 @@
-"""What the tests of tasks share: a server with tools that become tasks, their gate, and a client."""
+"""What the tests of tasks share: a server with tools that become tasks, their gate, and a client.
+
+They are run over both transports, as those of the server.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import pytest
 
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import Gate, Modern, make_server
+from tests.unit.server.conftest import pytest_generate_tests, transport
+
+__all__ = ["pytest_generate_tests", "transport"]
 
 
 @pytest.fixture
