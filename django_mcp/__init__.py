@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_mcp.auth.permissions import object_permission as object_permission
+    from django_mcp.auth.permissions import signed_in as signed_in
     from django_mcp.auth.principal import AuthInfo as AuthInfo
     from django_mcp.context import Context as Context
     from django_mcp.pages.views import elicitation_page as elicitation_page
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     from django_mcp.protocol.sampling import SamplingTool as SamplingTool
     from django_mcp.protocol.sampling import ToolUse as ToolUse
     from django_mcp.protocol.sampling import ToolUseResult as ToolUseResult
+    from django_mcp.registry.big_integers import BigInt as BigInt
     from django_mcp.registry.problems import ArgumentErrors as ArgumentErrors
-    from django_mcp.server.asking.rounds import Elicited as Elicited
+    from django_mcp.server.asking.round_trips import Elicited as Elicited
     from django_mcp.server.exchange.call import AskFailed as AskFailed
     from django_mcp.server.exchange.call import CannotAsk as CannotAsk
     from django_mcp.server.exchange.session_data import NoSession as NoSession
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from django_mcp.servers import tool as tool
 
 _NAMES = {
-    "django_mcp.auth.permissions": "object_permission",
+    "django_mcp.auth.permissions": "object_permission signed_in",
     "django_mcp.auth.principal": "AuthInfo",
     "django_mcp.context": "Context",
     "django_mcp.pages.views": "elicitation_page get_elicitation",
@@ -89,8 +91,9 @@ _NAMES = {
     "django_mcp.protocol.sampling": (
         "ModelPreferences SamplingMessage SamplingResult SamplingTool ToolUse ToolUseResult"
     ),
+    "django_mcp.registry.big_integers": "BigInt",
     "django_mcp.registry.problems": "ArgumentErrors",
-    "django_mcp.server.asking.rounds": "Elicited",
+    "django_mcp.server.asking.round_trips": "Elicited",
     "django_mcp.server.exchange.call": "AskFailed CannotAsk",
     "django_mcp.server.exchange.session_data": "NoSession",
     "django_mcp.server.extension": "Extension ExtensionMethod Listening NextCall",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from importlib import import_module
@@ -45,7 +46,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.endpoints import disabled_entries  # noqa: F401
         from django_mcp.execution import workers  # noqa: F401  (the time of the process's start)
         from django_mcp.push.changed_access import connect
-        from django_mcp.sessions import closing  # noqa: F401
+        from django_mcp.sessions.site import closing  # noqa: F401
 
         connect()
         discover()
@@ -92,3 +93,35 @@ def discover() -> None:
             import_module(name)
         except RegistrationError as error:
             raise ImproperlyConfigured(f"{name} cannot be registered: {error}") from None
+        except ImportError as error:
+            remedy = _find_remedy(error)
+            if remedy is not None:
+                error.add_note(remedy)
+            raise
+
+
+def _find_remedy(error: ImportError) -> str | None:
+    """Return where a name or module is that was imported from the wrong place in this package."""
+    import pkgutil
+
+    import django_mcp
+    from django_mcp.registry.problems import find_near
+
+    module = error.name or ""
+    if module != "django_mcp" and not module.startswith("django_mcp."):
+        return None
+    name = re.search(r"cannot import name '(\w+)'", str(error))
+    if name is not None:
+        # The module was found.
+        near = find_near(name[1], getattr(import_module(module), "__all__", ()))
+        return f"Did you mean from {module} import {near[0]}?" if near else None
+    parent, _, last = module.rpartition(".")
+    folders = getattr(import_module(parent), "__path__", ())
+    near = find_near(last, [found.name for found in pkgutil.iter_modules(folders)])
+    if near and parent == "django_mcp.contrib":
+        return f"Did you mean {parent}.{near[0]}?"
+    name_near = find_near(last, django_mcp.__all__)
+    offered = name_near[0] if name_near else "tool"
+    return (
+        f"Import what django_mcp offers from the package itself: from django_mcp import {offered}"
+    )

@@ -186,6 +186,24 @@ class Settings:
         "The scheme and host of every URL that the site gives out. With `None` they are those of the "
         "request, if `ALLOWED_HOSTS` has the host.",
     )
+    OPENAI_APPS_CHALLENGE: str | None = site_setting(
+        None,
+        Rule(_matches(r"[!-~]+"), "a token without spaces").or_none("to serve none"),
+        "The token that OpenAI gives out when an app is submitted, to prove that the domain is yours. It is "
+        "served at `/.well-known/openai-apps-challenge`, see [directories](../howto/directories.md).",
+    )
+    CONNECT_PAGE: bool = site_setting(
+        True,
+        BOOL,
+        "Whether signed-in users see at `/mcp/connect/` [how to add the servers](../howto/clients.md#people-and-browsers) "
+        "that they may use to their clients.",
+    )
+    CONNECT_KEY_DAYS: int | None = site_setting(
+        None,
+        whole("days", most=3650).or_none("so that users make none"),
+        "How long the [API keys](../howto/api_keys.md#keys-that-users-make) may be valid that signed-in users make "
+        "for themselves at `/mcp/connect/`.",
+    )
     OAUTH_PREFIX: str = site_setting(
         "oauth/",
         Rule(
@@ -292,7 +310,7 @@ KEYWORDS: Mapping[str, Setting] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class SettingProblem:
     """One problem in `DJANGO_MCP`: what is wrong, whether it is an unknown key, and the remedy."""
 
     is_unknown: bool = False
@@ -300,17 +318,17 @@ class Problem:
     hint: str
 
 
-def find_problems(raw: object) -> Iterator[Problem]:
+def find_problems(raw: object) -> Iterator[SettingProblem]:
     """Yield everything that is wrong with `raw`, the value of `settings.DJANGO_MCP`."""
     if not isinstance(raw, Mapping):
-        yield Problem(
+        yield SettingProblem(
             message=f"DJANGO_MCP is {type(raw).__name__}, not a dict.",
             hint="Write DJANGO_MCP = {...} in your settings.",
         )
         return
     for key, value in raw.items():
         if key not in SETTINGS:
-            yield Problem(
+            yield SettingProblem(
                 is_unknown=True,
                 message=f"DJANGO_MCP has no setting {key!r}.",
                 hint=f"{key} is a setting of Django: write it outside of DJANGO_MCP."
@@ -318,7 +336,7 @@ def find_problems(raw: object) -> Iterator[Problem]:
                 else suggest(key, SETTINGS),
             )
         elif not SETTINGS[key].rule.accepts(value):
-            yield Problem(
+            yield SettingProblem(
                 message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
                 hint=SETTINGS[key].rule.remedy(value),
             )

@@ -44,8 +44,8 @@ class Context(PageAsking):
     @property
     def auth(self) -> AuthInfo | None:
         """The subject, client and scopes of the request's credentials; None without any."""
-        found: AuthInfo | None = getattr(self.principal, "auth", None)
-        return found
+        auth_info: AuthInfo | None = getattr(self.principal, "auth", None)
+        return auth_info
 
     @property
     def request(self) -> HttpRequest | None:
@@ -56,7 +56,7 @@ class Context(PageAsking):
         """
         if self._request is not UNSET:
             return self._request
-        build = self._call.exchange.build_request
+        build = self._call.exchange.caller.build_request
         if build is None:
             return None
         # Loads `django.http`, which importing a server must not.

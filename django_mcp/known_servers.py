@@ -27,11 +27,13 @@ def find_server(name: object, *, imports_urlconf: bool = False) -> BaseServer | 
 
     `imports_urlconf`: import the site's URLconf if there is no such server yet, since it may create it.
     """
-    found = next((each for each in reversed(known_servers()) if each.name == name), None)
-    if found is None and imports_urlconf:
-        _import_urlconf()
+    named_server = next(
+        (server for server in reversed(known_servers()) if server.name == name), None
+    )
+    if named_server is None and imports_urlconf:
+        import_urlconf()
         return find_server(name)
-    return found
+    return named_server
 
 
 def find_unknown(kind: str, names: Collection[str]) -> list[str]:
@@ -42,23 +44,28 @@ def find_unknown(kind: str, names: Collection[str]) -> list[str]:
     """
 
     def unknown() -> list[str]:
-        registries = [each.registry for each in known_servers()]
+        registries = [server.registry for server in known_servers()]
         mappings = ("resources", "templates") if kind == "resources" else (kind,)
-        known = {key for each in registries for name in mappings for key in getattr(each, name)}
+        known = {
+            key for registry in registries for name in mappings for key in getattr(registry, name)
+        }
         return [name for name in names if name not in known and not is_matched(name)]
 
     def is_matched(uri: str) -> bool:
         if kind != "resources":
             return False
-        templates = (key for each in known_servers() for key in each.registry.templates.values())
+        templates = (
+            key for server in known_servers() for key in server.registry.templates.values()
+        )
         return any(entry.template.match(uri) is not None for entry in templates)
 
     if unknown():
-        _import_urlconf()
+        import_urlconf()
     return unknown()
 
 
-def _import_urlconf() -> None:
+def import_urlconf() -> None:
+    """Import the site's URLconf, which may create servers."""
     if getattr(settings, "ROOT_URLCONF", None):
         # Loads `django.db`, which importing a server must not.
         from django.urls import get_resolver

@@ -128,10 +128,18 @@ class TenantMiddleware(_Middleware):
         """
         raise NotImplementedError
 
+    def name_tenant(self, exchange: Exchange) -> str:
+        """Return what tells the exchange's tenant from others; by default the `Host` of the request.
+
+        The tasks and the questions of a call are unknown where it differs. It is stored with tasks.
+        """
+        return (exchange.headers.get("host") or "") if exchange.headers is not None else ""
+
     async def __call__(self, exchange: Exchange) -> Reply:
         tenant = self.enter(exchange)
         if tenant is None:
             return refusal_reply(invalid_request("There is no such tenant"), 404)
-        exchange.is_of_tenant = True
+        exchange.caller.is_of_tenant = True
+        exchange.caller.tenant = self.name_tenant(exchange)
         with tenant:
             return await self.get_reply(exchange)

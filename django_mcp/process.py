@@ -83,19 +83,19 @@ class PerProcess(Generic[T]):
 
     def get(self) -> T:
         """Return the object of this process."""
-        found = self.current
-        if found is None:
+        made = self.current
+        if made is None:
             with self._lock:
-                found = self.current
-                if found is None:
-                    found = self.current = self._make()
-        return found
+                made = self.current
+                if made is None:
+                    made = self.current = self._make()
+        return made
 
     def close(self) -> None:
         """Close the object, if there is one."""
-        found, self.current = self.current, None
-        if found is not None and self._close is not None:
-            self._close(found)
+        made, self.current = self.current, None
+        if made is not None and self._close is not None:
+            self._close(made)
 
     def _forget(self) -> None:
         self.current, self._lock = None, threading.Lock()
@@ -156,8 +156,8 @@ class Expiring(Generic[T]):
 
     def get(self, key: Hashable) -> T | None:
         """Return the value of a key; None: there is none, or it has expired."""
-        found = self._values.get(key)
-        return found[1] if found is not None and self._clock() < found[0] else None
+        value = self._values.get(key)
+        return value[1] if value is not None and self._clock() < value[0] else None
 
     def set(self, key: Hashable, value: T, max_age_s: float) -> None:
         """Set the value of a key for so many seconds."""

@@ -11,10 +11,12 @@ The URLconf then has to have the servers at the same paths, for `reverse()` and 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from django.urls import re_path
 
+from django_mcp.endpoints.browser_page import render_page
 from django_mcp.endpoints.urlconf import serve_health
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.transports.http.view import MCPView
@@ -30,5 +32,6 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     start = re.escape(prefix)
     # Channels routes to ASGI applications as Django routes to views.
     health: Any = serve_health
-    endpoint: Any = MCPView(server or default_server).serve
+    served = server or default_server
+    endpoint: Any = MCPView(served, make_page=partial(render_page, served)).serve
     return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]

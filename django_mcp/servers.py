@@ -91,22 +91,22 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
     def _make_options(self) -> Options:
         """Return the options that were given to the server, and the others from `DJANGO_MCP`."""
         scopes = {Scope.BOTH, Scope.OWN} if self.is_default else {Scope.BOTH}
-        found = {
+        options = {
             option: getattr(server_settings, option)
             for option, setting in OPTIONS.items()
             if setting.scope in scopes
         }
-        found.update(self._given, name=self.given_name or server_settings.name)
+        options.update(self._given, name=self.given_name or server_settings.name)
         ttl_ms = settings.LIST_TTL_MS
-        found["list_cache"] = (
+        options["list_cache"] = (
             dict.fromkeys(LIST_METHODS, CacheHint(ttl_ms=ttl_ms)) if ttl_ms else {}
         )
-        return Options(**found)
+        return Options(**options)
 
     def _own_extensions(self) -> Iterable[Any]:
         if "extensions" in self._given or not self.is_default:
-            found: Iterable[Any] = self._given.get("extensions", ())
-            return found
+            extensions: Iterable[Any] = self._given.get("extensions", ())
+            return extensions
         # By itself, since entries are registered whatever is wrong in other settings.
         own: Iterable[Any] = read_on_import("EXTENSIONS")
         return own
@@ -121,7 +121,7 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         ports = site_ports(self, authentication)
         with _errors_of_extensions(self):
             extensions = [part.on_site(ports.clock) for part in load_parts("site.extension")]
-            extensions += [each() for each in load_extensions(self._own_extensions())]
+            extensions += [extension() for extension in load_extensions(self._own_extensions())]
             check_names(extensions)
             made = SiteEngine(
                 ports, registry, options, extensions, authentication, settings.MIDDLEWARE
@@ -160,7 +160,7 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         if settings.SESSION_STORE == "memory":
             return False
         from django_mcp.push.stream_rows import is_any_listening
-        from django_mcp.sessions.rows import is_any_subscribed
+        from django_mcp.sessions.site.rows import is_any_subscribed
 
         return await run_in_pool(
             lambda: is_any_subscribed(self.name, uri) or is_any_listening(self.name, uri)
@@ -199,8 +199,8 @@ def _errors_of_extensions(server: MCPServer) -> Iterator[None]:
 
 def all_servers() -> list[MCPServer]:
     """Return the servers of this process, the default one first, the others by name."""
-    found = cast("list[MCPServer]", known_servers())
-    return sorted(found, key=lambda server: server.given_name or "")
+    servers = cast("list[MCPServer]", known_servers())
+    return sorted(servers, key=lambda server: server.given_name or "")
 
 
 def _forget_settings() -> None:

@@ -30,7 +30,7 @@ class ServingApp(Protocol):
 def find_serving_app() -> ServingApp | None:
     """Return the app's configuration, or None if it is not installed."""
     configs = apps.get_app_configs()
-    return next((each for each in configs if isinstance(each, ServingApp)), None)
+    return next((config for config in configs if isinstance(config, ServingApp)), None)
 
 
 def require_serving_app() -> ServingApp:

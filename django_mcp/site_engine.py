@@ -9,7 +9,7 @@ from typing import Any
 from django_mcp.auth.authentication import Authentication, load_authenticators
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.conf import settings
-from django_mcp.execution.threads import answer_leasing
+from django_mcp.execution.threads import answer_with_loan
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
@@ -29,12 +29,12 @@ class AuthenticationSettings:
     """
 
     def __init__(self, given_name: str | None, given: Mapping[str, Any]) -> None:
-        found: dict[str, Any] = {"public": False, "authenticators": ()}
+        options: dict[str, Any] = {"public": False, "authenticators": ()}
         if given_name is None:
-            found = {
+            options = {
                 keyword: getattr(settings, keyword.upper()) for keyword in AUTHENTICATION_KEYWORDS
             }
-        self._found = {**found, **given}
+        self._found = {**options, **given}
         self.is_public: bool = self._found["public"]
         self.remedy = (
             "Set DJANGO_MCP['AUTHENTICATORS'] to say who may call it, or DJANGO_MCP['PUBLIC'] "
@@ -101,12 +101,12 @@ class SiteEngine(Engine):
             if app is not None:
                 # With the view alone, this package runs nothing before the first request.
                 app.prepare(is_http=exchange.headers is not None)
-        return answer_leasing(self._get_reply, exchange)
+        return answer_with_loan(self._get_reply, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `Engine.open_stream`."""
-        return answer_leasing(super().open_stream, exchange)
+        return answer_with_loan(super().open_stream, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `Engine.end_session`."""
-        return answer_leasing(super().end_session, exchange)
+        return answer_with_loan(super().end_session, exchange)

@@ -21,9 +21,10 @@ from django_mcp.execution.threads import ThreadScope
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
 from django_mcp.push.clients import SignalObserver
 from django_mcp.push.process_hub import process_hub
-from django_mcp.server.memory.ports import stores_in_memory
 from django_mcp.server.ports import Observer, Ports
 from django_mcp.server.server import BaseServer
+from django_mcp.sessions.core.handshakes import SessionHandshakes
+from django_mcp.sessions.core.memory import stores_in_memory
 from django_mcp.signals import tool_called
 from django_mcp.site_engine import AuthenticationSettings
 
@@ -57,6 +58,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         exceptions=DjangoExceptions(),
         signer=SiteSigner(),
         states=SiteStates(),
+        handshakes=SessionHandshakes(),
         connection_observer=observer,
         find_observer=find_observer,
         find_language=get_language,
@@ -64,14 +66,15 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         make_form=make_django_form,
         make_context=Context,
         max_step_s=MAX_STEP_S if site_settings.DEBUG else None,
+        shows_faults=site_settings.DEBUG,
         **stores,
     )
 
 
 def _session_stores(hub: Any, options: Any) -> dict[str, Any]:
     # These load models, which importing a server must not.
-    from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
-    from django_mcp.sessions.store import DatabaseSessions
+    from django_mcp.sessions.site.messages import DatabaseEvents, DatabasePendingResponses
+    from django_mcp.sessions.site.store import DatabaseSessions
 
     return {
         "sessions": DatabaseSessions(hub, options),

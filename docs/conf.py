@@ -109,8 +109,16 @@ project = "django-mcp-endpoints"
 version = release = django_mcp.__version__
 html_title = f"django_mcp {release}"
 html_theme = "furo"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_external_toc"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_external_toc",
+]
 external_toc_path = "_toc.yml"
+# The search shows pages that teach before those that list.
+html_search_scorer = str(DOCS / "search_scorer.js")
 exclude_patterns = ["_build"]
 myst_heading_anchors = 4
 default_role = "literal"

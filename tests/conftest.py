@@ -6,14 +6,20 @@ which starts processes, browsers and services, except `KEPT`, and single tests w
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import translation
 from hypothesis import HealthCheck, settings
 
 from django_mcp import log
@@ -102,6 +108,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if leaves_out and not any(p.is_relative_to(collection_path) for p in KEPT) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let no garbage collection look at modules and tests, which stay: they are very many."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what starts processes, and as `once` what looks for failures that come by chance."""
     for path, of_file in groupby(items, lambda item: item.path):
@@ -125,8 +142,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_log() -> None:
-    """Let each test log as if it were the first."""
+def _fresh_start() -> None:
+    """Let each test log, and speak, as if it were the first: the middleware leaves its language active."""
+    translation.deactivate()
     log.repetitions.reset()
 
 
@@ -147,6 +165,18 @@ def idle_pools(request: pytest.FixtureRequest) -> Iterator[None]:
     request.getfixturevalue("transactional_db")
     yield
     wait_for_pools()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Note the migrations of a database whose tables were made without them, as `migrate` would."""
+    with django_db_blocker.unblock():
+        recorder = MigrationRecorder(connection)
+        if not recorder.has_table():
+            recorder.ensure_schema()
+            loader = MigrationLoader(None)
+            rows = [recorder.Migration(app=app, name=name) for app, name in loader.disk_migrations]
+            recorder.migration_qs.bulk_create(rows)
 
 
 @pytest.fixture(scope="session")

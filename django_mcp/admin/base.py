@@ -7,10 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.apps import apps
-from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db import connections
@@ -21,6 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.admin.bounded import BoundedList
 from django_mcp.extension_packages import load_parts
 from django_mcp.known_servers import find_server
 from django_mcp.models import CallRecord
@@ -43,16 +41,16 @@ TABS = (
 """Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
 
 
-class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type arguments
+class Page(BoundedList):
     """A model's admin with further pages beside Django's."""
 
     @property
     def urls(self) -> list[Any]:
         """Return the URLs of the pages, whose responses have a Content-Security-Policy."""
-        found = self.get_urls()
-        for each in found:
-            each.callback = protect_admin_page(each.callback)
-        return found
+        patterns = self.get_urls()
+        for pattern in patterns:
+            pattern.callback = protect_admin_page(pattern.callback)
+        return patterns
 
     def url_of(self, name: str) -> str:
         """Return the URL of one of the package's pages in this admin site."""
@@ -66,7 +64,7 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
             return None
 
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        pages: list[dict[str, Any]] = []
         sees_all_calls = request.user.has_perm("django_mcp.view_callrecord")
         for name, title, models in TABS:
             if models and not any(self._may_see(request, model) for model in models):
@@ -76,12 +74,12 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
                 continue
             url = self.find_url(name)
             if url is not None:
-                found.append({"url": url, "title": title, "is_here": False})
+                pages.append({"url": url, "title": title, "is_here": False})
         # The page of a row belongs to its list.
-        here = [each for each in found if request.path.startswith(each["url"])]
+        here = [page for page in pages if request.path.startswith(page["url"])]
         if here:
             max(here, key=lambda each: len(each["url"]))["is_here"] = True
-        return found
+        return pages
 
     def _may_see(self, request: HttpRequest, model: str) -> bool:
         page = self.admin_site._registry.get(apps.get_model("django_mcp", model))
@@ -102,12 +100,14 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
         self, request: HttpRequest, server: str, method: str, name: str
     ) -> list[tuple[Any, str]]:
         """Return the title and URL of an entry in the catalogue, if it is there."""
-        found: Any = find_server(server)
+        known_server: Any = find_server(server)
         url = self.find_url("entry")
-        if None in (found, url) or not request.user.has_perm("django_mcp.view_disabledentry"):
+        if None in (known_server, url) or not request.user.has_perm(
+            "django_mcp.view_disabledentry"
+        ):
             return []
         for kind in KINDS.get(method, ()):
-            for key, entry in found.registry.registered[kind].items():
+            for key, entry in known_server.registry.registered[kind].items():
                 if entry.name == name:
                     query = urlencode({"server": server, "kind": kind, "key": key})
                     return [(_("Catalogue: %(name)s") % {"name": name}, f"{url}?{query}")]
@@ -149,13 +149,6 @@ class Page(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type ar
             **context,
         }
         return TemplateResponse(request, f"admin/django_mcp/{template}", shown)
-
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return Django's list, unless a filter has a text that no database accepts."""
-        filters = ((name, each) for name, values in request.GET.lists() for each in values)
-        if any("\0" in each for name, each in filters if name != SEARCH_VAR):
-            raise IncorrectLookupParameters
-        return super().get_changelist_instance(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show Django's list, with the package's tabs above."""

@@ -88,6 +88,7 @@ class CallRecordAdmin(ReadOnlyList):
         "method",
         "name",
         "shown_arguments",
+        "coerced",
         "result",
         "error",
         "reference",
@@ -123,12 +124,12 @@ class CallRecordAdmin(ReadOnlyList):
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         from django_mcp.admin.connect import kept_arguments
 
-        found = self.link_entry(request, row.server, row.method, row.name)
-        if found and kept_arguments(row) is not None:
-            found.append((_("Run it again"), f"{found[0][1]}&call={row.pk}"))
+        html = self.link_entry(request, row.server, row.method, row.name)
+        if html and kept_arguments(row) is not None:
+            html.append((_("Run it again"), f"{html[0][1]}&call={row.pk}"))
         # It may be over, but its calls are here.
         if row.session and Session.objects.filter(pk=row.session).exists():
-            found += self.link(request, _("Session"), "session", row.session)
+            html += self.link(request, _("Session"), "session", row.session)
         same = {"server": row.server, "name": row.name}
         for value, title, query in (
             (row.session, _("Calls of this session"), {"session": row.session}),
@@ -136,8 +137,8 @@ class CallRecordAdmin(ReadOnlyList):
             (row.error, _("Calls with this error"), {"error": row.error, **same}),
         ):
             if value:
-                found += self.link(request, title, "callrecord", **query)
-        return found
+                html += self.link(request, title, "callrecord", **query)
+        return html
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any

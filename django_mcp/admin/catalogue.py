@@ -31,6 +31,7 @@ from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry, ToolEntry
+from django_mcp.registry.schemas import resolve_texts
 from django_mcp.server.extension import ask
 from django_mcp.servers import MCPServer, all_servers
 
@@ -73,16 +74,18 @@ class Viewer(Struct, frozen=True, kw_only=True):
 
         authentication = server.engine.authentication
         authenticators = () if authentication is None else authentication.authenticators
-        takes_keys = any(isinstance(each, APIKeyAuthenticator) for each in authenticators)
+        takes_keys = any(
+            isinstance(authenticator, APIKeyAuthenticator) for authenticator in authenticators
+        )
         return self.key is not None and not takes_keys
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
         """Return the visible entries of one kind, by key, in the protocol's form."""
         if self.is_refused_by(server):
             return {}
-        found = next(each for each in KINDS if each.mapping == kind)
-        entries = getattr(server, found.method)(user=self.user, revision=self.revision)
-        return {each[found.identity]: each for each in entries}
+        listed_kind = next(candidate for candidate in KINDS if candidate.mapping == kind)
+        entries = getattr(server, listed_kind.method)(user=self.user, revision=self.revision)
+        return {entry[listed_kind.identity]: entry for entry in entries}
 
 
 class CatalogueAdmin(Page):
@@ -130,7 +133,7 @@ class CatalogueAdmin(Page):
             _("Catalogue"),
             servers=all_servers(),
             server=server,
-            revisions=[each.name for each in reversed(REVISIONS)],
+            revisions=[revision.name for revision in reversed(REVISIONS)],
             viewer=viewer,
             groups=groups,
             failure=failure,
@@ -190,7 +193,7 @@ class CatalogueAdmin(Page):
         from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator, principal_of_key
 
         revision = request.GET.get("revision", "")
-        if revision not in {each.name for each in REVISIONS}:
+        if revision not in {revision.name for revision in REVISIONS}:
             revision = REVISIONS[-1].name
         user: Any = request.user
         prefix = request.GET.get("as_key", "").strip()
@@ -256,10 +259,11 @@ class CatalogueAdmin(Page):
         completers: list[str] = []
         if isinstance(entry, PromptEntry | TemplateEntry):
             find = server.registry.completer
-            completers = [each for each in entry.argument_names if find(entry, each)]
+            completers = [name for name in entry.argument_names if find(entry, name)]
         may_try = request.user.has_perm("django_mcp.try_entry")
         needs_extension = isinstance(entry, ToolEntry) and any(
-            ask(each, "is_required_by", False, entry) for each in server.engine.extensions.values()
+            ask(extension, "is_required_by", False, entry)
+            for extension in server.engine.extensions.values()
         )
         return self.show(
             request,
@@ -292,6 +296,7 @@ class CatalogueAdmin(Page):
                 "key": key,
                 "revision": viewer.revision,
                 "wire": entry.to_wire(),
+                "schema": _schema_of(entry),
                 "completers": completers,
             },
         )
@@ -364,10 +369,18 @@ def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
     return entry
 
 
+def _schema_of(entry: Any) -> JSONObject | None:
+    """Return the schema for the form of a tool, with texts in the active language."""
+    if not isinstance(entry, ToolEntry):
+        return None
+    schema: JSONObject = resolve_texts(entry.form_schema)
+    return schema
+
+
 def _find_disabled(server: MCPServer, kind: str) -> dict[str, DisabledEntry]:
     """Return the disabled entries of one kind, by key, with who disabled them."""
-    found = DisabledEntry.objects.filter(server=server.name, kind=kind)
-    return {each.key: each for each in found.select_related("disabled_by")}
+    entries = DisabledEntry.objects.filter(server=server.name, kind=kind)
+    return {entry.key: entry for entry in entries.select_related("disabled_by")}
 
 
 def _name_of(function: Any) -> str:
@@ -395,13 +408,11 @@ def _is_found(term: str, *texts: Any) -> bool:
 
 def _find_badges(entry: Entry) -> list[Any]:
     """Return what an entry says of itself: what it does to data, and how it runs and is shown."""
-    hints = getattr(entry, "annotations", None)
-    hints = hints if isinstance(hints, dict) else {}
-    is_read_only = hints.get("readOnlyHint") is True
+    hints = entry.annotations if isinstance(entry, ToolEntry) else {}
+    is_read_only = hints.get("readOnlyHint", False)
     badges = {
         _("read-only"): is_read_only,
-        # Clients take a tool that says nothing for one that may destroy.
-        _("destructive"): not is_read_only and hints.get("destructiveHint") is True,
+        _("destructive"): not is_read_only and hints.get("destructiveHint", False),
         _("app"): "ui" in (entry.meta or {}),
     }
     added = [badge for part in load_parts("admin") for badge in part.find_badges(entry)]

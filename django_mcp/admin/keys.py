@@ -53,7 +53,7 @@ class _Names(forms.MultipleChoiceField):
 
     def read(self, text: str) -> list[str]:
         """Return the names in a text of the model."""
-        return [each.strip() for each in text.split(self.separator) if each.strip()]
+        return [part.strip() for part in text.split(self.separator) if part.strip()]
 
 
 class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type arguments
@@ -109,31 +109,31 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         for name, known in offered.items():
             field: Any = self.fields[name]
             kept = self.initial[name] = field.read(getattr(self.instance, name))
-            field.choices = [(each, each) for each in sorted({*known, *kept})]
+            field.choices = [(scope, scope) for scope in sorted({*known, *kept})]
         if not self.instance._state.adding:
             del self.fields["lifetime"]
 
     def clean(self) -> dict[str, Any]:
         """Replace the chosen lifetime by the time when it ends."""
-        found: dict[str, Any] = super().clean() or {}
-        lifetime = found.get("lifetime")
+        cleaned: dict[str, Any] = super().clean() or {}
+        lifetime = cleaned.get("lifetime")
         if lifetime == "never":
-            found["expires_at"] = None
+            cleaned["expires_at"] = None
         elif lifetime:
-            found["expires_at"] = timezone.now() + timedelta(days=int(lifetime))
-        return found
+            cleaned["expires_at"] = timezone.now() + timedelta(days=int(lifetime))
+        return cleaned
 
 
 def usable_entries(user: Any) -> dict[str, set[str]]:
     """Return the tools, resources and prompts that a user may use; others stay unknown to them."""
-    found: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
+    entries: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
     for server in all_servers():
         visible = visible_to(user, server.engine.derived.requirements)
         for entry in server.registry.entries():
             if visible.includes(entry):
                 mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
-                found[mapping].add(entry.key)
-    return found
+                entries[mapping].add(entry.key)
+    return entries
 
 
 class APIKeyAdmin(VisibleList):
@@ -251,10 +251,10 @@ class APIKeyAdmin(VisibleList):
 
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return the fields; the lifetime is chosen once."""
-        found: Any = super().get_fieldsets(request, obj)
+        fieldsets: Any = super().get_fieldsets(request, obj)
         if obj is None:
-            return found
-        first, *others = found
+            return fieldsets
+        first, *others = fieldsets
         names = [name for name in first[1]["fields"] if name != "lifetime"]
         return [(first[0], {**first[1], "fields": names}), *others]
 

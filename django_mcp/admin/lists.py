@@ -124,16 +124,16 @@ class ReadOnlyList(VisibleList):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows that the user may see, as a queryset with cheap date periods."""
-        found = super().get_queryset(request)
-        rows = SpanQuerySet(found.model, query=found.query, using=found.db)
+        queryset = super().get_queryset(request)
+        rows = SpanQuerySet(queryset.model, query=queryset.query, using=queryset.db)
         if self.sees_all(request):
             return rows
         # Called several times for one page.
         known: dict[Any, list[Any]] = vars(request).setdefault("_django_mcp_seen", {})
         if self.model not in known:
             newest = self.ordering or self.model._meta.ordering or ("-pk",)
-            found = only_visible(request.user, rows.order_by(*newest))
-            known[self.model] = list(found.values_list("pk", flat=True))
+            queryset = only_visible(request.user, rows.order_by(*newest))
+            known[self.model] = list(queryset.values_list("pk", flat=True))
         return rows.filter(pk__in=known[self.model])
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -185,9 +185,9 @@ class _TextFilter(_Filter):
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         others = [
-            (name, each)
+            (name, value)
             for name, values in changelist.filter_params.items()
-            for each in values
+            for value in values
             if name != self.parameter_name
         ]
         yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
@@ -205,14 +205,16 @@ def _by_choice(field: str, title: Any, values: Callable[[], Iterable[str]]) -> t
 def _entry_names() -> list[str]:
     registries = [server.registry for server in all_servers()]
     kinds = [reg.registered[kind.mapping] for reg in registries for kind in KINDS]
-    return sorted({each.name for kind in kinds for each in kind.values()})
+    return sorted({entry.name for kind in kinds for entry in kind.values()})
 
 
 ClientFilter = _by(_TextFilter, "client", _("client"), "client_name__startswith")
 UserFilter = _by(_TextFilter, "username", _("user"), f"user__{get_user_model().USERNAME_FIELD}")
 NameFilter = _by_choice("name", _("name"), _entry_names)
 ServerFilter = _by_choice("server", _("server"), lambda: [server.name for server in all_servers()])
-RevisionFilter = _by_choice("revision", _("revision"), lambda: [each.name for each in REVISIONS])
+RevisionFilter = _by_choice(
+    "revision", _("revision"), lambda: [revision.name for revision in REVISIONS]
+)
 # Those that keep sessions.
 TransportFilter = _by_choice("transport", _("transport"), lambda: ["http", "sse"])
 
@@ -233,13 +235,13 @@ class NewestList(ChangeList):
         indexed: Any = self.root_queryset.all()
         # Whether rows without a value are left out, by the first column of each index.
         indexes = {
-            each.fields[0].removeprefix("-"): each.condition is not None
-            for each in self.model._meta.indexes
+            index.fields[0].removeprefix("-"): index.condition is not None
+            for index in self.model._meta.indexes
         }
-        for each in rows.query.where.children:
-            field = getattr(getattr(each, "lhs", None), "target", None)
+        for child in rows.query.where.children:
+            field = getattr(getattr(child, "lhs", None), "target", None)
             if field is not None and field.model is self.model and field.name in indexes:
-                indexed.query.where.add(each, "AND")
+                indexed.query.where.add(child, "AND")
                 if indexes[field.name]:
                     # Not every database infers that the index can be used.
                     rows = rows.exclude(**{field.name: ""})

@@ -178,10 +178,10 @@ class SessionAdmin(ReadOnlyList):
             },
             "callrecord": _("Calls"),
         }
-        found = []
+        html = []
         for name, title in models.items():
-            found += self.link(request, title, name, session=row.pk.hex)
-        return found
+            html += self.link(request, title, name, session=row.pk.hex)
+        return html
 
     @admin.display(description=_("client info"))
     def client_details(self, session: Session) -> str:
@@ -233,13 +233,13 @@ class SessionAdmin(ReadOnlyList):
     def _tables(self, request: HttpRequest) -> list[dict[str, Any]]:
         from django_mcp.admin.live_rows import find_tables
 
-        user, visible, found = request.user, find_tables(request.user), []
+        user, visible, tables = request.user, find_tables(request.user), []
         may_revoke = may_any(user, "change", APIKey)
         for name, title, columns, model, acts in _TABLES:
             if name not in visible:
                 continue
             may_end = model is not None and may_any(user, "end", model)
-            allowed = [each for each in acts if may_revoke or not each.startswith("revoke")]
+            allowed = [act for act in acts if may_revoke or not act.startswith("revoke")]
             # With a place for the key.
             links = [] if model is None else self.link(request, "", name.removesuffix("s"), "ID")
             table = {
@@ -250,8 +250,8 @@ class SessionAdmin(ReadOnlyList):
                 "acts": " ".join(allowed) if may_end else "",
                 "link": links[0][1] if links else "",
             }
-            found.append(table)
-        return found
+            tables.append(table)
+        return tables
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
         return JsonResponse(_looker(request)(), headers={"Cache-Control": "no-store"})
@@ -283,13 +283,15 @@ async def _feed(look: Callable[[], JSONObject]) -> AsyncIterator[bytes]:
 
     last: Any = None
     for _round in range(int(FEED_FOR_S / FEED_EVERY_S)):
-        found = await run_in_pool(look)
-        if last is not None and found == {**last, "at": found["at"]}:
+        snapshot = await run_in_pool(look)
+        if last is not None and snapshot == {**last, "at": snapshot["at"]}:
             # Keeps the connection open, and shows the page that it is.
-            yield b"event: same\ndata: " + encode(found["at"]) + b"\n\n"
+            yield b"event: same\ndata: " + encode(snapshot["at"]) + b"\n\n"
         else:
-            yield b"data: " + encode(found if last is None else changes(last, found)) + b"\n\n"
-        last = found
+            yield (
+                b"data: " + encode(snapshot if last is None else changes(last, snapshot)) + b"\n\n"
+            )
+        last = snapshot
         await asyncio.sleep(FEED_EVERY_S)
 
 

@@ -31,7 +31,11 @@ def end_sessions(sessions: Sequence[Session]) -> None:
         server = find_server(name)
         ended = set(server.close_sessions(theirs)) if isinstance(server, MCPServer) else set()
         # Rows of a server that has gone, or that keeps its sessions elsewhere by now.
-        left = [each.pk for each in sessions if each.server == name and each.pk.hex not in ended]
+        left = [
+            session.pk
+            for session in sessions
+            if session.server == name and session.pk.hex not in ended
+        ]
         if left:
             Session.objects.filter(pk__in=left).delete()
 

@@ -109,7 +109,7 @@ def snapshot(
     now = timezone.now()
     workers = list(Worker.objects.order_by("-started_at"))
     of_sessions, of_callers = _find_load(row for row in workers if row.lease_until > now)
-    found: JSONObject = {"at": int(now.timestamp())}
+    counts: JSONObject = {"at": int(now.timestamp())}
     counted: dict[str, QuerySet[Any]] = {}
     if "streams" in tables:
         # A worker that was killed leaves rows until they are pruned: they are not shown.
@@ -117,22 +117,22 @@ def snapshot(
         counted["streams"] = streams = live_filter.narrow(streams)
         newest = streams.order_by("-opened_at", "-id").select_related("user", "worker")
         shown = live_filter.page("streams", newest.defer("uri_digests", "worker__in_flight"))
-        found["streams"] = [_mark(user, row, _stream(row)) for row in shown]
+        counts["streams"] = [_mark(user, row, _stream(row)) for row in shown]
     if "sessions" in tables:
         sessions = only_visible(user, Session.objects.filter(expires_at__gt=now))
         counted["sessions"] = sessions = live_filter.narrow(sessions)
         newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
         shown = live_filter.page("sessions", newest.defer("client_info", "capabilities"))
-        found["sessions"] = [_mark(user, row, _session(row, of_sessions, now)) for row in shown]
+        counts["sessions"] = [_mark(user, row, _session(row, of_sessions, now)) for row in shown]
     totals = {}
     if "workers" in tables:
         callers = _callers(now, of_callers, live_filter)
-        found["callers"] = live_filter.page("callers", callers)
-        found["workers"] = [_worker(row, now) for row in live_filter.page("workers", workers)]
+        counts["callers"] = live_filter.page("callers", callers)
+        counts["workers"] = [_worker(row, now) for row in live_filter.page("workers", workers)]
         counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
         totals = {"callers": len(callers), "workers": len(workers)}
-    found["counts"] = {**_counts(counted), **totals}
-    return found
+    counts["counts"] = {**_counts(counted), **totals}
+    return counts
 
 
 def _mark(user: Any, row: Stream | Session, shown: JSONObject) -> JSONObject:
@@ -163,18 +163,18 @@ def changes(before: JSONObject, after: JSONObject) -> JSONObject:
     Of each table that is not the same, `order` has the keys of its rows, and `rows` what differs in
     them.
     """
-    found: JSONObject = {"at": after["at"], "counts": after["counts"]}
+    differences: JSONObject = {"at": after["at"], "counts": after["counts"]}
     for name, rows in after.items():
-        if name in found or rows == before[name]:
+        if name in differences or rows == before[name]:
             continue
         known = {row["id"]: row for row in before[name]}
-        found[name] = {"order": [row["id"] for row in rows], "rows": []}
+        differences[name] = {"order": [row["id"] for row in rows], "rows": []}
         for row in rows:
             shown = known.get(row["id"], {}).items()
             differing = {name: value for name, value in row.items() if (name, value) not in shown}
             if differing:
-                found[name]["rows"].append({"id": row["id"], **differing})
-    return found
+                differences[name]["rows"].append({"id": row["id"], **differing})
+    return differences
 
 
 def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
@@ -188,8 +188,8 @@ def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
         for name, rows in counted.items()
     ]
     # An empty query set may be left out of the result.
-    found = asked[0].union(*asked[1:], all=True).order_by()
-    return {**dict.fromkeys(counted, 0), **dict(found)}
+    counts = asked[0].union(*asked[1:], all=True).order_by()
+    return {**dict.fromkeys(counted, 0), **dict(counts)}
 
 
 def _callers(
@@ -222,7 +222,7 @@ def _callers(
     # Not by a join, which would be made for each call.
     users = get_user_model()._default_manager.in_bulk({key[2] for key in newest} - {""})
     names = {str(pk): user.get_username() for pk, user in users.items()}
-    found = []
+    collected = []
     for key in newest:
         (seen, calls), (owner, principal, user_id, *client) = callers[key], key
         caller = {
@@ -232,8 +232,8 @@ def _callers(
             "seen": _seconds(seen),
             "running": in_flight[key],
         }
-        found.append(caller)
-    return found
+        collected.append(caller)
+    return collected
 
 
 def _worker(row: Worker, now: datetime) -> JSONObject:

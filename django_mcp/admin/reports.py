@@ -101,10 +101,10 @@ def find_summary(key: str, name: str = "") -> dict[str, Any]:
     span = SPANS[key]
     # A name may be too long, or have characters that some caches reject, for a key.
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-    found: Any = cache.get_or_set(
+    cached: Any = cache.get_or_set(
         f"django_mcp.charts.{key}.{digest}", lambda: summarise(span, name), span.fresh_s
     )
-    summary: dict[str, Any] = found
+    summary: dict[str, Any] = cached
     return summary
 
 
@@ -126,9 +126,9 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
         for method, kinds in KINDS.items()
     }
     for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
-        found = called if called in known.get((server, method), ()) else ""
-        names[server, method, found].add(slot, outcome, step, count)
-        if not name or name == found:
+        called_name = called if called in known.get((server, method), ()) else ""
+        names[server, method, called_name].add(slot, outcome, step, count)
+        if not name or name == called_name:
             points[slot].add(slot, outcome, step, count)
     values = [points[slot].to_json() for slot in slots]
     most = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
@@ -157,16 +157,16 @@ def calls_of_the_day(server_name: str) -> dict[tuple[str, str], Any]:
 
     `line` has the points of the SVG polyline of its calls.
     """
-    found: dict[tuple[str, str], Any] = {}
+    calls: dict[tuple[str, str], Any] = {}
     for row in find_summary("day")["names"]:
         if row["server"] == server_name and row["name"]:
             scale = (HEIGHT - 2) / max(row["points"])
             heights = [HEIGHT - 1 - round(scale * count) for count in row["points"]]
             line = " ".join(f"{at},{height}" for at, height in enumerate(heights))
-            found |= {
+            calls |= {
                 (kind, row["name"]): {**row, "line": line} for kind in KINDS.get(row["method"], ())
             }
-    return found
+    return calls
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
@@ -218,8 +218,8 @@ def find_errors(since: datetime) -> tuple[list[dict[str, Any]], bool]:
     # Each is read from an index alone, which no order of all three is in.
     newest = CallRecord.objects.filter(started_at__gt=since).order_by("-started_at", "-id")
     times = newest.values_list("started_at", flat=True)
-    ends = [times.filter(outcome=each)[NEWEST : NEWEST + 1].first() for each in FAILURES]
-    cut = max((each for each in ends if each is not None), default=None)
+    ends = [times.filter(outcome=failure)[NEWEST : NEWEST + 1].first() for failure in FAILURES]
+    cut = max((end for end in ends if end is not None), default=None)
     if cut is not None:
         failed = failed.filter(started_at__gte=cut)
     numbers: dict[str, Any] = {
@@ -254,6 +254,7 @@ COLUMNS = (
     "client_name",
     "client_version",
     "arguments",
+    "coerced",
 )
 
 _FORMULA = re.compile(
@@ -267,7 +268,7 @@ def export(request: HttpRequest, calls: QuerySet[Any]) -> StreamingHttpResponse:
     """Return the newest of these calls as a CSV document."""
     keys = list(calls.values_list("pk", flat=True)[:MAX_ROWS])
     batches = [keys[at : at + AT_ONCE] for at in range(0, len(keys), AT_ONCE)]
-    reads = [partial(_encode, [COLUMNS]), *(partial(_read, calls, each) for each in batches)]
+    reads = [partial(_encode, [COLUMNS]), *(partial(_read, calls, batch) for batch in batches)]
     name = f"calls-{timezone.now():%Y-%m-%d}.csv"
     return StreamingHttpResponse(
         _read_in_pool(reads) if isinstance(request, ASGIRequest) else (read() for read in reads),
@@ -291,7 +292,7 @@ def _read(calls: QuerySet[Any], keys: list[Any]) -> bytes:
 
 def _encode(rows: Any) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows([_cell(each) for each in row] for row in rows)
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue().encode()
 
 

@@ -84,5 +84,5 @@ def revoke(request: HttpRequest, row: Session | Stream) -> bool | None:
 
 
 def _find_app(kind: str) -> RevokingApp | None:
-    configs = (each for each in apps.get_app_configs() if isinstance(each, RevokingApp))
-    return next((each for each in configs if each.principal_kind == kind), None)
+    configs = (config for config in apps.get_app_configs() if isinstance(config, RevokingApp))
+    return next((config for config in configs if config.principal_kind == kind), None)

@@ -28,6 +28,8 @@ from django_mcp.models import DisabledEntry
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.exchange.caller import Caller
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
@@ -84,8 +86,8 @@ class Conversation:
             "clientInfo": CLIENT_INFO,
         }
         handshake = {"id": next_id(), "method": "initialize", "params": declared}
-        answer, found = await self._send(handshake)
-        self.token = dict(found).get(SESSION_ID.encode(), b"").decode()
+        answer, outcome = await self._send(handshake)
+        self.token = dict(outcome).get(SESSION_ID.encode(), b"").decode()
         if not self.token:
             return
         self.headers = session_headers(self._revision, self.token)
@@ -97,20 +99,25 @@ class Conversation:
     async def close(self) -> None:
         if self.token:
             await self._server.engine.end_session(
-                Exchange(headers=self.headers, principal=self._principal)
+                Exchange(headers=self.headers, caller=Caller(principal=self._principal))
             )
 
     async def _send(self, message: JSONObject) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
         body = encode({"jsonrpc": "2.0", **message})
         self.exchanged.append(line("sent", body))
         reply = await self._server.engine.answer(
-            Exchange(body=body, headers=self.headers, principal=self._principal, can_stream=True)
+            Exchange(
+                body=body,
+                headers=self.headers,
+                caller=Caller(principal=self._principal),
+                channel=Channel(can_stream=True),
+            )
         )
-        found: JSONObject = {}
+        content: JSONObject = {}
         if reply.body is not None:
             self.exchanged.append(line("received", reply.body))
-            found = decode(reply.body)
-        return found, reply.headers
+            content = decode(reply.body)
+        return content, reply.headers
 
 
 COMPLETE = "completion/complete"
@@ -175,7 +182,7 @@ def _respond(
     exchange = Exchange(
         body=encode({"jsonrpc": "2.0", **response}),
         headers=session_headers(revision, token),
-        principal=principal_of(request.user),
+        caller=Caller(principal=principal_of(request.user)),
     )
     reply = async_to_sync(_answer)(server, exchange)
     return JsonResponse(
@@ -193,7 +200,8 @@ async def _exchange(
     principal = principal_of(request.user)
     talk, wire = Conversation(server, revision, principal), _Wire()
     exchange = Exchange(
-        principal=principal, can_stream=True, sink=wire, build_request=lambda: request
+        caller=Caller(principal=principal, build_request=lambda: request),
+        channel=Channel(can_stream=True, sink=wire),
     )
     try:
         may_ask = method != COMPLETE and can_answer(server, revision, request)
@@ -201,8 +209,8 @@ async def _exchange(
             await talk.open()
             if not talk.token:
                 talk.exchanged[-1]["at"] = "answer"
-            for each in talk.exchanged:
-                yield _encode(each)
+            for exchanged in talk.exchanged:
+                yield _encode(exchanged)
             if not talk.token:
                 return
             yield _encode(line("session", talk.token.encode()))
@@ -232,7 +240,7 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
     finally:
         if not task.done():
             # The page was closed.
-            exchange.is_disconnected = True
+            exchange.channel.is_disconnected = True
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -240,8 +248,8 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
 
 def revision_tried(server: MCPServer, name: object) -> Revision:
     """Return the requested revision, else the newest that the server has enabled."""
-    found = server.engine.revisions.find(name) if isinstance(name, str) else None
-    return found or (server.engine.revisions.stateless or server.engine.revisions.handshake)[-1]
+    revision = server.engine.revisions.find(name) if isinstance(name, str) else None
+    return revision or (server.engine.revisions.stateless or server.engine.revisions.handshake)[-1]
 
 
 def _encode(message: JSONObject) -> bytes:
@@ -249,4 +257,4 @@ def _encode(message: JSONObject) -> bytes:
 
 
 async def _collect(lines: AsyncIterator[bytes]) -> list[bytes]:
-    return [each async for each in lines]
+    return [line async for line in lines]

@@ -27,7 +27,8 @@ from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
+from django_mcp.server.exchange.caller import ANONYMOUS, key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Allowed, Requirements, VisibleEntries
 
 MAX_AGE_S = 2.0
@@ -65,22 +66,22 @@ class DjangoAccess:
         _policies.add(self)
 
     def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
-        principal = exchange.principal
+        principal = exchange.caller.principal
         if requirements.are_none and principal is ANONYMOUS:
             return ALL_VISIBLE
         allowed = allowed_of(principal)
         if not requirements.rules:
             is_whole = requirements.are_none and allowed is None
             return ALL_VISIBLE if is_whole else VisibleEntries(requirements, allowed=allowed)
-        if exchange.is_of_tenant:
+        if exchange.caller.is_of_tenant:
             return None
         kept = self._kept.get((self._keep_as(principal), allowed))
         return kept[0] if kept is not None and kept[0].requirements is requirements else None
 
     async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
-        principal = exchange.principal
+        principal = exchange.caller.principal
         name, allowed = self._keep_as(principal), allowed_of(principal)
-        if name is None or exchange.is_of_tenant:
+        if name is None or exchange.caller.is_of_tenant:
             return await self._load(principal, requirements, None)
         # A request after a change must not share a query from before it.
         key = (name, allowed, self._changes, requirements)
@@ -106,7 +107,7 @@ class DjangoAccess:
         return visible
 
     def check_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        principal = exchange.principal
+        principal = exchange.caller.principal
         if getattr(principal, "is_authenticated", False):
             auth = getattr(principal, "auth", None)
             # Only tokens have scopes; a signed-in user has all of them.
@@ -116,13 +117,13 @@ class DjangoAccess:
 
     async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
         """See `AccessPolicy.give_links`."""
-        owner = key_of(exchange.principal)
+        owner = key_of(exchange.caller.principal)
         if owner is not None:
             await self._links.add(owner, tool, uris)
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:
         """See `AccessPolicy.was_given`."""
-        owner, allowed = key_of(exchange.principal), allowed_of(exchange.principal)
+        owner, allowed = key_of(exchange.caller.principal), allowed_of(exchange.caller.principal)
         if owner is None or allowed is None:
             return False
         return await self._links.has(owner, allowed.tools, uri)
@@ -149,15 +150,22 @@ class DjangoAccess:
             # Loads `django.db`, which importing a server must not.
             from django_mcp.auth.users import find_users
 
-            found = await run_in_pool(partial(find_users, [described["user"]]))
-            user = next(iter(found.values()), None)
+            users = await run_in_pool(partial(find_users, [described["user"]]))
+            user = next(iter(users.values()), None)
             if user is None:
                 return None
         if described["key"] is None:
             return user
         auth = None if described["auth"] is None else _read_auth(described["auth"])
         kind = described["source"]
-        source = next((each for each in self._authenticators() if each.kind == kind), None)
+        source = next(
+            (
+                authenticator
+                for authenticator in self._authenticators()
+                if authenticator.kind == kind
+            ),
+            None,
+        )
         if source is None and kind is not None:
             # The site no longer has this authenticator, so it does not accept such credentials.
             return None

@@ -23,7 +23,7 @@ from django_mcp.auth.principal import (
 )
 from django_mcp.auth.scopes import are_covered
 from django_mcp.execution.outages import Breaker, Unmigrated, Warner, is_outage, is_unmigrated
-from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
+from django_mcp.execution.threads import loan_for_authentication, run_in_pool, through_breaker
 from django_mcp.process import Expiring
 from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.headers import Headers
@@ -69,20 +69,26 @@ class Authentication:
         self.remedy = remedy
         self._waiting: Expiring[float] = Expiring(MAX_WAITING)
         self._closed = Warner()
-        self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
+        self._askers = tuple(
+            (authenticator, _to_asker(authenticator)) for authenticator in self.authenticators
+        )
 
     @property
     def required_scopes(self) -> tuple[str, ...]:
         """Scopes that every token needs, whatever it is used for."""
-        found = [scope for each in self.authenticators for scope in each.required_scopes]
-        return tuple(dict.fromkeys(found))
+        scopes = [
+            scope
+            for authenticator in self.authenticators
+            for scope in authenticator.required_scopes
+        ]
+        return tuple(dict.fromkeys(scopes))
 
     async def authenticate(self, exchange: Exchange) -> Reply | None:
         """Set the exchange's principal, or return the refusal.
 
         Afterwards the exchange's headers hold no credentials any more.
         """
-        exchange.authentication = self
+        exchange.caller.authentication = self
         if not (self._askers or self.is_public):
             return self._refuse_closed()
         waits = self._find_wait(exchange)
@@ -93,17 +99,17 @@ class Authentication:
         if fault is not None:
             return await self._refuse(exchange, fault)
         for authenticator, ask in self._askers:
-            found = await ask(exchange)
-            if found is None:
+            outcome = await ask(exchange)
+            if outcome is None:
                 continue
-            if isinstance(found, Rejection) or not found.is_usable:
+            if isinstance(outcome, Rejection) or not outcome.is_usable:
                 return await self._refuse(
-                    exchange, found if isinstance(found, Rejection) else _DEACTIVATED
+                    exchange, outcome if isinstance(outcome, Rejection) else _DEACTIVATED
                 )
-            if found.source is None:
+            if outcome.source is None:
                 # By which it is checked later.
-                found.source = authenticator
-            exchange.principal = found
+                outcome.source = authenticator
+            exchange.caller.principal = outcome
             _forget_credentials(headers)
             return None
         if has_authorization(headers):
@@ -127,7 +133,7 @@ class Authentication:
         return refusal_reply(invalid_request(message), 403)
 
     def _takes_bearer(self, exchange: Exchange) -> bool:
-        challenges = (each.challenge(exchange) for each in self.authenticators)
+        challenges = (authenticator.challenge(exchange) for authenticator in self.authenticators)
         return any((text or "").startswith("Bearer") for text in challenges)
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
@@ -143,18 +149,18 @@ class Authentication:
 
     def _find_wait(self, exchange: Exchange) -> Reply | None:
         """Return the refusal of an address that sent too many bad credentials, whatever it sends now."""
-        if not self._waiting or not exchange.address:
+        if not self._waiting or not exchange.caller.address:
             return None
-        until_s = self._waiting.get(network_of(exchange.address))
+        until_s = self._waiting.get(network_of(exchange.caller.address))
         wait_s = 0.0 if until_s is None else until_s - self.server.ports.clock()
         return refusal_reply(too_many(wait_s)) if wait_s > 0 else None
 
     async def _count_failure(self, exchange: Exchange) -> Reply | None:
         """Count one more failure; return the refusal if the limit in `THROTTLE` is reached."""
         rate = self.server.derived.failures
-        if rate is None or not exchange.address:
+        if rate is None or not exchange.caller.address:
             return None
-        network = network_of(exchange.address)
+        network = network_of(exchange.caller.address)
         try:
             wait_s = await find_wait_s(self.server, [(f"failures {network}", rate)])
         except StoreUnavailable as error:
@@ -199,7 +205,7 @@ def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[An
         with through_breaker(breaker):
             try:
                 if is_async:
-                    with lease_for_authentication(exchange):
+                    with loan_for_authentication(exchange):
                         return await authenticate(exchange)
                 return await run_in_pool(partial(authenticate, exchange))
             except Unmigrated:
@@ -216,12 +222,12 @@ def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[An
     wanted = authenticator.required_scopes
 
     async def ask_with_scopes(exchange: Exchange) -> Any:
-        found = await ask(exchange)
-        if not isinstance(found, Principal):
-            return found
-        auth = found.auth
+        outcome = await ask(exchange)
+        if not isinstance(outcome, Principal):
+            return outcome
+        auth = outcome.auth
         is_enough = auth is not None and (auth.has_all_scopes or are_covered(wanted, auth.scopes))
-        return found if is_enough else _TOO_FEW_SCOPES
+        return outcome if is_enough else _TOO_FEW_SCOPES
 
     return ask_with_scopes if wanted else ask
 
@@ -235,19 +241,19 @@ def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
     loaded = []
     for entry in entries:
         try:
-            found = import_string(entry) if isinstance(entry, str) else entry
+            authenticator = import_string(entry) if isinstance(entry, str) else entry
         except ImportError as error:
             message = f"{entry} cannot be imported: {error}.{_suggest(entry)}"
             raise ImproperlyConfigured(message) from error
         try:
-            found = found() if isinstance(found, type) else found
+            authenticator = authenticator() if isinstance(authenticator, type) else authenticator
         except (TypeError, ValueError) as error:
             message = f"{entry} cannot be made without arguments: {error}"
             raise ImproperlyConfigured(message) from error
-        if not isinstance(found, Authenticator):
+        if not isinstance(authenticator, Authenticator):
             message = f"{entry!r} is no django_mcp.auth.authenticators.Authenticator"
             raise ImproperlyConfigured(message)
-        loaded.append(found)
+        loaded.append(authenticator)
     return loaded
 
 

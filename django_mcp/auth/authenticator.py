@@ -103,9 +103,13 @@ class Authenticator:
         """
         from django_mcp.auth.users import find_users
 
-        wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
-        found = await run_in_pool(partial(find_users, set(wanted.values()))) if wanted else {}
-        ended = {each for each, pk in wanted.items() if pk not in found}
+        wanted = {
+            principal: principal.user.pk
+            for principal in principals
+            if principal.user.pk is not None
+        }
+        users = await run_in_pool(partial(find_users, set(wanted.values()))) if wanted else {}
+        ended = {each for each, pk in wanted.items() if pk not in users}
         if self._revalidator is not None and not for_tasks:
             ended |= await self._revalidator.find_ended(principals)
         return ended
@@ -143,12 +147,12 @@ class AuthCache:
     async def learn(self, key: Hashable, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
         """Return the result of `ask`, and cache it."""
         changes = self._changes
-        found = await ask()
+        outcome = await ask()
         # A result that was dropped meanwhile may have been read before the change.
-        if found is not None and changes == self._changes:
-            self.remember(key, found)
+        if outcome is not None and changes == self._changes:
+            self.remember(key, outcome)
         # The cached principal does not share its user.
-        return found.for_request() if isinstance(found, Principal) else found
+        return outcome.for_request() if isinstance(outcome, Principal) else outcome
 
     def remember(self, key: Hashable, verdict: Principal | Rejection) -> None:
         """Cache a new result."""
@@ -170,14 +174,16 @@ _all: WeakSet[AuthCache] = WeakSet()
 
 def forget_cached(names: Collection[str] | None) -> None:
     """Drop the cached principals of this process by their `client_id`; None: all."""
-    for each in list(_all):
-        each.forget(names)
+    for cache in list(_all):
+        cache.forget(names)
 
 
 def knows_any(kind: str) -> bool:
     """Return whether this process caches a principal of this kind of authenticator."""
-    kept = (principal for each in list(_all) for _key, principal in each._good.find_all())
-    return any(each.auth is not None and each.auth.authenticator == kind for each in kept)
+    kept = (principal for cache in list(_all) for _key, principal in cache._good.find_all())
+    return any(
+        principal.auth is not None and principal.auth.authenticator == kind for principal in kept
+    )
 
 
 class BearerAuthenticator(Authenticator):

@@ -55,7 +55,7 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
     """
     wanted = _requestable(scopes)
     names = " ".join(wanted)
-    is_known = bool(exchange.principal.is_authenticated)
+    is_known = bool(exchange.caller.principal.is_authenticated)
     error = "insufficient_scope" if is_known else None
     reason = f"This needs a token with the scopes: {names}"
     bearer = _bearer(exchange, error, reason if error else None, wanted)
@@ -69,29 +69,29 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
 
 
 def _challenges(exchange: Exchange, error: str | None, description: str | None) -> list[str]:
-    authentication = exchange.authentication
+    authentication = exchange.caller.authentication
     asked = (
         []
         if authentication is None
-        else [each.challenge(exchange) for each in authentication.authenticators]
+        else [authenticator.challenge(exchange) for authenticator in authentication.authenticators]
     )
     # Each once. A 401 must have one (RFC 9110 section 15.5.2).
-    found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
-    if "Bearer" in found:
+    challenges = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
+    if "Bearer" in challenges:
         required = () if authentication is None else authentication.required_scopes
         # Without an authorization server a client cannot request them.
         base = settings.OAUTH_BASE_SCOPES if _metadata_url_of(exchange) else None
         wanted = _requestable((*required, *(base or ())))
         bearer = _bearer(exchange, error, description, wanted)
-        found = [bearer if text == "Bearer" else text for text in found]
-    return found
+        challenges = [bearer if text == "Bearer" else text for text in challenges]
+    return challenges
 
 
 def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
-    authentication = exchange.authentication
-    found = present(
+    authentication = exchange.caller.authentication
+    challenge = present(
         realm="mcp" if authentication is None else authentication.server.options.name,
         error=error,
         error_description=description,
@@ -99,23 +99,24 @@ def _bearer(
         resource_metadata=_metadata_url_of(exchange),
     )
     return "Bearer " + ", ".join(
-        f'{name}="{_UNQUOTED.sub("?", value)}"' for name, value in found.items()
+        f'{name}="{_UNQUOTED.sub("?", value)}"' for name, value in challenge.items()
     )
 
 
 def _metadata_url_of(exchange: Exchange) -> str | None:
     """Return the URL of the resource metadata; None if the server accepts no OAuth tokens."""
-    authentication = exchange.authentication
-    if authentication is None or exchange.build_request is None:
+    authentication = exchange.caller.authentication
+    if authentication is None or exchange.caller.build_request is None:
         return None
     # Loads Django's URLs, which importing a server must not.
     from django_mcp.auth.addresses import metadata_url_of
 
-    request = exchange.build_request()
+    request = exchange.caller.build_request()
     try:
         # Built from settings or from an allowed host, never from an unchecked header.
         takes_tokens = any(
-            each.find_authorization_servers(request) for each in authentication.authenticators
+            authenticator.find_authorization_servers(request)
+            for authenticator in authentication.authenticators
         )
         return metadata_url_of(request) if takes_tokens else None
     except DisallowedHost:

@@ -64,17 +64,20 @@ class GivenLinks:
         known = rows.filter(digest__in=digests)
         old = set(known.values_list("digest", flat=True))
         known.update(expires_at=until)
-        new = [each for each in digests if each not in old]
+        new = [digest for digest in digests if digest not in old]
         scope = _usage.take((caller,), 0, count=len(new))
         if scope is QuotaScope.ALL:
             _trouble.warn("Could not store which resources a key was given: %s", "too many links")
             return
         if scope is not None:
-            oldest = rows.filter(quota_key=caller).exclude(digest__in=digests)
-            keys = oldest.order_by("expires_at").values_list("pk", flat=True)[: len(new)]
-            rows.filter(pk__in=list(keys)).delete()
+            # Other calls may choose the same rows at this time, so whatever is too much goes, not only as
+            # many as are added.
+            others = rows.filter(quota_key=caller).exclude(digest__in=digests)
+            kept = max(_usage.limits.own_count - len(digests), 0)
+            newest = others.order_by("-expires_at", "-pk").values_list("pk", flat=True)
+            rows.filter(pk__in=list(newest[kept : kept + MAX_LINKS_EACH])).delete()
         model = rows.model
-        made = [model(digest=each, quota_key=caller, expires_at=until) for each in new]
+        made = [model(digest=digest, quota_key=caller, expires_at=until) for digest in new]
         rows.bulk_create(made, ignore_conflicts=True)
 
     def _caller(self, owner: str) -> str:
@@ -92,8 +95,8 @@ def _rows() -> QuerySet[Any]:
     from django.db import router
 
     # A replica may not have a link yet that was just given.
-    found: QuerySet[Any] = model._default_manager.using(router.db_for_write(model))
-    return found
+    rows: QuerySet[Any] = model._default_manager.using(router.db_for_write(model))
+    return rows
 
 
 def _valid() -> QuerySet[Any]:

@@ -15,12 +15,16 @@ _CREDENTIAL: Final = re.compile(
     r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|credential"
     r"|pass.?(w|phrase|code|key)|pwd|bearer"
     r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
+    r"|(^|[-_])(x|account|app|client|functions|master|shared|subscription)[-_]?key$|^key$"
+    r"|(^|[-_])(hmac|mfa|otp|pin|sid|sig)($|[-_])"
     r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
     re.IGNORECASE,
 )
 """Parts of names of what says who somebody is: headers, variables of WSGI, attributes, query parameters."""
 
-_ADDRESS: Final = re.compile(r"ur[il]$|referr?er$", re.IGNORECASE)
+_ADDRESS: Final = re.compile(
+    r"ur[il]$|referr?er$|(forwarded|original|rewritten)[-_]?(path|prefix)$", re.IGNORECASE
+)
 """Ends of names of headers and variables that hold a URL, such as `Referer`, `RAW_URI` and `X-Original-URL`."""
 
 _KEPT_OF_SCOPE: Final = frozenset(
@@ -99,9 +103,9 @@ def _holds(value: Any, source: HttpRequest) -> bool:
     """Return whether an object has the request as an attribute, or is a list of such objects."""
     if isinstance(value, list | tuple):
         # Such as the upload handlers of a form that was read.
-        return any(_holds(each, source) for each in value)
+        return any(_holds(part, source) for part in value)
     return value is source or any(
-        each is source for each in getattr(value, "__dict__", {}).values()
+        member is source for member in getattr(value, "__dict__", {}).values()
     )
 
 
@@ -124,11 +128,11 @@ def _clean_query(query: str) -> str:
         return ""
     if _CREDENTIAL.search(query) is None and "%" not in query:
         return query
-    found = QueryDict(query, mutable=True)
-    names = [name for name in found if is_credential(name)]
+    query_dict = QueryDict(query, mutable=True)
+    names = [name for name in query_dict if is_credential(name)]
     for name in names:
-        del found[name]
-    return found.urlencode() if names else query
+        del query_dict[name]
+    return query_dict.urlencode() if names else query
 
 
 def _clean_address(name: str, value: Any) -> Any:

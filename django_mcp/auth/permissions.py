@@ -31,9 +31,9 @@ def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
         user = model._default_manager.using(user._state.db).filter(pk=user.pk).first()
     if user is None or not (user.is_active or user.is_anonymous):
         return frozenset()
-    found = {rule for rule in rules if callable(rule) and holds(rule, user)}
+    granted = {rule for rule in rules if callable(rule) and holds(rule, user)}
     names = {rule for rule in rules if isinstance(rule, str)}
-    return frozenset(found | _find_permissions(user, names))
+    return frozenset(granted | _find_permissions(user, names))
 
 
 def _find_permissions(user: Any, names: set[str]) -> set[str]:
@@ -68,7 +68,7 @@ def may_change_without_signal(user: Any) -> bool:
 
     is_real = user.is_anonymous or _is_stored(user)
     return not is_real or any(
-        each.in_atomic_block for each in connections.all(initialized_only=True)
+        connection.in_atomic_block for connection in connections.all(initialized_only=True)
     )
 
 
@@ -93,6 +93,11 @@ def holds(rule: Callable[..., Any], user: Any) -> bool:
     except (Exception, SystemExit):  # the site's code must not grant by failing
         logger.exception("The permission %r failed, so it was refused", rule)
         return False
+
+
+def signed_in(user: Any) -> bool:
+    """Return whether a caller is signed in: a function for `permission=` and `listed_if=`."""
+    return bool(getattr(user, "is_authenticated", False))
 
 
 class object_permission:  # noqa: N801 - called as a function is
@@ -124,9 +129,9 @@ class object_permission:  # noqa: N801 - called as a function is
 
     def __call__(self, user: Any, **arguments: Any) -> bool:
         wanted = {lookup: arguments[name] for lookup, name in self.lookups.items()}
-        found = self.model._default_manager.filter(**wanted).first()
+        instance = self.model._default_manager.filter(**wanted).first()
         has_perm = getattr(user, "has_perm", None)
-        return found is not None and has_perm is not None and has_perm(self.permission, found)
+        return instance is not None and has_perm is not None and has_perm(self.permission, instance)
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*\.[^\s.][^\s]*")
@@ -141,7 +146,10 @@ def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, 
     known: set[str] = set()
     for model in apps.get_models():
         options = model._meta
-        codenames = [get_permission_codename(each, options) for each in options.default_permissions]
+        codenames = [
+            get_permission_codename(permission, options)
+            for permission in options.default_permissions
+        ]
         codenames += [codename for codename, _ in options.permissions]
         known.update(f"{options.app_label}.{codename}" for codename in codenames)
     for guarded, rules in requirements.rules.items():
@@ -176,19 +184,27 @@ class GrantWatch:
 
         Each is given with the permission functions of what they have open.
         """
-        known = {each: each.user.pk for each in principals if each.user.pk is not None}
+        known = {
+            principal: principal.user.pk
+            for principal in principals
+            if principal.user.pk is not None
+        }
         if not known:
             return {}
         asked = {(pk, function) for each, pk in known.items() for function in principals[each]}
         # Those called longest ago come first.
         due = [
             *(asked - self._granted_by.keys()),
-            *(each for each in self._granted_by if each in asked),
+            *(question for question in self._granted_by if question in asked),
         ]
         user_ids = set(known.values())
-        found, verdicts = await run_in_pool(lambda: (_read_rows(user_ids), _ask(due)))
+        grants_of_rows, verdicts = await run_in_pool(lambda: (_read_rows(user_ids), _ask(due)))
         kept = self._granted_by
-        waiting = {each: kept[each] for each in due if each in kept and each not in verdicts}
+        waiting = {
+            question: kept[question]
+            for question in due
+            if question in kept and question not in verdicts
+        }
         self._granted_by = {**waiting, **verdicts}
         changed = {}
         for principal, pk in known.items():
@@ -197,7 +213,7 @@ class GrantWatch:
                 for function in principals[principal]
                 if self._granted_by.get((pk, function))
             }
-            grants = found.get(pk, frozenset()) | granted
+            grants = grants_of_rows.get(pk, frozenset()) | granted
             if ("is_active", False) in grants:
                 # Deactivated after the last recheck; the next one ends what is open.
                 continue
@@ -222,13 +238,13 @@ def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
     users = model._default_manager.filter(pk__in=user_ids).order_by()
     columns = {field.name for field in model._meta.concrete_fields}
     flags = [flag for flag in _FLAGS if flag in columns]
-    found = {
+    flags_by_key = {
         pk: set(zip(flags, values, strict=True)) for pk, *values in users.values_list("pk", *flags)
     }
     for name in ("user_permissions", "groups"):
         for pk, of in users.values_list("pk", name):
-            found.setdefault(pk, set()).add((name, of))
-    groups = {of for each in found.values() for name, of in each if name == "groups"}
+            flags_by_key.setdefault(pk, set()).add((name, of))
+    groups = {of for pairs in flags_by_key.values() for name, of in pairs if name == "groups"}
     through: Any = Group.permissions.through
     rows = through._default_manager.filter(group_id__in=groups - {None})
     permissions: dict[Any, set[Any]] = {}
@@ -239,7 +255,7 @@ def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
         pk: frozenset(
             (name, (of, of_groups.get(of)) if name == "groups" else of) for name, of in each
         )
-        for pk, each in found.items()
+        for pk, each in flags_by_key.items()
     }
 
 

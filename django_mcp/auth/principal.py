@@ -131,9 +131,9 @@ class Principal:
 
     def for_request(self) -> Principal:
         """Return a copy for one more request, with its own user, which a handler may change."""
-        found = Principal(key=self.key, auth=self.auth, source=self.source, handle=self.handle)
-        found._shared_user = self._shared_user or self._user
-        return found
+        principal = Principal(key=self.key, auth=self.auth, source=self.source, handle=self.handle)
+        principal._shared_user = self._shared_user or self._user
+        return principal
 
     @property
     def user(self) -> AbstractBaseUser | AnonymousUser:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.execution.outages import Warner
-from django_mcp.execution.threads import lease_for_authentication
+from django_mcp.execution.threads import loan_for_authentication
 
 _trouble = Warner()
 _UNCHECKED = "Could not check whether credentials still hold: %r"
@@ -41,7 +41,7 @@ async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[
     failure: Exception | None = None
     for source, theirs in by_source.items():
         try:
-            with lease_for_authentication():
+            with loan_for_authentication():
                 ended |= await source.find_ended(theirs, for_tasks=for_tasks)
         except Exception as error:  # noqa: BLE001 - logged or raised below
             # One that fails must not keep the others' principals connected.
@@ -106,7 +106,7 @@ class Revalidator:
                 task.add_done_callback(lambda _: self._rounds.pop(loop))
         if loop in self._rounds:
             await asyncio.wait((self._rounds[loop],), timeout=WAIT_S)
-        return {each for each in principals if each in self._ended}
+        return {principal for principal in principals if principal in self._ended}
 
     def _find_due(self, principals: Collection[Principal]) -> dict[Any, list[Principal]]:
         """Return the handles to check with their principals, those checked longest ago first."""
@@ -115,9 +115,9 @@ class Revalidator:
         if self._every_s is None or now < self._rests_until:
             return due
         latest = now - self._every_s
-        for each in sorted(principals, key=lambda each: self._asked.get(each, 0.0)):
-            if each.handle is not None and self._asked.get(each, 0.0) <= latest:
-                due.setdefault(each.handle, []).append(each)
+        for principal in sorted(principals, key=lambda each: self._asked.get(each, 0.0)):
+            if principal.handle is not None and self._asked.get(principal, 0.0) <= latest:
+                due.setdefault(principal.handle, []).append(principal)
         return due
 
     async def _ask_all(self, due: dict[Any, list[Principal]]) -> None:
@@ -131,11 +131,13 @@ class Revalidator:
         for handle, principals in questions:
             try:
                 async with asyncio.timeout(GIVE_UP_S):
-                    found = await self._ask(handle)
+                    outcome = await self._ask(handle)
             except Exception as error:  # noqa: BLE001 - it is the site's, and asked again
                 self._trouble.warn("Could not ask whether credentials still hold: %r", error)
             else:
-                self._ended.update(each for each in principals if not _holds(each, found))
+                self._ended.update(
+                    principal for principal in principals if not _holds(principal, outcome)
+                )
             self._asked.update(dict.fromkeys(principals, time.monotonic()))
 
 

@@ -19,9 +19,9 @@ NOT_OF_RESOURCES = frozenset({"offline_access"})
 
 def named_scopes(servers: Iterable[BaseServer]) -> list[str]:
     """Return the scopes that the entries of servers name: sorted, each once."""
-    needed = (each.engine.derived.requirements.scopes.values() for each in servers)
-    found = set(chain.from_iterable(chain.from_iterable(needed)))
-    return sorted(found - NOT_OF_RESOURCES)
+    needed = (server.engine.derived.requirements.scopes.values() for server in servers)
+    scopes = set(chain.from_iterable(chain.from_iterable(needed)))
+    return sorted(scopes - NOT_OF_RESOURCES)
 
 
 def baseline_scopes(server: BaseServer) -> list[str]:
@@ -41,13 +41,13 @@ def are_covered(wanted: Iterable[str], held: frozenset[str]) -> bool:
 def expand_scopes(held: frozenset[str]) -> frozenset[str]:
     """Return scopes with all that they imply, also in several steps."""
     implied = settings.SCOPE_IMPLIES or {}
-    found, waiting = set(held), list(held)
+    expanded, waiting = set(held), list(held)
     while waiting:
         for scope in implied.get(waiting.pop(), ()):
-            if scope not in found:
-                found.add(scope)
+            if scope not in expanded:
+                expanded.add(scope)
                 waiting.append(scope)
-    return frozenset(found)
+    return frozenset(expanded)
 
 
 reset_on(expand_scopes.cache_clear, settings=("DJANGO_MCP",))

@@ -31,6 +31,7 @@ class RecordedCall:
         principal: key of the principal; empty if anonymous.
         revision: the protocol revision.
         client_name, client_version: from the client's `clientInfo`, cut short.
+        coerced: the arguments that were read otherwise than they were sent; `?`: unknown ones were dropped.
         arguments: as JSON: the type of each value, or the values if the tool allows recording them.
     """
 
@@ -49,6 +50,7 @@ class RecordedCall:
     arguments: str
     session: str = ""
     error: str = ""
+    coerced: str = ""
     is_known: bool = True
 
 

@@ -21,7 +21,7 @@ from django_mcp.protocol.sanitize import clean, clean_if_text, name_and_version
 from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.server import BaseServer
 from django_mcp.signals import tool_called
 
@@ -44,7 +44,7 @@ TOO_MANY = (
 )
 
 
-class _Kept(Enum):
+class _Written(Enum):
     """What is written of a call."""
 
     NOTHING = 0
@@ -52,7 +52,7 @@ class _Kept(Enum):
     RECORD = 2
 
 
-_Item = tuple[RecordedCall, _Kept, bool]
+_Item = tuple[RecordedCall, _Written, bool]
 """A call, what is to be written of it, and whether it is to be sent to receivers."""
 
 
@@ -101,14 +101,14 @@ class _Writer(BackgroundWriter[list[_Item]]):
             is_kept: it is to be recorded, if its caller has not had too many recorded.
             is_signalled: it is to be sent to receivers.
         """
-        kept, queue = _Kept.RECORD if is_kept else _Kept.NOTHING, self._queue
+        kept, queue = _Written.RECORD if is_kept else _Written.NOTHING, self._queue
         queued = len(queue)
         weight = 1 if call.is_known else UNKNOWN_WEIGHT
         if is_kept and not self._shares.take(call.principal, address, weight):
-            kept = _Kept.COUNT
+            kept = _Written.COUNT
             self._drop(1, TOO_MANY)
         # Who makes too many calls may not take the room of the others.
-        is_spare = kept is _Kept.COUNT and not is_signalled
+        is_spare = kept is _Written.COUNT and not is_signalled
         if queued >= (MAX_QUEUED // 2 if is_spare else MAX_QUEUED):
             if not is_spare:
                 self._drop(1, QUEUE_FULL)
@@ -124,8 +124,8 @@ class _Writer(BackgroundWriter[list[_Item]]):
         return [queue.popleft() for _ in range(min(len(queue), BATCH))]
 
     def _store(self, batch: list[_Item]) -> None:
-        calls = [call for call, kept, _ in batch if kept is _Kept.RECORD]
-        counted = [call for call, kept, _ in batch if kept is _Kept.COUNT]
+        calls = [call for call, kept, _ in batch if kept is _Written.RECORD]
+        counted = [call for call, kept, _ in batch if kept is _Written.COUNT]
         try:
             if calls or counted:
                 # Loads `django.db`, which importing a server must not.
@@ -186,13 +186,15 @@ def record_call(
     if is_recorded or is_signalled:
         noted = _note(server, call, answer, duration_s)
         writer = _writer.current or _writer.get()
-        writer.put(noted, call.exchange.address, is_kept=is_recorded, is_signalled=is_signalled)
+        writer.put(
+            noted, call.exchange.caller.address, is_kept=is_recorded, is_signalled=is_signalled
+        )
 
 
 def _note(
     server: BaseServer, call: Call, answer: bytes | Refusal | None, duration_s: float
 ) -> RecordedCall:
-    principal, failure = call.exchange.principal, call.failure
+    principal, failure = call.exchange.caller.principal, call.failure
     user = getattr(principal, "user", principal)
     name, is_known = _name(server.registry, call)
     client_name, client_version = name_and_version(call.connection.client_info)
@@ -213,6 +215,7 @@ def _note(
         arguments=_arguments(call),
         session=getattr(call.connection, "key", ""),
         error=clean(failure.error, 100) if failure is not None else "",
+        coerced=clean(", ".join(call.coerced), 200) if call.coerced else "",
     )
 
 
@@ -245,9 +248,9 @@ def _name(registry: Registry, call: Call) -> tuple[str, bool]:
     entry = registry.registered["resources"].get(uri)
     if entry is not None:
         return clean(entry.name, 200), True
-    for each in registry.registered["templates"].values():
-        if isinstance(each, TemplateEntry) and each.template.match(uri) is not None:
-            return clean(each.name, 200), True
+    for template in registry.registered["templates"].values():
+        if isinstance(template, TemplateEntry) and template.template.match(uri) is not None:
+            return clean(template.name, 200), True
     scheme = _SCHEME.match(uri)
     return "" if scheme is None else scheme[0], False
 

@@ -38,7 +38,7 @@ _KEY = ("width", "minute", *WHAT)
 def text_fields(cls: type[Any]) -> tuple[str, ...]:
     """Return the names of a dataclass's fields whose type is `str`, in order."""
     types = get_type_hints(cls)
-    return tuple(each.name for each in fields(cls) if types[each.name] is str)
+    return tuple(field.name for field in fields(cls) if types[field.name] is str)
 
 
 _TEXTS = text_fields(RecordedCall)

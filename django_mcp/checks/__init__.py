@@ -16,10 +16,10 @@ from django_mcp.extension_packages import load_parts
 def _runner(checks: list[Check]) -> Check:
     def run(**kwargs: Any) -> list[CheckMessage]:
         # Each adds its own checks when it is imported.
-        from django_mcp.checks import access, serving, site, transactions  # noqa: F401
+        from django_mcp.checks import access, listing, serving, site, transactions  # noqa: F401
 
         load_parts("checks")
-        return [message for each in checks for message in each(**kwargs)]
+        return [message for check in checks for message in check(**kwargs)]
 
     return run
 

@@ -49,8 +49,8 @@ def check_authentication() -> Iterator[CheckMessage]:
                 id="django_mcp.E006",
             )
             continue
-        for each in () if authentication is None else authentication.authenticators:
-            for problem in each.find_problems():
+        for authenticator in () if authentication is None else authentication.authenticators:
+            for problem in authenticator.find_problems():
                 yield Error(
                     f"The MCP server {server.name!r} cannot authenticate anybody: {problem}.",
                     hint="Put that right, or take the authenticator out.",
@@ -85,7 +85,7 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
     tools = [
         tool.name
         for tool in server.registry.tools.values()
-        if not (tool.annotations or {}).get("readOnlyHint")
+        if not tool.annotations["readOnlyHint"]
         and tool not in needs.rules
         and tool not in needs.scopes
     ]
@@ -162,15 +162,15 @@ def check_scopes() -> Iterator[CheckMessage]:
 
     Source: 2025-11-25 security best practices "Scope Minimization".
     """
-    found = {
+    sources = {
         (guarded.source, scope)
         for server in all_servers()
         for guarded, scopes in server.engine.derived.requirements.scopes.items()
         for scope in scopes
     }
     for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
-        found |= {(f"DJANGO_MCP[{key!r}]", scope) for scope in getattr(settings, key) or ()}
-    for source, scope in sorted(found):
+        sources |= {(f"DJANGO_MCP[{key!r}]", scope) for scope in getattr(settings, key) or ()}
+    for source, scope in sorted(sources):
         if "*" in scope:
             yield checks.Warning(
                 f"{source} names the scope {scope!r}, which reads as a wildcard and is none.",
@@ -189,16 +189,16 @@ def check_tools_without_scope() -> Iterator[CheckMessage]:
         if authentication is None or authentication.is_public or authentication.required_scopes:
             continue
         if not any(
-            each.is_of_this_site or each.authorization_servers
-            for each in authentication.authenticators
+            authenticator.is_of_this_site or authenticator.authorization_servers
+            for authenticator in authentication.authenticators
         ):
             continue
         needs = server.engine.derived.requirements
         tools = server.registry.tools.values()
         unsaid = [
-            each.name for each in tools if each not in needs.scopes and each.access.scopes is None
+            tool.name for tool in tools if tool not in needs.scopes and tool.access.scopes is None
         ]
-        if unsaid and any(each in needs.scopes for each in tools):
+        if unsaid and any(tool in needs.scopes for tool in tools):
             yield checks.Warning(
                 f"Every token may call {_list_some(unsaid)} of the MCP server {server.name!r}, "
                 "which name no scope, while its other tools need scopes.",

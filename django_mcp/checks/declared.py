@@ -11,10 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 
 Check: TypeAlias = Callable[..., list[CheckMessage]]
 
+DIRECTORIES_TAG = "mcp_directories"
+"""Of what directories of servers demand: `manage.py check --tag mcp_directories`."""
+
 declared: dict[tuple[tuple[str, ...], bool], list[Check]] = {
     ((), False): [],
     ((Tags.security,), False): [],
     ((), True): [],
+    ((DIRECTORIES_TAG,), False): [],
 }
 """The checks, by their tags and whether they are for deployment alone."""
 
@@ -27,18 +31,18 @@ def check(
     A setting that it cannot read ends it, since E001 reports that.
 
     Args:
-        tags: none, or `Tags.security`.
+        tags: none, `Tags.security`, or `DIRECTORIES_TAG`.
         id: of the messages that have none.
     """
 
     def decorate(find: Callable[[], Iterable[CheckMessage]]) -> Check:
         def run(**_kwargs: Any) -> list[CheckMessage]:
-            found: list[CheckMessage] = []
+            messages: list[CheckMessage] = []
             with suppress(ImproperlyConfigured):
-                found.extend(find())
-            for each in found:
-                each.id = each.id or id
-            return found
+                messages.extend(find())
+            for message in messages:
+                message.id = message.id or id
+            return messages
 
         declared[tags, deploy].append(run)
         return run

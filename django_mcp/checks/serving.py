@@ -19,7 +19,7 @@ from django_mcp.conf import find_databases, settings
 from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
 from django_mcp.execution.threads import OWN_CONNECTIONS
 from django_mcp.push.process_hub import choose_bus, has_shared_layer
-from django_mcp.servers import default_server
+from django_mcp.servers import all_servers, default_server
 
 _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 """The apps whose `runserver` serves WSGI."""
@@ -27,19 +27,29 @@ _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 
 @check(id="django_mcp.W016")
 def check_urls() -> Iterator[CheckMessage]:
-    """W016: the default server has entries, and no URL leads to it."""
-    count = sum(1 for _ in default_server.registry.entries())
-    is_served = any(mount.server is default_server for mount in find_mounts())
-    if not count or is_served or sys.argv[1:2] == ["mcp_serve"]:
+    """W016: a server has entries, and no URL leads to it."""
+    if sys.argv[1:2] == ["mcp_serve"]:
         return
-    what = "entry of the default MCP server" if count == 1 else "entries of the default MCP server"
+    served = {mount.server for mount in find_mounts()}
     lack = "no URL leads to it" if has_urlconf() else "ROOT_URLCONF is not set"
     then = "" if has_urlconf() else ", and set ROOT_URLCONF to its module"
-    yield checks.Warning(
-        f"{count} {what} cannot be called over HTTP: {lack}.",
-        hint=f'Write path("", include("django_mcp.urls")) into the root URLconf{then}. Silence this if the '
-        "server is for stdio or for calls in process only.",
-    )
+    for server in all_servers():
+        count = sum(1 for _ in server.registry.entries())
+        if not count or server in served:
+            continue
+        is_default = server is default_server
+        what = "the default MCP server" if is_default else f"the MCP server {server.name!r}"
+        prefix = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-")
+        line = (
+            'path("", include("django_mcp.urls"))'
+            if is_default
+            else f'path("{prefix or "other"}/", server.urls)'
+        )
+        yield checks.Warning(
+            f"{count} {'entry' if count == 1 else 'entries'} of {what} cannot be called over HTTP: {lack}.",
+            hint=f"Write {line} into the root URLconf{then}. Silence this if the "
+            "server is for stdio or for calls in process only.",
+        )
 
 
 @check(id="django_mcp.W014")
@@ -106,7 +116,7 @@ def check_redirects() -> Iterator[CheckMessage]:
     if not _is_left_to_django():
         return
     exempt = re.compile("|".join(site_settings.SECURE_REDIRECT_EXEMPT) or "(?!)")
-    paths = [each.path[1:] for each in find_mounts() if each.is_fixed] or ["mcp"]
+    paths = [mount.path[1:] for mount in find_mounts() if mount.is_fixed] or ["mcp"]
     if site_settings.SECURE_SSL_REDIRECT and not all(map(exempt.search, paths)):
         yield checks.Warning(
             "SECURE_SSL_REDIRECT answers a POST over http with a redirect, which loses its body; "

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from email.message import Message
+from email.parser import HeaderParser
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import chain
@@ -23,8 +27,7 @@ from django_mcp.conf import find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
 from django_mcp.registry import hints
-from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
 
@@ -96,20 +99,14 @@ def check_returned_models() -> Iterator[CheckMessage]:
         for entry in chain(
             registry.tools.values(), registry.resources.values(), registry.templates.values()
         ):
-            for model in dict.fromkeys(_find_models(_declared(entry))):
+            for model in dict.fromkeys(_find_models(entry.handler.returns)):
                 row = "Row" if issubclass(model, QuerySet) else model.__name__
                 yield Error(
                     f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
                     hint="Declare them with a dataclass, a TypedDict or a pydantic model, as in -> "
-                    f"list[{row}Out]; the function may return model objects or a queryset.",
+                    f"list[{row}Out] or @tool(returns=list[{row}Out]); the function may return model objects "
+                    "or a queryset.",
                 )
-
-
-def _declared(entry: Entry) -> Any:
-    try:
-        return hints.resolve_hints(entry.handler.origin, entry.source).get("return")
-    except RegistrationError:
-        return None  # an origin that describes itself by another signature
 
 
 def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
@@ -117,8 +114,8 @@ def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
     origin, arguments = get_origin(plain), get_args(plain)
     if isinstance(plain, type) and origin is None and issubclass(plain, Model | QuerySet):
         yield plain
-    for each in arguments:
-        yield from _find_models(each)
+    for argument in arguments:
+        yield from _find_models(argument)
 
 
 @check(id="django_mcp.I007")
@@ -153,11 +150,11 @@ def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
         parameters = inspect.signature(tool.handler.origin).parameters.values()
     except (TypeError, ValueError):
         return
-    for each in parameters:
-        schema = published.get(each.name)
+    for parameter in parameters:
+        schema = published.get(parameter.name)
         is_free = isinstance(schema, dict) and schema.keys() <= _DESCRIBING
-        if is_free and each.annotation is inspect.Parameter.empty:
-            yield each.name
+        if is_free and parameter.annotation is inspect.Parameter.empty:
+            yield parameter.name
 
 
 @check(id="django_mcp.E004")
@@ -190,20 +187,16 @@ def check_shadowing() -> Iterator[CheckMessage]:
 @check(Tags.security, id="django_mcp.W013")
 def check_versions() -> Iterator[CheckMessage]:
     """W013: an installed version is too old, or excluded."""
-    try:
-        requirements = metadata.requires(DISTRIBUTION) or ()
-    except metadata.PackageNotFoundError:
-        # The package is not installed, but used from a folder.
-        return
-    for requirement in requirements:
-        found = _REQUIREMENT.match(requirement)
+    own = _read_headers(DISTRIBUTION, tuple(sys.path))
+    # Without any, the package is not installed, but used from a folder.
+    for requirement in own.get_all("Requires-Dist", ()):
+        match = _REQUIREMENT.match(requirement)
         # Those of the extra `dev` do not count.
-        if found is None or "dev" in (found[3] or ""):
+        if match is None or "dev" in (match[3] or ""):
             continue
-        name, wanted = found[1], found[2].strip()
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
+        name, wanted = match[1], match[2].strip()
+        version = _read_headers(name, tuple(sys.path))["Version"]
+        if version is None:
             continue
         installed = _numbers(version)
         is_right = all(
@@ -217,19 +210,38 @@ def check_versions() -> Iterator[CheckMessage]:
             )
 
 
+@functools.lru_cache(maxsize=64)
+def _read_headers(distribution: str, path: tuple[str, ...]) -> Message:
+    """Return the metadata of a distribution on this `sys.path`, none if it is not installed.
+
+    The long text of its description is left out, since to parse it takes most of the time.
+    """
+    found = next(iter(metadata.distributions(name=distribution, path=list(path))), None)
+    if found is None:
+        return Message()
+    # An old installation of setuptools has another file.
+    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
+    return HeaderParser().parsestr(text.partition("\n\n")[0])
+
+
 @check(id="django_mcp.E012")
 def check_other_distributions() -> Iterator[CheckMessage]:
     """E012: another distribution has installed a package `django_mcp` over this one."""
-    owners = {
-        each.metadata["Name"]
-        for each in metadata.distributions()
-        if "\ndjango_mcp/__init__.py," in "\n" + (each.read_text("RECORD") or "")
-    }
-    for name in sorted(owners - {DISTRIBUTION}):
+    for name in sorted(_find_owners(tuple(sys.path)) - {DISTRIBUTION}):
         yield Error(
             f"{name} installs a package django_mcp too, and overwrites files of {DISTRIBUTION}.",
             hint=f"pip uninstall {name} {DISTRIBUTION}, then install {DISTRIBUTION} again.",
         )
+
+
+@functools.lru_cache(maxsize=1)
+def _find_owners(path: tuple[str, ...]) -> frozenset[str]:
+    """Return the distributions on this `sys.path` that have installed a package `django_mcp`."""
+    return frozenset(
+        distribution.metadata["Name"]
+        for distribution in metadata.distributions(path=list(path))
+        if "\ndjango_mcp/__init__.py," in "\n" + (distribution.read_text("RECORD") or "")
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -60,8 +60,8 @@ def read_state(instance: Any) -> list[str | None]:
     fields = instance._meta.concrete_fields
     # Some fields have no text for null.
     return [
-        None if each.value_from_object(instance) is None else str(each.value_to_string(instance))
-        for each in fields
+        None if field.value_from_object(instance) is None else str(field.value_to_string(instance))
+        for field in fields
     ]
 
 

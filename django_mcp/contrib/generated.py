@@ -193,8 +193,15 @@ def register_generated(
         permission=options.permission,
         scopes=options.scopes,
         check=options.check,
-        # The limits of the schema are limits of queries.
-        **{"validate_input": True, **tool},
+        # The limits of the schema are limits of queries. The source says what a tool may do, so its hints are
+        # stated, though they are the defaults.
+        **{
+            "validate_input": True,
+            "read_only": False,
+            "destructive": tool.get("read_only") is not True,
+            "open_world": False,
+            **tool,
+        },
     )
 
 
@@ -216,15 +223,15 @@ def object_schema(
 
 def or_null(schema: JSONObject) -> JSONObject:
     """Return a JSON Schema that also takes null."""
-    found = dict(schema)
+    nullable = dict(schema)
     if "anyOf" in schema:
-        found["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+        nullable["anyOf"] = [*schema["anyOf"], {"type": "null"}]
     if "enum" in schema:
-        found["enum"] = [*schema["enum"], None]
+        nullable["enum"] = [*schema["enum"], None]
     if "type" in schema:
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        found["type"] = [*kinds, "null"]
-    return found
+        nullable["type"] = [*kinds, "null"]
+    return nullable
 
 
 Report = tuple[str, str, str]
@@ -255,9 +262,11 @@ def report_later(server: MCPServer, find: Callable[[], Report | None]) -> None:
 @checks.register("django_mcp")
 def check_generated(**_options: Any) -> list[checks.CheckMessage]:
     """Report what did not become a tool, and what tools lack."""
-    found = [(server, find()) for server, reports in list(_reports.items()) for find in reports]
+    reports_found = [
+        (server, find()) for server, reports in list(_reports.items()) for find in reports
+    ]
     return [
         _LEVELS[each[2].rpartition(".")[2][0]](each[0], hint=each[1], obj=server, id=each[2])
-        for server, each in found
+        for server, each in reports_found
         if each is not None
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 import warnings
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import Any
+from uuid import uuid4
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
@@ -17,6 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix
 
+from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
 from django_mcp.contrib.generated import TRUNCATED, object_schema, report
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
@@ -55,7 +60,7 @@ def reading_at_startup() -> Iterator[None]:
     Raises:
         DatabaseProblem: the database does not answer, or its tables are missing.
     """
-    was_open = {each.alias for each in _open_connections()}
+    was_open = {connection.alias for connection in _open_connections()}
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings(
@@ -75,7 +80,7 @@ def reading_at_startup() -> Iterator[None]:
 
 def _open_connections() -> list[BaseDatabaseWrapper]:
     initialized = connections.all(initialized_only=True)
-    return [each for each in initialized if each.connection is not None]
+    return [connection for connection in initialized if connection.connection is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +133,7 @@ class Arguments:
     @property
     def path_names(self) -> frozenset[str]:
         """The variables of the path."""
-        return frozenset(each.name for each in self._parts.values() if each.place == PATH)
+        return frozenset(part.name for part in self._parts.values() if part.place == PATH)
 
     def split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], QueryDict, dict[str, Any]]:
         """Return the variables of the path, the query and the body of a call.
@@ -192,18 +197,75 @@ def get_found(routes: ViewRoutes, given: Mapping[str, Any], fixed: Mapping[str, 
     Raises:
         ToolError: it does not lead to what the tool calls.
     """
-    found = routes.find(given, fixed)
-    if found is None:
+    kwargs = routes.find(given, fixed)
+    if kwargs is None:
         raise ToolError(describe_status(HTTPStatus.NOT_FOUND))
-    return found
+    return kwargs
 
 
 def to_texts(value: Any) -> list[str]:
     """Return the values of a form's field for a value."""
     values = value if isinstance(value, list) else [value]
     return [
-        ("true" if each else "false") if isinstance(each, bool) else str(each) for each in values
+        ("true" if item else "false") if isinstance(item, bool) else str(item) for item in values
     ]
+
+
+class _OfCaller:
+    """What a request without the credentials of its caller does otherwise.
+
+    `cache_page()` knows pages by the URLs and the headers of requests. Without credentials these are equal for
+    all callers, so each caller has other URLs there. A view that the site serves nowhere has no URL, so its
+    pages are never found again.
+
+    Attributes:
+        mcp_caller: the user, the information in the credentials, the values in the URL of the server, which
+            may name a tenant, and the tenant of a `TenantMiddleware`; None: the view has no URL.
+    """
+
+    mcp_caller: tuple[Any, AuthInfo | None, Mapping[str, Any], str] | None = None
+    user: Any
+
+    async def auser(self) -> Any:
+        """Return the user, as what Django's middleware adds does."""
+        return self.user
+
+    def build_absolute_uri(self, location: str | None = None) -> str:
+        """Return the absolute URL; for the keys of Django's cache, that of the caller alone."""
+        absolute_uri: str = super().build_absolute_uri(location)  # type: ignore[misc]
+        if sys._getframe(1).f_globals.get("__name__") != "django.utils.cache":
+            return absolute_uri
+        caller = repr(uuid4()) if self.mcp_caller is None else _name_caller(*self.mcp_caller)
+        return f"{absolute_uri}#{hashlib.sha256(caller.encode()).hexdigest()}"
+
+
+def _name_caller(pk: Any, auth: AuthInfo | None, url_kwargs: Mapping[str, Any], tenant: str) -> str:
+    """Return a text that is the same in all processes for the same of all four."""
+    values = [] if auth is None else [getattr(auth, field.name) for field in fields(auth)]
+    # The order of a set differs from process to process.
+    values = [sorted(each) if isinstance(each, frozenset) else each for each in values]
+    in_url = sorted((name, str(value)) for name, value in url_kwargs.items())
+    return repr([pk, *values, in_url, tenant])
+
+
+@lru_cache
+def _of_caller(cls: type[Any]) -> Any:
+    """Return the class of the request of a tool, for that of the client's request."""
+    if issubclass(cls, _OfCaller):
+        return cls
+    return type(cls.__name__, (_OfCaller, cls), {"__module__": cls.__module__})
+
+
+_OF_MESSAGE = (
+    "GET", "_files", "_post", "_body", "_stream", "headers", "accepted_types", "accepted_types_by_precedence",
+)  # fmt: skip
+"""Attributes of a request that are made of what another one has otherwise."""
+
+_ABOUT_MESSAGE = (
+    "HTTP_ACCEPT_ENCODING", "HTTP_IF_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_NONE_MATCH",
+    "HTTP_IF_UNMODIFIED_SINCE", "HTTP_RANGE", "HTTP_IF_RANGE",
+)  # fmt: skip
+"""Headers that ask for a form of the answer to the message of the client, not of that to the call in it."""
 
 
 def build_request(ctx: Context, method: str, query: QueryDict, found: Found | None = None) -> Any:
@@ -212,13 +274,16 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
     It has the user of the MCP request, and no credentials. With `found`, it leads there.
     """
     source = ctx.request
-    request: Any = HttpRequest()
-    if source is not None:
+    kind: Any = HttpRequest if source is None else source.__class__
+    cls = _of_caller(kind)
+    if source is None:
+        request = cls()
+    else:
         # As copy.copy() does, which takes several times as long.
-        request = source.__class__.__new__(source.__class__)
+        request = cls.__new__(cls)
         vars(request).update(vars(source))
         # Cached properties of ASGI and WSGI requests, and what HttpRequest keeps of the body.
-        for name in ("GET", "_files", "_post", "_body", "_stream"):
+        for name in _OF_MESSAGE:
             vars(request).pop(name, None)
     query._mutable = False
     request.GET = query
@@ -231,11 +296,15 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
         "QUERY_STRING": query.urlencode(),
         "CONTENT_LENGTH": "",
         "CONTENT_TYPE": "application/json",
-        "HTTP_ACCEPT": "*/*",
+        # Of views that also make pages, the data.
+        "HTTP_ACCEPT": "application/json, */*;q=0.5",
     }
+    for name in _ABOUT_MESSAGE:
+        request.META.pop(name, None)
     request._read_started = False
-    request.resolver_match = None
+    request.resolver_match = request.mcp_caller = None
     if found is not None and found.path is not None:
+        request.mcp_caller = (ctx.user.pk, ctx.auth, ctx.url_kwargs, ctx.tenant)
         request.resolver_match = found.match
         request.path_info = request.META["PATH_INFO"] = found.path
         request.path = get_script_prefix() + found.path.removeprefix("/")
@@ -260,11 +329,11 @@ def hints_of(method: str) -> dict[str, bool]:
 def to_object(data: Any, max_results: int) -> JSONObject:
     """Return the data of a response as an object: structured content is one in every revision."""
     if isinstance(data, dict):
-        found: JSONObject = cut_rows(data, max_results)
-        return found
+        content: JSONObject = cut_rows(data, max_results)
+        return content
     if not isinstance(data, list):
         return {"result": data}
-    results = [cut_rows(each, max_results) for each in data[:max_results]]
+    results = [cut_rows(row, max_results) for row in data[:max_results]]
     return (
         {"results": results, TRUNCATED: True} if len(data) > max_results else {"results": results}
     )
@@ -276,26 +345,26 @@ def cut_rows(data: Any, most: int) -> Any:
     The object that holds such a list names it in `truncated`.
     """
     if isinstance(data, list):
-        return [cut_rows(each, most) for each in data]
+        return [cut_rows(row, most) for row in data]
     if not isinstance(data, dict):
         return data
-    found, cut = {}, []
+    rows, cut = {}, []
     for name, each in data.items():
         if isinstance(each, list) and len(each) > most and isinstance(each[0], dict):
             cut.append(name)
-            found[name] = cut_rows(each[:most], most)
+            rows[name] = cut_rows(each[:most], most)
         else:
-            found[name] = cut_rows(each, most) if isinstance(each, list | dict) else each
+            rows[name] = cut_rows(each, most) if isinstance(each, list | dict) else each
     if cut:
-        found.setdefault(TRUNCATED, cut)
-    return found
+        rows.setdefault(TRUNCATED, cut)
+    return rows
 
 
 def join_errors(lines: Iterable[str], status: int) -> str:
     """Return the first errors as one text, or what the status means where there are none."""
-    found = list(lines)
-    left = len(found) - MAX_PROBLEMS
-    shown = [*found[:MAX_PROBLEMS], f"and {left} further problems"] if left > 0 else found
+    texts = list(lines)
+    left = len(texts) - MAX_PROBLEMS
+    shown = [*texts[:MAX_PROBLEMS], f"and {left} further problems"] if left > 0 else texts
     return "\n".join(shown) or describe_status(status)
 
 

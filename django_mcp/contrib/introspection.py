@@ -52,7 +52,7 @@ MAX_WAITING_KNOWN: Final = 1000
 """Questions about known tokens that wait for a thread."""
 
 
-class QueueFull(Exception):
+class IntrospectionQueueFull(Exception):
     """A question was not asked: too many others wait, or it waited for too long."""
 
 
@@ -112,14 +112,14 @@ class QuestionQueue:
                     del self._waiting[question], self._open[key]
 
     def _add(self, key: Hashable, ask: Callable[[], Any], address: str | None) -> _Question:
-        waiting = Counter(each.address for each in self._waiting)
+        waiting = Counter(lookup.address for lookup in self._waiting)
         if address is None:
             has_room = waiting[None] < MAX_WAITING_KNOWN
         else:
             is_busy = waiting.total() - waiting[None] >= MAX_WAITING
             has_room = not is_busy and waiting[address] < MAX_WAITING_PER_ADDRESS
         if not has_room:
-            raise QueueFull
+            raise IntrospectionQueueFull
         question = _Question(key, ask, address, time.monotonic() + self._max_wait_s)
         self._open[key] = question
         self._waiting[question] = None
@@ -129,28 +129,30 @@ class QuestionQueue:
         """Start as many questions as there are threads for."""
         with self._lock:
             now = time.monotonic()
-            expired = [each for each in self._waiting if each.expires_at <= now]
+            expired = [lookup for lookup in self._waiting if lookup.expires_at <= now]
             for question in expired:
                 del self._waiting[question], self._open[question.key]
             started = []
-            while (found := self._find_next()) is not None:
-                del self._waiting[found]
-                self._running.add(found)
-                started.append(found)
+            while (lookup_due := self._find_next()) is not None:
+                del self._waiting[lookup_due]
+                self._running.add(lookup_due)
+                started.append(lookup_due)
         for question in expired:
-            question.answer.set_exception(QueueFull())
+            question.answer.set_exception(IntrospectionQueueFull())
         for question in started:
             self._threads.submit(self._run, question)
 
     def _find_next(self) -> _Question | None:
-        running = Counter(each.address for each in self._running)
+        running = Counter(lookup.address for lookup in self._running)
         if running.total() >= THREADS:
             return None
-        known = next((each for each in self._waiting if each.address is None), None)
+        known = next((lookup for lookup in self._waiting if lookup.address is None), None)
         if known is not None or running.total() - running[None] >= THREADS_FOR_UNKNOWN:
             return known
-        found = min(self._waiting, key=lambda each: running[each.address], default=None)
-        return found if found is not None and running[found.address] < THREADS_PER_ADDRESS else None
+        lookup = min(self._waiting, key=lambda each: running[each.address], default=None)
+        return (
+            lookup if lookup is not None and running[lookup.address] < THREADS_PER_ADDRESS else None
+        )
 
     def _run(self, question: _Question) -> None:
         try:
@@ -234,15 +236,15 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self.required_scopes = tuple(required_scopes)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        found = await super().authenticate(exchange)
+        principal = await super().authenticate(exchange)
         token = self.find_token(exchange)
-        if isinstance(found, Principal) and token is not None:
+        if isinstance(principal, Principal) and token is not None:
             # Only here: the cached principal holds no token.
-            found.handle = _Token(token)
-        return found
+            principal.handle = _Token(token)
+        return principal
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
-        return await self._introspect(token, network_of(exchange.address or ""))
+        return await self._introspect(token, network_of(exchange.caller.address or ""))
 
     async def _ask_again(self, token: _Token) -> Principal | Rejection | None:
         return await self._introspect(token.text, None)
@@ -277,7 +279,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         except FetchError as error:
             self._outage.warn("Could not ask %s", f"{self._issuer} about a token: {error}")
             return _UNANSWERED
-        except QueueFull:
+        except IntrospectionQueueFull:
             self._trouble.warn("Did not ask %s about a token: too many others wait", self._issuer)
             return _BUSY
 

@@ -115,24 +115,24 @@ FindUser: TypeAlias = Callable[[Claims], Any]
 def check_audience(audience: Any) -> list[str]:
     """Return the accepted audiences, given as one or several names."""
     names = [audience] if isinstance(audience, str) else audience
-    found = list(names) if isinstance(names, Iterable) else []
-    if not found or not all(isinstance(each, str) and each for each in found):
+    audiences = list(names) if isinstance(names, Iterable) else []
+    if not audiences or not all(isinstance(audience, str) and audience for audience in audiences):
         raise ValueError("audience must name the audience of tokens, such as this server's address")
-    return found
+    return audiences
 
 
 def audiences_of(claims: Claims) -> frozenset[str]:
     """Return the audiences of a token: `aud`, a string or a list (RFC 7519 section 4.1.3)."""
-    found = claims.get("aud", ())
-    every = found if isinstance(found, list) else [found]
-    return frozenset(each for each in every if isinstance(each, str))
+    aud = claims.get("aud", ())
+    every = aud if isinstance(aud, list) else [aud]
+    return frozenset(audience for audience in every if isinstance(audience, str))
 
 
 def scopes_of(claims: Claims) -> frozenset[str]:
     """Return the scopes of a token: `scope`, or `scp` as Microsoft and Okta call it."""
-    found = claims.get("scope", claims.get("scp", ""))
-    words = found if isinstance(found, list) else str(found).split()
-    return frozenset(each for each in words if isinstance(each, str))
+    scope = claims.get("scope", claims.get("scp", ""))
+    words = scope if isinstance(scope, list) else str(scope).split()
+    return frozenset(word for word in words if isinstance(word, str))
 
 
 def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
@@ -173,10 +173,10 @@ def _to_seconds(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        seconds = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return seconds if math.isfinite(seconds) else None
 
 
 VERIFIED_BY: Final = {"email": "email_verified", "phone_number": "phone_number_verified"}
@@ -273,11 +273,11 @@ def _find_user(field: str, value: Any) -> Any:
     users = get_user_model()._default_manager
     try:
         # Two of them are an error, so neither is taken.
-        found = list(users.filter(**{field: value}).annotate(_identified_by=F(field))[:2])
+        matching = list(users.filter(**{field: value}).annotate(_identified_by=F(field))[:2])
     except (ValueError, OverflowError, ValidationError, DataError):
         # The field cannot have this value.
         return None
-    user = found[0] if len(found) == 1 else None
+    user = matching[0] if len(matching) == 1 else None
     stored = getattr(user, "_identified_by", None)
     # Some databases compare texts without case and accents, and a number or a UUID can be written in many
     # ways.

@@ -9,11 +9,14 @@ from functools import cached_property, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, get_origin
 
+from django.apps.config import AppConfig
+from django.apps.registry import Apps
 from django.db import models
+from django.db.models.options import Options
 from django.db.models.query import QuerySet
 
-from django_mcp.contrib.patterns import has_nested_repetition
-from django_mcp.registry.adapters import SlowPattern, UnsupportedType, adapt, check_adapter
+from django_mcp.contrib.patterns import may_take_exponential_time
+from django_mcp.registry.adapters import SlowPattern, UnsupportedType, check_adapter, make_adapter
 from django_mcp.registry.hints import is_record
 from django_mcp.registry.unions import AmbiguousUnion
 
@@ -25,7 +28,14 @@ _FRAMEWORKS = {
     "rest_framework", "typing_extensions",
 }  # fmt: skip
 
-_LEAVES = (str, bytes, int, float, models.Model, models.Manager, QuerySet)
+_LEAVES = (
+    str, bytes, int, float, models.Model, models.Manager, QuerySet,
+    AppConfig, Apps, Options,
+)  # fmt: skip
+"""What is not looked into. The apps and options of a model lead to all others, which check none of its values."""
+
+_SURROUNDINGS = {"_context", "admin_site", "parent"}
+"""Attributes that lead to what a field or widget is in. An admin site has all admins."""
 
 
 class SlowValidation(Exception):
@@ -46,7 +56,7 @@ def check_models(roots: Iterable[Any]) -> int:
 
     Raises:
         SlowValidation: one of them tries a value form by form, or matches a text with Python's `re`; see
-            `registry.adapters.check_adapter`. Or a pattern repeats a repetition.
+            `registry.adapters.check_adapter`. Or a pattern may take exponential time.
     """
     has_pydantic = "pydantic" in sys.modules
     waiting, seen, widths = list(roots), dict[int, Any](), [1]
@@ -65,9 +75,10 @@ def check_models(roots: Iterable[Any]) -> int:
 
 
 def _check_pattern(pattern: re.Pattern[Any]) -> None:
-    if has_nested_repetition(pattern):
+    if may_take_exponential_time(pattern):
         text = f"the pattern {pattern.pattern!r} may take very long for a text"
-        raise SlowValidation(text, "Do not repeat a repetition in it, as `(a+)+` does.")
+        hint = "Let what it repeats match a text in one way only, unlike `(a+)+`, `(a|a)*` and `(a?){30}`."
+        raise SlowValidation(text, hint)
 
 
 def _check(data_type: Any, widths: list[int]) -> list[Any]:
@@ -76,7 +87,7 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
 
     try:
         if not isinstance(data_type, TypeAdapter):
-            data_type = adapt(data_type)
+            data_type = make_adapter(data_type)
         widths.append(check_adapter(data_type))
     except AmbiguousUnion as problem:
         told = f"pydantic would try a value form by form: {problem}"
@@ -86,15 +97,15 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
         raise SlowValidation(told, "Write the pattern as a string.") from problem
     except (UnsupportedType, TypeError):
         return []  # no type of data, such as an alias in an annotation
-    found, waiting, seen = [], [data_type.core_schema], set()
+    problem_found, waiting, seen = [], [data_type.core_schema], set()
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict | list | tuple) and id(each) not in seen:
             seen.add(id(each))
             waiting.extend(each.values() if isinstance(each, dict) else each)
         elif callable(each):
-            found.append(each)
-    return found
+            problem_found.append(each)
+    return problem_found
 
 
 def _is_type_of_data(value: Any) -> bool:
@@ -115,16 +126,16 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _attributes(value: Any) -> list[Any]:
-    found = getattr(value, "__dict__", {})
-    return [each for name, each in found.items() if name not in ("_context", "parent")]
+    attributes = getattr(value, "__dict__", {})
+    return [each for name, each in attributes.items() if name not in _SURROUNDINGS]
 
 
 def _of_class(cls: type[Any]) -> Iterator[Any]:
     if issubclass(cls, models.Model):
         return
-    for each in cls.__mro__:
-        if not _is_of_framework(each):
-            yield from vars(each).values()
+    for base_class in cls.__mro__:
+        if not _is_of_framework(base_class):
+            yield from vars(base_class).values()
 
 
 def _of_function(function: FunctionType) -> Iterator[Any]:
@@ -137,19 +148,19 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
             continue
     names = set(_names(function.__code__))
     for name in names:
-        found = function.__globals__.get(name)
-        if isinstance(found, ModuleType):
-            yield from (getattr(found, each) for each in names if each in vars(found))
+        referred = function.__globals__.get(name)
+        if isinstance(referred, ModuleType):
+            yield from (getattr(referred, name) for name in names if name in vars(referred))
         else:
-            yield found
+            yield referred
 
 
 def _names(code: CodeType) -> Iterator[str]:
     """Yield the names of globals and attributes in a function, and in those inside of it."""
     yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _names(each)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _names(const)
 
 
 def _is_of_framework(value: Any) -> bool:

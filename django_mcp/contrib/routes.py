@@ -58,21 +58,21 @@ class Route:
     def path(self) -> str:
         """The pattern as `ResolverMatch.route` has it."""
         _, first, *others = map(str, self.patterns)
-        return first + "".join(each.removeprefix("^") for each in others)
+        return first + "".join(other.removeprefix("^") for other in others)
 
     def captures(self, path: str, texts: Mapping[str, str]) -> bool:
         """Return whether a path matches as a whole, and each variable is exactly its text."""
-        found: dict[str, str] = {}
+        captured: dict[str, str] = {}
         rest = path
         for pattern in self.patterns:
             match = pattern.regex.match(rest)
             if match is None:
                 return False
-            found.update(
+            captured.update(
                 {name: value for name, value in match.groupdict().items() if value is not None}
             )
             rest = rest[match.end() :]
-        return not rest and found == texts
+        return not rest and captured == texts
 
 
 _routes: WeakKeyDictionary[URLResolver, dict[str | None, list[Route]]] = WeakKeyDictionary()
@@ -88,12 +88,14 @@ def find_routes(resolver: URLResolver) -> list[Route]:
     """Return the patterns of a URLconf in the order in which Django tries them."""
     known = _routes.setdefault(resolver, {})
     language = get_language()
-    found = known.get(_ANY, known.get(language))
-    if found is None:
-        found = list(_walk(resolver, (), {}))
-        is_translated = any(_is_translated(each) for route in found for each in route.patterns)
-        known[language if is_translated else _ANY] = found
-    return found
+    routes = known.get(_ANY, known.get(language))
+    if routes is None:
+        routes = list(_walk(resolver, (), {}))
+        is_translated = any(
+            _is_translated(pattern) for route in routes for pattern in route.patterns
+        )
+        known[language if is_translated else _ANY] = routes
+    return routes
 
 
 def _is_translated(pattern: Any) -> bool:
@@ -104,17 +106,17 @@ def _is_translated(pattern: Any) -> bool:
 def _walk(resolver: Any, patterns: tuple[Any, ...], defaults: dict[str, Any]) -> Iterator[Route]:
     patterns = (*patterns, resolver.pattern)
     defaults = {**defaults, **resolver.default_kwargs}
-    for each in resolver.url_patterns:
-        if hasattr(each, "url_patterns"):
-            yield from _walk(each, patterns, defaults)
+    for below in resolver.url_patterns:
+        if hasattr(below, "url_patterns"):
+            yield from _walk(below, patterns, defaults)
             continue
-        found = (*patterns, each.pattern)
-        regex = "".join(pattern.regex.pattern.removeprefix("^") for pattern in found)
+        walked = (*patterns, below.pattern)
+        regex = "".join(pattern.regex.pattern.removeprefix("^") for pattern in walked)
         yield Route(
-            patterns=found,
+            patterns=walked,
             forms=[(form, frozenset(names)) for form, names in normalize(regex)],
-            callback=each.callback,
-            defaults={**defaults, **each.default_args},
+            callback=below.callback,
+            defaults={**defaults, **below.default_args},
         )
 
 
@@ -132,7 +134,7 @@ def _find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]
     A decorator may say nothing of what it wraps, or something wrong. Then that is found in its closure, its
     arguments, its attributes and those of the object that it belongs to.
     """
-    found: list[list[Any]] = []
+    views: list[list[Any]] = []
     seen: set[int] = set()
     # What is left to look at, whether a callable is next to it, and the callables around it: the last one
     # and those around that.
@@ -155,12 +157,12 @@ def _find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]
             continue
         seen.add(id(layer))
         if is_view(layer):
-            found.append(_list_layers(layer, around))
+            views.append(_list_layers(layer, around))
         elif not is_made_by_class(layer):  # a view of another kind has none inside
             has_caller = is_called or (is_container and has_caller)
             around = (layer, around) if is_called else around
             left.append((iter(_find_inside(layer)), has_caller, around))
-    return found
+    return views
 
 
 def _list_layers(view: Any, around: Any) -> list[Any]:
@@ -190,22 +192,41 @@ def _find_inside(layer: Any) -> list[Any]:
 
 def closure_of(function: Any) -> list[Any]:
     """Return the values that a function has of the functions around it."""
-    found = []
+    cells = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty yet
-            found.append(cell.cell_contents)
-    return found
+            cells.append(cell.cell_contents)
+    return cells
 
 
 def find_decorators(layers: Sequence[Any]) -> list[str]:
     """Return the names of the decorators around a view that may refuse requests; see `Route.find_views`."""
-    found = []
-    for each in layers[:-1]:
-        if not isfunction(each):
-            found.append(getattr(each, "__qualname__", type(each).__qualname__))
-        elif not _is_harmless(each):
-            found.append(each.__code__.co_qualname.partition(".<locals>")[0])
-    return found
+    decorators = []
+    for layer in layers[:-1]:
+        if not isfunction(layer):
+            decorators.append(getattr(layer, "__qualname__", type(layer).__qualname__))
+        elif not _is_harmless(layer):
+            decorators.append(layer.__code__.co_qualname.partition(".<locals>")[0])
+    return decorators
+
+
+HARMLESS = frozenset(
+    [
+        "cache_control",
+        "condition",
+        "csrf_exempt",
+        "never_cache",
+        "no_append_slash",
+        "sensitive_post_parameters",
+        "sensitive_variables",
+        "vary_on_headers",
+        "xframe_options_deny",
+        "xframe_options_exempt",
+        "xframe_options_sameorigin",
+        "_make_csp_decorator",
+    ]
+)
+"""The functions of `django.views.decorators` that refuse nobody. `require_safe` and its like are not here."""
 
 
 def _is_harmless(wrapper: Any) -> bool:
@@ -213,10 +234,15 @@ def _is_harmless(wrapper: Any) -> bool:
     module = str(wrapper.__globals__.get("__name__", ""))
     if module == "django.utils.decorators":  # made from a middleware, which its parts have
         parts = getclosurevars(wrapper).nonlocals.values()
-        found = [getclosurevars(each).nonlocals for each in parts if isfunction(each)]
-        made = [type(each["middleware"]).__module__ for each in found if "middleware" in each]
-        module = made[0] if made else ""
-    return module.startswith(("django.views.decorators.", "django.middleware."))
+        variables = [getclosurevars(part).nonlocals for part in parts if isfunction(part)]
+        made = [
+            type(closed_over["middleware"]).__module__
+            for closed_over in variables
+            if "middleware" in closed_over
+        ]
+        return bool(made) and made[0].startswith(("django.views.decorators.", "django.middleware."))
+    name = wrapper.__code__.co_qualname.partition(".<locals>")[0]
+    return module.startswith("django.views.decorators.") and name in HARMLESS
 
 
 def make_urlconf(patterns: list[Any]) -> URLResolver:
@@ -280,13 +306,13 @@ class ViewRoutes:
         """
         texts = {name: _to_text(value) for name, value in given.items()}
         texts |= {name: str(value) for name, value in fixed.items()}
-        found = []
+        matching = []
         for known in self._find_known():
             each = self._find_in(known, given, fixed, texts)
             if each is None:
                 return None
-            found.append(each)
-        return found[0]
+            matching.append(each)
+        return matching[0]
 
     def _find_in(
         self,
@@ -300,9 +326,11 @@ class ViewRoutes:
                 continue
             for form, names in route.forms:
                 if given.keys() <= names <= texts.keys():
-                    found = self._resolve(known, route, form, {name: texts[name] for name in names})
-                    if found is not None:
-                        return found
+                    resolved = self._resolve(
+                        known, route, form, {name: texts[name] for name in names}
+                    )
+                    if resolved is not None:
+                        return resolved
         return None
 
     def _resolve(
@@ -322,7 +350,7 @@ class ViewRoutes:
             match = known.resolver.resolve(path)
         except Resolver404:
             return None
-        leads_here = any(match.func is each.callback for each in self._routes(known))
+        leads_here = any(match.func is route.callback for route in self._routes(known))
         if match.route != route.path or not leads_here:
             return None
         return Found(match=match, path=path if known.is_of_site else None)
@@ -346,8 +374,8 @@ class ViewRoutes:
     def _routes(self, known: _Known) -> list[Route]:
         language = get_language()
         if language not in known.by_language:
-            found = find_routes(known.resolver)
-            known.by_language[language] = [each for each in found if self._leads_here(each)]
+            routes = find_routes(known.resolver)
+            known.by_language[language] = [route for route in routes if self._leads_here(route)]
         return known.by_language[language]
 
     def _forget(self, *, setting: str, **_about: Any) -> None:
@@ -365,7 +393,7 @@ class ViewRoutes:
         if site is not None and any(map(self._is_of_view, find_routes(site))):
             return [_Known(site, is_of_site=True)]
         if not self._own:
-            self._own = [_Known(each, is_of_site=False) for each in self._make_own()]
+            self._own = [_Known(route, is_of_site=False) for route in self._make_own()]
         return self._own
 
 

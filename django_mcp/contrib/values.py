@@ -34,7 +34,7 @@ MAX_INTEGER = 2**63
 
 
 def value_field(field: Any) -> Any:
-    """Return the field whose values a field has: that of the other model, if it is a relation."""
+    """Follow foreign keys to the field whose values are stored, and return it."""
     while True:
         if isinstance(field, models.ForeignKey):
             field = field.target_field
@@ -67,12 +67,14 @@ def to_python(field: Any, value: Any, using: str | None = None) -> Any:
     """
     compared = value_field(field)
     check_plain(value)
-    found = _try(compared.to_python, value)
-    if isinstance(found, datetime):
-        is_without_zone = settings.USE_TZ and timezone.is_naive(found)
-        found = _try(check_moment, timezone.make_aware(found) if is_without_zone else found)
-    check_column(compared, found, using or router.db_for_read(field.model))
-    return found
+    converted = _try(compared.to_python, value)
+    if isinstance(converted, datetime):
+        is_without_zone = settings.USE_TZ and timezone.is_naive(converted)
+        converted = _try(
+            check_moment, timezone.make_aware(converted) if is_without_zone else converted
+        )
+    check_column(compared, converted, using or router.db_for_read(field.model))
+    return converted
 
 
 def check_plain(value: Any) -> None:
@@ -87,8 +89,8 @@ def check_plain(value: Any) -> None:
         if not value.isascii():
             _try(str.encode, value)
     elif isinstance(value, list | dict):
-        for each in value if isinstance(value, list) else [*value, *value.values()]:
-            check_plain(each)
+        for part in value if isinstance(value, list) else [*value, *value.values()]:
+            check_plain(part)
 
 
 def check_column(field: Any, value: Any, using: str) -> None:
@@ -124,10 +126,14 @@ def check_moment(moment: datetime) -> datetime:
     return moment
 
 
+_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What code raises that a value of a client does not suit."""
+
+
 def _try(convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except _FAULTS:
         raise _invalid() from None
 
 
@@ -176,7 +182,7 @@ def is_of_conversion(error: BaseException) -> bool:
 
     Fields of Django and REST framework let some of them through, such as that of a URL which is none.
     """
-    if not isinstance(error, ArithmeticError | TypeError | ValueError):
+    if not isinstance(error, _FAULTS):
         return False
     names = [frame.f_code.co_name for frame, _line in traceback.walk_tb(error.__traceback__)]
     while names:
@@ -207,15 +213,15 @@ def is_about_values(error: BaseException) -> bool:
     """Return whether an error means that a database, or its driver, cannot take a value."""
     if isinstance(error, DataError | IntegrityError | DecimalException | OverflowError):
         return True
-    if isinstance(error, ArithmeticError | TypeError | ValueError):
+    if isinstance(error, _FAULTS):
         return _is_of_preparation(error) or _is_in_response(error) or is_of_conversion(error)
     text = str(error).lower()
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
     codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
-    has_code = any(isinstance(each, str) and each[:2] in _STATES for each in codes)
+    has_code = any(isinstance(code, str) and code[:2] in _STATES for code in codes)
     return (
         has_code
         or (bool(error.args) and isinstance(error.args[0], int) and error.args[0] in _MYSQL)
-        or any(each in text for each in _TEXTS)
+        or any(known_text in text for known_text in _TEXTS)
     )

@@ -35,11 +35,11 @@ FIRST_READ_LIMIT_S = 1.0
 
 def refresh() -> None:
     """Read the disabled entries and apply them to the servers of this process."""
-    found: defaultdict[str, set[EntryKey]] = defaultdict(set)
+    disabled: defaultdict[str, set[EntryKey]] = defaultdict(set)
     for server, kind, key in DisabledEntry.objects.values_list("server", "kind", "key"):
-        found[server].add((kind, key))
-    for each in all_servers():
-        each.registry.set_disabled(frozenset(found[each.name]))
+        disabled[server].add((kind, key))
+    for registered_server in all_servers():
+        registered_server.registry.set_disabled(frozenset(disabled[registered_server.name]))
 
 
 def _start() -> threading.Event:

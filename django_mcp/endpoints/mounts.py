@@ -23,6 +23,9 @@ from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
 
+MAX_KNOWN_CHARS = 256
+"""Longer paths are resolved each time: anybody can send any path with captured values."""
+
 MAX_KNOWN = 512
 """Cached paths; one with captured values, such as a tenant's name, has any number of them."""
 
@@ -53,7 +56,7 @@ def find_mounts() -> list[Mount]:
 
 def find_path(server: BaseServer) -> str | None:
     """Return the first path of a server's endpoint that has no captures; None: there is none."""
-    paths = (each.path for each in find_mounts() if each.is_fixed and each.server is server)
+    paths = (mount.path for mount in find_mounts() if mount.is_fixed and mount.server is server)
     return next(paths, None)
 
 
@@ -88,14 +91,14 @@ def find_decorated() -> list[str]:
 
 
 def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, bool, Any]]:
-    for each in patterns:
-        pattern = each.pattern
+    for entry in patterns:
+        pattern = entry.pattern
         here = prefix + str(pattern).removeprefix("^").removesuffix("$")
         is_still_fixed = is_fixed and isinstance(pattern, RoutePattern) and not pattern.converters
-        if isinstance(each, URLResolver):
-            yield from _walk(each.url_patterns, here, is_fixed=is_still_fixed)
+        if isinstance(entry, URLResolver):
+            yield from _walk(entry.url_patterns, here, is_fixed=is_still_fixed)
         else:
-            yield here, is_still_fixed, each.callback
+            yield here, is_still_fixed, entry.callback
 
 
 Match: TypeAlias = tuple[ASGIApp, Mapping[str, Any]]
@@ -106,9 +109,9 @@ _known: dict[str, Match] = {}
 
 def find_match(path_info: str) -> Match | None:
     """Return the match of a path; None: it belongs to the site."""
-    found = _known.get(path_info)
-    if found is not None:
-        return found
+    resolved = _known.get(path_info)
+    if resolved is not None:
+        return resolved
     fixed, has_others = _find_candidates()
     if path_info not in fixed and not has_others:
         return None
@@ -117,10 +120,12 @@ def find_match(path_info: str) -> Match | None:
     match = resolve(path_info)
     if match is None or not isinstance(match.func, EndpointView):
         return None
-    if len(_known) >= MAX_KNOWN:
-        _known.clear()
-    found = _known[path_info] = match.func.serve, match.kwargs
-    return found
+    resolved = match.func.serve, match.kwargs
+    if len(path_info) <= MAX_KNOWN_CHARS:
+        if len(_known) >= MAX_KNOWN:
+            _known.clear()
+        _known[path_info] = resolved
+    return resolved
 
 
 @cache
@@ -129,12 +134,12 @@ def _find_candidates() -> tuple[frozenset[str], bool]:
 
     With them, other requests to the site are not resolved twice.
     """
-    found = [
+    candidates = [
         (path, is_fixed) for path, is_fixed, view in _find_views() if isinstance(view, EndpointView)
     ]
     return (
-        frozenset(path for path, is_fixed in found if is_fixed),
-        any(not is_fixed for _path, is_fixed in found),
+        frozenset(path for path, is_fixed in candidates if is_fixed),
+        any(not is_fixed for _path, is_fixed in candidates),
     )
 
 

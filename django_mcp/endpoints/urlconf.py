@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,8 +22,11 @@ from django.urls import URLPattern, URLResolver, path
 
 from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.conf import settings
+from django_mcp.endpoints.browser_page import render_page
+from django_mcp.endpoints.connect import CONNECT_PATH
 from django_mcp.endpoints.mounts import has_urlconf
 from django_mcp.endpoints.well_known import (
+    CHALLENGE_PATH,
     SERVER_PATH,
     authenticators_of,
     patterns,
@@ -116,7 +120,9 @@ async def _respond(method: str, query: str) -> HttpResponse:
 
 def patterns_of(server: BaseServer) -> list[URLPattern]:
     """Return the URL patterns of a server: its endpoint and health, each in both slash forms, and the stylesheet of pages."""
-    view, health = MCPView(server, require_authorization_servers), HealthView()
+    make_page = partial(render_page, server)
+    view = MCPView(server, require_authorization_servers, make_page)
+    health = HealthView()
     try:
         has_legacy_sse = server.options.legacy_sse
     except ImproperlyConfigured:
@@ -142,11 +148,23 @@ def legacy_patterns_of(server: BaseServer) -> list[URLPattern]:
     ]
 
 
+_starts: list[str] = []
+_pages: list[str] = []
+"""The starts of the paths that the application of `site_of` answers, and whole paths."""
+
+
+def serves_path(path: str) -> bool:
+    """Return whether the application of `site_of` answers a path. Its URLconf has more than those."""
+    path = f"{path.removesuffix('/')}/"
+    return path in _pages or path.startswith(tuple(_starts))
+
+
 def site_of(server: MCPServer) -> ASGIApp:
     """Return the application beside the endpoint of a server, and make this module the process's URLconf.
 
     It serves the metadata of the protected resource, if an authenticator names authorization servers;
-    and this site's own authorization server with the login page, if its tokens are accepted.
+    this site's own authorization server with the login page, if its tokens are accepted; and the token
+    of a directory, if there is one.
     """
     site = import_module(site_settings.ROOT_URLCONF) if has_urlconf() else None
     urlpatterns[:] = [
@@ -155,15 +173,17 @@ def site_of(server: MCPServer) -> ASGIApp:
         *_without_servers(getattr(site, "urlpatterns", ())),
     ]
     site_settings.ROOT_URLCONF = __name__
-    starts: list[str] = []
-    sign_in = None
+    starts: list[str] = [] if settings.OPENAI_APPS_CHALLENGE is None else [f"{CHALLENGE_PATH}/"]
+    pages: list[str] = []
     if authenticators_of(server):
         starts.append(f"{METADATA_PATH}/")
-    if any(each.is_of_this_site for each in authenticators_of(server)):
+    if any(authenticator.is_of_this_site for authenticator in authenticators_of(server)):
         starts += [f"{SERVER_PATH}/", f"{OPENID_PATH}/", f"/{settings.OAUTH_PREFIX}"]
+        starts.append(CONNECT_PATH)
         login = urlsplit(resolve_url(site_settings.LOGIN_URL))
         if not login.netloc:
-            sign_in = f"{login.path.rstrip('/')}/"
+            pages.append(f"{login.path.rstrip('/')}/")
+    _starts[:], _pages[:] = starts, pages
     handler = ASGIHandler()
     forced_prefix: str = site_settings.FORCE_SCRIPT_NAME or ""
 
@@ -175,19 +195,18 @@ def site_of(server: MCPServer) -> ASGIApp:
             # `django_mcp_application` speaks for it in a lifespan.
             return
         prefix = forced_prefix or scope.get("root_path") or ""
-        path = f"{scope['path'].removeprefix(prefix).removesuffix('/')}/"
-        is_answered = path == sign_in or path.startswith(tuple(starts))
+        is_answered = serves_path(scope["path"].removeprefix(prefix))
         await (handler if is_answered else not_found)(scope, receive, send)
 
     return serve
 
 
 def _without_servers(found: Any) -> Iterator[Any]:
-    for each in found:
-        if isinstance(each, URLResolver):
-            inside = list(_without_servers(each.url_patterns))
+    for pattern in found:
+        if isinstance(pattern, URLResolver):
+            inside = list(_without_servers(pattern.url_patterns))
             yield URLResolver(
-                each.pattern, inside, each.default_kwargs, each.app_name, each.namespace
+                pattern.pattern, inside, pattern.default_kwargs, pattern.app_name, pattern.namespace
             )
-        elif not isinstance(each.callback, EndpointView):
-            yield each
+        elif not isinstance(pattern.callback, EndpointView):
+            yield pattern

@@ -1,4 +1,4 @@
-"""The documents at the origin's root, which pages of any origin may read: the metadata of resources (RFC 9728), and of OAuth.
+"""The documents at the origin's root, which pages of any origin may read: the metadata of resources (RFC 9728) and of OAuth, and a directory's token.
 
 They are plain Django views, so the ASGI wrapper leaves them to the site.
 """
@@ -19,6 +19,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django_mcp.auth.addresses import METADATA_PATH, origin_of
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.scopes import baseline_scopes
+from django_mcp.conf import settings
+from django_mcp.endpoints.connect import CONNECT_PATH, connect_page
 from django_mcp.endpoints.mounts import find_mounts, resolve
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.guard import MAX_AGE_S
@@ -29,6 +31,7 @@ View: TypeAlias = Callable[..., HttpResponseBase]
 _REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"
 
 SERVER_PATH = "/.well-known/oauth-authorization-server"
+CHALLENGE_PATH = "/.well-known/openai-apps-challenge"
 _REMEDY = (
     "Add 'oauth2_provider' and 'django_mcp.contrib.oauth' to INSTALLED_APPS and "
     'path("", include("django_mcp.urls")) to the root URLconf.'
@@ -93,7 +96,7 @@ def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
     mounted = {mount.server for mount in find_mounts()}
     for server in all_servers():
         if server in mounted:
-            yield from ((server, each) for each in authenticators_of(server))
+            yield from ((server, authenticator) for authenticator in authenticators_of(server))
 
 
 def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
@@ -111,17 +114,19 @@ def server_at_path(path_info: str) -> MCPServer | None:
 
 
 def patterns() -> list[URLPattern | URLResolver]:
-    """Return the URL patterns of the documents, for the root of the URLconf."""
+    """Return the URL patterns of the documents and of the page Connect, for the root of the URLconf."""
     view = open_to_pages("GET", "HEAD")(protected_resource)
     name = METADATA_PATH.removeprefix("/")
-    found: list[URLPattern | URLResolver] = [
+    urls: list[URLPattern | URLResolver] = [
         path(name, view),
         path(f"{name}/<path:resource_path>", view),
+        path(CHALLENGE_PATH.removeprefix("/"), open_to_pages("GET", "HEAD")(openai_challenge)),
     ]
+    urls.append(path(CONNECT_PATH.removeprefix("/"), connect_page, name="django_mcp_connect_page"))
     for config in apps.get_app_configs():
         if isinstance(config, DocumentsApp):
-            found += config.mcp_urlpatterns()
-    return found
+            urls += config.mcp_urlpatterns()
+    return urls
 
 
 def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
@@ -149,10 +154,21 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
     return JsonResponse(document)
 
 
+def openai_challenge(_request: HttpRequest) -> HttpResponseBase:
+    """Return the token of `OPENAI_APPS_CHALLENGE`, by which OpenAI sees whose the domain is."""
+    token = settings.OPENAI_APPS_CHALLENGE
+    if token is None:
+        return refusal("not_found", "No token is set", 404)
+    return HttpResponse(token, content_type="text/plain")
+
+
 def find_issuers(server: Any, request: HttpRequest) -> list[str]:
     """Return the issuers whose tokens a server accepts, without duplicates."""
-    found = (each.find_authorization_servers(request) for each in authenticators_of(server))
-    return list(dict.fromkeys(chain.from_iterable(found)))
+    issuers = (
+        authenticator.find_authorization_servers(request)
+        for authenticator in authenticators_of(server)
+    )
+    return list(dict.fromkeys(chain.from_iterable(issuers)))
 
 
 def find_root_path() -> str | None:

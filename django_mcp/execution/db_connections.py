@@ -36,12 +36,12 @@ def run_with_connections(
     """
     if getattr(_in_use, "is_set", False):
         return function()
-    found = _find_connections()
-    _tidy(found)
+    known_connections = _find_connections()
+    _tidy(known_connections)
     _in_use.is_set = True
     try:
         goes_on = goes_on or getattr(_patience, "goes_on", None)
-        locks = begin_waiting(found, goes_on, is_own=is_own_write)
+        locks = begin_waiting(known_connections, goes_on, is_own=is_own_write)
         try:
             return function()
         finally:
@@ -49,7 +49,7 @@ def run_with_connections(
                 lock.end()
     finally:
         _in_use.is_set = False
-        _tidy(found)
+        _tidy(known_connections)
 
 
 _in_use = threading.local()
@@ -75,45 +75,49 @@ def usable_connections(
     returns whether one of them must stay open: it has an open transaction, or the rows of a query are
     still being read. A transaction that is left open is rolled back.
     """
-    found, cursors = _find_connections(), WeakSet[Any]()
-    _tidy(found)
-    entered = [each for each in found if not each.in_atomic_block]
+    known_connections, cursors = _find_connections(), WeakSet[Any]()
+    _tidy(known_connections)
+    entered = [connection for connection in known_connections if not connection.in_atomic_block]
 
     def note(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         # Django drops a cursor as soon as all of its rows are read.
         cursors.add(context["cursor"])
         return execute(sql, params, many, context)
 
-    for connection in found:
+    for connection in known_connections:
         connection.execute_wrappers.append(note)
     was_in_use, _in_use.is_set = getattr(_in_use, "is_set", False), True
     try:
-        locks = begin_waiting(found, goes_on)
+        locks = begin_waiting(known_connections, goes_on)
         try:
-            yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
+            yield (
+                lambda: (
+                    len(cursors) > 0 or any(connection.in_atomic_block for connection in entered)
+                )
+            )
         finally:
             for lock in locks:
                 lock.end()
     finally:
         _in_use.is_set = was_in_use
-        for connection in found:
+        for connection in known_connections:
             connection.execute_wrappers.remove(note)
         for connection in entered:
             if connection.in_atomic_block:
                 # Its transaction has no end. The thread gets another connection.
                 connection.close()
                 del connections[connection.alias]
-        _tidy(found)
+        _tidy(known_connections)
 
 
 def _find_connections() -> Collection[BaseDatabaseWrapper]:
     if getattr(_avoids_pools, "is_set", False):
-        for each in connections.all():
-            if _has_pool(each):
-                connections[each.alias] = _make_unpooled(each)
+        for connection in connections.all():
+            if _has_pool(connection):
+                connections[connection.alias] = _make_unpooled(connection)
     used = connections.all()
     # Two aliases can have one connection: a test's mirror of a replica.
-    return used if len(used) == 1 else {id(each): each for each in used}.values()
+    return used if len(used) == 1 else {id(connection): connection for connection in used}.values()
 
 
 _avoids_pools = threading.local()
@@ -134,11 +138,13 @@ def _has_pool(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _make_unpooled(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
-    found = connection.settings_dict
+    database = connection.settings_dict
     # A test database can only be dropped without connections to it. A test run has an outbox.
     age_s = 0 if hasattr(mail, "outbox") else OWN_AGE_S
-    options = {key: value for key, value in found["OPTIONS"].items() if key != "pool"}
-    return type(connection)({**found, "OPTIONS": options, "CONN_MAX_AGE": age_s}, connection.alias)
+    options = {key: value for key, value in database["OPTIONS"].items() if key != "pool"}
+    return type(connection)(
+        {**database, "OPTIONS": options, "CONN_MAX_AGE": age_s}, connection.alias
+    )
 
 
 class _Closer:

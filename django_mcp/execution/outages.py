@@ -189,7 +189,7 @@ class Breaker:
 
         try:
             async with limit:
-                found = await runner(ask)
+                outcome = await runner(ask)
         except StoreUnavailable:
             raise
         except BaseException as error:
@@ -203,7 +203,7 @@ class Breaker:
             # A probe is over, however it ended.
             self._is_probing &= not is_probe
         self.note_answer()
-        return found
+        return outcome
 
     def check(self) -> None:
         """Raise `StoreUnavailable` if the database has failed a moment ago."""

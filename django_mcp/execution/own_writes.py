@@ -1,6 +1,6 @@
 """The package's own writes: in SQLite they have threads of their own, which wait for the write lock.
 
-A transaction of a tool may have the lock for long, and who reads must not wait for it.
+A tool may hold the lock for long, and readers must not wait behind a write that waits for it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from django_mcp.execution.leases import has_thread
 from django_mcp.execution.outages import Breaker, Warner, is_outage
-from django_mcp.execution.pool import AwaitedWork, LoopPool
+from django_mcp.execution.pool import AwaitedJob, LoopPool
+from django_mcp.execution.thread_loans import has_thread
 from django_mcp.execution.threads import find_breaker, find_own_pool, run_in_pool
 from django_mcp.process import PerProcess, Sharing
 from django_mcp.server.ports import StoreUnavailable
 
 T = TypeVar("T")
 
-LEAVE_AFTER_S = 1.0
+DEFER_AFTER_S = 1.0
 """How long a response waits for a write that can happen later, while SQLite is locked."""
 
-MAX_LEFT = 10_000
-MAX_LEFT_BYTES = 64 * 1024 * 1024
+MAX_DEFERRED = 10_000
+MAX_DEFERRED_BYTES = 64 * 1024 * 1024
 """Writes of a process that wait to happen later, and what clients sent in them; beyond these, responses
 wait for theirs."""
 
@@ -38,7 +38,7 @@ BRIEF_S = 0.1
 EXIT_S = 5.0
 """How long the end of a process waits for SQLite's write lock."""
 
-_left_trouble = Warner()
+_deferred_trouble = Warner()
 
 
 async def write_in_pool(
@@ -54,7 +54,7 @@ async def write_in_pool(
     lock, which a transaction of a tool may have for long.
 
     Args:
-        otherwise: returns the result when the write has waited for `LEAVE_AFTER_S`. The write happens
+        otherwise: returns the result when the write has waited for `DEFER_AFTER_S`. The write happens
             later, also if the caller is gone; then it is logged if it fails. None: wait for it.
         size: how many bytes it holds of what a client sent, if these are many.
 
@@ -67,26 +67,26 @@ async def write_in_pool(
     if not writes_wait():
         return await run_in_pool(function, breaker)
     pool = (_pools.current or _pools.get()).awaited
-    if pool.waiting_count >= MAX_LEFT or pool.waiting_bytes + size > MAX_LEFT_BYTES:
+    if pool.waiting_count >= MAX_DEFERRED or pool.waiting_bytes + size > MAX_DEFERRED_BYTES:
         otherwise = None
-    work = _OwnWrite(function, pool, size, is_left=otherwise is not None)
-    pool.put(work)
-    limit_s = LOCKED_S if otherwise is None else LEAVE_AFTER_S
+    job = _OwnWrite(function, pool, size, is_deferred=otherwise is not None)
+    pool.put(job)
+    limit_s = LOCKED_S if otherwise is None else DEFER_AFTER_S
     try:
-        await asyncio.wait((work.done,), timeout=limit_s)
-        if work.done.done():
-            found = cast(T, work.done.result())
+        await asyncio.wait((job.done,), timeout=limit_s)
+        if job.done.done():
+            outcome = cast(T, job.done.result())
             if breaker is not None:
                 breaker.note_answer()
-            return found
+            return outcome
     except Exception as error:
         if breaker is not None and is_outage(error):
             raise breaker.fail(error) from error
         raise
     finally:
-        work.done.cancel()
+        job.done.cancel()
         if otherwise is None:
-            pool.withdraw(work)
+            pool.withdraw(job)
     if otherwise is None:
         raise StoreUnavailable
     return otherwise()
@@ -105,7 +105,7 @@ async def wait_for_other_writers() -> bool:
         await write_in_pool(_take_lock)
         was_locked = time.monotonic() - began_s > BRIEF_S
         # Those who waited too are quick.
-        await asyncio.sleep(LEAVE_AFTER_S if was_locked else BRIEF_S)
+        await asyncio.sleep(DEFER_AFTER_S if was_locked else BRIEF_S)
         return True
 
     return await _looking.ask(None, look)
@@ -168,15 +168,15 @@ class _Tables:
 _tables_are_locked = PerProcess(_Tables, settings=("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"))
 
 
-class _OwnWrite(AwaitedWork):
+class _OwnWrite(AwaitedJob):
     """A write of the package that waits for SQLite's lock."""
 
     def __init__(
-        self, function: Callable[[], Any], pool: LoopPool, size: int, *, is_left: bool
+        self, function: Callable[[], Any], pool: LoopPool, size: int, *, is_deferred: bool
     ) -> None:
         super().__init__(partial(contextvars.copy_context().run, self._write, function), size)
         self._pool = pool
-        self.is_left = is_left
+        self.is_deferred = is_deferred
 
     def _write(self, function: Callable[[], Any]) -> Any:
         # Loads `django.db`, which importing a server must not.
@@ -186,14 +186,14 @@ class _OwnWrite(AwaitedWork):
         try:
             return run_with_connections(function, self._goes_on, is_own_write=True)
         except Exception as error:
-            if self.done.done() and self.is_left:
-                _left_trouble.warn(
+            if self.done.done() and self.is_deferred:
+                _deferred_trouble.warn(
                     "Could not write what a request had left to be written: %r", error
                 )
             raise
 
     def _goes_on(self) -> bool:
-        return (self.is_left or not self.done.done()) and _is_open(self._pool)
+        return (self.is_deferred or not self.done.done()) and _is_open(self._pool)
 
 
 class _Pools:

@@ -3,7 +3,7 @@
 `ThreadPoolExecutor` creates a future with a lock and a condition for each piece of work, and the event
 loop another one. Here there is only the loop's.
 
-Work without a free thread waits in a queue that takes turns between principals, so that many entries of
+ThreadJob without a free thread waits in a queue that takes turns between principals, so that many entries of
 one do not delay the others.
 """
 
@@ -121,7 +121,7 @@ class PoolState:
         return self.short_s is not None and self.short_s >= EXHAUSTED_AFTER_S
 
 
-class Work:
+class ThreadJob:
     """A piece of work for a thread of a pool: a function, of which nobody awaits the result."""
 
     began_s: float | None = None
@@ -182,8 +182,8 @@ class LoopPool(Executor):
         *,
         setting: str | None = None,
         replacements: int = 0,
-        make_work: Callable[[Callable[[], Any]], AwaitedWork] | None = None,
-        waiting: FairQueue[Work] | None = None,
+        make_work: Callable[[Callable[[], Any]], AwaitedJob] | None = None,
+        waiting: FairQueue[ThreadJob] | None = None,
         prepare: Callable[[], None] | None = None,
     ) -> None:
         self.max_threads = max_threads
@@ -191,29 +191,29 @@ class LoopPool(Executor):
         self._setting = setting
         self._reported_s: float | None = None
         self._replacements = replacements
-        self._make_work = make_work or AwaitedWork
+        self._make_job = make_work or AwaitedJob
         self._prepare = prepare
         self._lock = threading.Lock()
-        self._queue: FairQueue[Work] = waiting or FairQueue()
+        self._queue: FairQueue[ThreadJob] = waiting or FairQueue()
         self._thread_count = 0
         self._idle_count = 0
         self._is_closed = False
         self.closed_s: float | None = None
         """When it was closed, by the monotonic clock."""
         # Without timeouts: with several threads, `get` can continue with a negative one.
-        self._handed_over: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self._running: dict[Work, None] = {}
+        self._handed_over: queue.SimpleQueue[ThreadJob | None] = queue.SimpleQueue()
+        self._running: dict[ThreadJob, None] = {}
         self._short_since_s: float | None = None
         _pools.add(self)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run `function` in a thread; return a future of the running event loop."""
         call = partial(function, *args, **kwargs) if args or kwargs else function
-        work = self._make_work(call)
-        if not self.put(work):
+        job = self._make_job(call)
+        if not self.put(job):
             # Cancelled work must not stay in the queue, with everything that it refers to.
-            work.done.add_done_callback(lambda _done: self.withdraw(work))
-        return work.done
+            job.done.add_done_callback(lambda _done: self.withdraw(job))
+        return job.done
 
     def close(self) -> None:
         """Let the threads end: idle ones now, others after their work."""
@@ -226,31 +226,31 @@ class LoopPool(Executor):
 
     def leave(self, function: Callable[[], object], size: int = 0) -> None:
         """Run `function` when a thread is free, without a result; exceptions are logged."""
-        self.put(Work(function, size))
+        self.put(ThreadJob(function, size))
 
-    def put(self, work: Work) -> bool:
+    def put(self, job: ThreadJob) -> bool:
         """Give work to a thread, or queue it (or raise `QueueFull`); return whether a thread has it."""
         with self._lock:
             if not self._idle_count and self._thread_count >= self._find_limit():
-                work.queued_as = work.key
-                self._queue.put(work.queued_as, work, work.size)
+                job.queued_as = job.key
+                self._queue.put(job.queued_as, job, job.size)
                 if self._short_since_s is None:
                     self._short_since_s = time.monotonic()
                 return False
-            work.began_s = time.monotonic()
-            self._running[work] = None
+            job.began_s = time.monotonic()
+            self._running[job] = None
             if self._idle_count:
                 self._idle_count -= 1
-                self._handed_over.put(work)
+                self._handed_over.put(job)
                 return True
             self._thread_count += 1
-        self._start(work)
+        self._start(job)
         return True
 
-    def withdraw(self, work: Work) -> bool:
+    def withdraw(self, job: ThreadJob) -> bool:
         """Remove work from the queue; return whether it was there."""
         with self._lock:
-            has_waited = work.began_s is None and self._queue.discard(work.queued_as, work)
+            has_waited = job.began_s is None and self._queue.discard(job.queued_as, job)
         if has_waited and self._setting is not None:
             self._report(self._setting)
         return has_waited
@@ -285,7 +285,7 @@ class LoopPool(Executor):
         now_s = time.monotonic()
         with self._lock:
             working, waiting, since_s = list(self._running), self._queue.count, self._short_since_s
-        running = [(each.describe(), now_s - (each.began_s or now_s)) for each in working]
+        running = [(job.describe(), now_s - (job.began_s or now_s)) for job in working]
         return PoolState(
             max_threads=self.max_threads,
             waiting=waiting,
@@ -320,12 +320,12 @@ class LoopPool(Executor):
         """Return how many threads there may be now, with those in place of abandoned ones."""
         if self._thread_count < self.max_threads or not self._replacements:
             return self.max_threads
-        abandoned = sum(work.is_abandoned for work in self._running)
+        abandoned = sum(job.is_abandoned for job in self._running)
         return self.max_threads + min(self._replacements, abandoned)
 
     # -- in the threads
 
-    def _start(self, *first: Work) -> None:
+    def _start(self, *first: ThreadJob) -> None:
         """Start a thread that has been counted, with the work that it has or without any."""
         try:
             name = f"{self._name}_{self._thread_count}"
@@ -337,31 +337,31 @@ class LoopPool(Executor):
             # The process ends, or may have no more threads.
             with self._lock:
                 self._thread_count -= 1
-                for work in first:
-                    del self._running[work]
+                for job in first:
+                    del self._running[job]
             raise
 
-    def _serve(self, first: list[Work]) -> None:
+    def _serve(self, first: list[ThreadJob]) -> None:
         if self._prepare is not None:
             self._prepare()
-        work, stays = (first.pop(), True) if first else self._finish(None)
+        job, stays = (first.pop(), True) if first else self._finish(None)
         # While it waits for more, it holds nothing of what it did.
-        while work is not None or stays:
-            work = work or self._handed_over.get()
-            if work is None:
+        while job is not None or stays:
+            job = job or self._handed_over.get()
+            if job is None:
                 return
             try:
-                work.run()
+                job.run()
             except BaseException:
                 # Also an exit, since the counts must stay right.
                 logger.exception("Background work failed")
-            work, stays = self._finish(work)
+            job, stays = self._finish(job)
 
-    def _finish(self, work: Work | None) -> tuple[Work | None, bool]:
+    def _finish(self, job: ThreadJob | None) -> tuple[ThreadJob | None, bool]:
         """Return the next work, and whether the thread waits if there is none."""
         with self._lock:
-            if work is not None:
-                del self._running[work]
+            if job is not None:
+                del self._running[job]
             is_surplus = self._thread_count > self._find_limit()
             if is_surplus or (self._is_closed and not self._queue.count):
                 self._thread_count -= 1
@@ -376,10 +376,10 @@ class LoopPool(Executor):
             return following, True
 
 
-class AwaitedWork(Work):
+class AwaitedJob(ThreadJob):
     """A function, and the future of its result on an event loop."""
 
-    is_left = False
+    is_deferred = False
     """Whether to do it also when nobody awaits its result any more."""
 
     def __init__(self, function: Callable[[], Any], size: int = 0) -> None:
@@ -397,7 +397,7 @@ class AwaitedWork(Work):
         self.done.add_done_callback(lambda _done: timer.cancel())
 
     def run(self) -> None:
-        if self.done.done() and not self.is_left:
+        if self.done.done() and not self.is_deferred:
             return
         try:
             value = self._function()

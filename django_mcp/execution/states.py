@@ -108,8 +108,8 @@ def _rows(name: str) -> Any:
 
 
 def _valid(name: str) -> QuerySet[Any]:
-    found: QuerySet[Any] = _rows(name).filter(expires_at__gt=datetime.now(UTC))
-    return found
+    rows: QuerySet[Any] = _rows(name).filter(expires_at__gt=datetime.now(UTC))
+    return rows
 
 
 _kept = Usage(

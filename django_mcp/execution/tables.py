@@ -98,13 +98,13 @@ class Usage:
         ]
         if caller[-1].startswith(ANONYMOUS_PREFIX):
             bounds.append(((ANONYMOUS_PREFIX,), limits.count * share, limits.bytes * share))
-        found = [self._find(key) for key, _, _ in bounds]
-        for used, (key, max_count, max_bytes) in zip(found, bounds, strict=True):
+        usages = [self._find(key) for key, _, _ in bounds]
+        for used, (key, max_count, max_bytes) in zip(usages, bounds, strict=True):
             if (count > 0 and used[0] + count > max_count) or (
                 size > 0 and used[1] + size > max_bytes
             ):
                 return QuotaScope.OWN if key is caller else QuotaScope.ALL
-        for used in found:
+        for used in usages:
             used[0] += count
             used[1] += size
         return None
@@ -133,8 +133,8 @@ class Usage:
         elif key:
             rows = rows.filter(**dict(zip(self._columns, key, strict=True)))
         sizes = {} if self._size is None else {"bytes": Sum(self._size)}
-        found = rows.aggregate(count=Count("pk"), **sizes)
-        used = [found["count"], found.get("bytes") or 0]
+        usage = rows.aggregate(count=Count("pk"), **sizes)
+        used = [usage["count"], usage.get("bytes") or 0]
         self._counts.set(key, used, RECOUNT_S)
         return used
 

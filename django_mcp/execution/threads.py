@@ -16,9 +16,9 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import AsyncToSync, sync_to_async
 
 from django_mcp.conf import server_settings, settings, site_aliases
-from django_mcp.execution.leases import ThreadLease, has_thread, is_awaited_in_lease
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.pool import AwaitedWork, FairQueue, LoopPool, PoolState, QueueFull
+from django_mcp.execution.pool import AwaitedJob, FairQueue, LoopPool, PoolState, QueueFull
+from django_mcp.execution.thread_loans import ThreadLoan, has_thread, is_awaited_in_loan
 from django_mcp.process import PerProcess
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
@@ -75,14 +75,13 @@ class ThreadScope:
             has_thread.get()
             or _runs_in_place.get()
             or (
-                is_awaited_in_lease()
-                and getattr(AsyncToSync.executors, "current", None) is not None
+                is_awaited_in_loan() and getattr(AsyncToSync.executors, "current", None) is not None
             )
         )
-        pool = None if is_nested else pools.pool if call.run is None else pools.task_pool
+        pool = None if is_nested else pools.pool if call.detached_run is None else pools.task_pool
         if pool is None:
             return cast(T, await pools.nested(function, call, aliases))
-        call.exchange.waits_for_thread = True
+        call.exchange.channel.waits_for_thread = True
         _submitting.call = call
         try:
             return cast(T, await pools.by_pool[pool](function, call, aliases))
@@ -95,27 +94,27 @@ class ThreadScope:
             raise
 
 
-async def answer_leasing(get_reply: Callable[[Exchange], Awaitable[T]], exchange: Exchange) -> T:
+async def answer_with_loan(get_reply: Callable[[Exchange], Awaitable[T]], exchange: Exchange) -> T:
     """Return a reply; the async ORM may use one thread of the handlers' pool for it."""
     pools = _thread_pools.current or _thread_pools.get()
-    with ThreadLease(None if _runs_in_place.get() else pools.pool, exchange):
+    with ThreadLoan(None if _runs_in_place.get() else pools.pool, exchange):
         return await get_reply(exchange)
 
 
-def lease_for_task(exchange: Exchange | None) -> ThreadLease:
+def loan_for_task(exchange: Exchange | None) -> ThreadLoan:
     """Return a block in which the async ORM of a task has a thread of the tasks' pool."""
     pools = _thread_pools.current or _thread_pools.get()
-    return ThreadLease(None if _runs_in_place.get() else pools.task_pool, exchange)
+    return ThreadLoan(None if _runs_in_place.get() else pools.task_pool, exchange)
 
 
-def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
+def loan_for_authentication(exchange: Exchange | None = None) -> ThreadLoan:
     """Return a block in which the async ORM of authenticators has a thread of another pool.
 
     A query without a result in time raises `StoreUnavailable`.
     """
     pools = _thread_pools.current or _thread_pools.get()
     pool = None if _runs_in_place.get() else pools.authentication_pool
-    return ThreadLease(pool, exchange, AUTHENTICATION_LIMIT_S)
+    return ThreadLoan(pool, exchange, AUTHENTICATION_LIMIT_S)
 
 
 def find_pool_states() -> dict[str, PoolState]:
@@ -189,7 +188,7 @@ def in_calling_thread() -> AbstractContextManager[None]:
     return _setting(_runs_in_place, True)
 
 
-class _OwnWork(AwaitedWork):
+class _OwnJob(AwaitedJob):
     """A query of the package that waits for a thread or has one."""
 
     @property
@@ -197,7 +196,7 @@ class _OwnWork(AwaitedWork):
         return network_of(caller_address.get() or "")
 
 
-class _HandlerWork(AwaitedWork):
+class _HandlerJob(AwaitedJob):
     """A synchronous handler that waits for a thread or has one."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -207,12 +206,12 @@ class _HandlerWork(AwaitedWork):
 
     @property
     def key(self) -> Hashable:
-        return self._ctx.exchange.quota_key
+        return self._ctx.exchange.caller.quota_key
 
     def describe(self) -> str:
         call = self._ctx
         name = getattr(call.entry, "name", "")
-        return f"{call.method} {name} by {call.exchange.quota_key}"
+        return f"{call.method} {name} by {call.exchange.caller.quota_key}"
 
 
 class _ThreadPools:
@@ -234,7 +233,7 @@ class _ThreadPools:
             if call.is_cancelled:
                 # The call was cancelled while this waited for a thread.
                 raise HandlerAbandoned
-            call.exchange.waits_for_thread = False
+            call.exchange.channel.waits_for_thread = False
             if aliases:
                 function = partial(run_atomically, function, call.must_roll_back, aliases)
             return run_with_connections(function, call.is_awaited)
@@ -261,16 +260,16 @@ class _ThreadPools:
                 "django-mcp",
                 setting="SYNC_THREADS",
                 replacements=settings.REPLACEMENT_THREADS,
-                make_work=_HandlerWork,
+                make_work=_HandlerJob,
                 waiting=FairQueue(WAITING_LIMITS, server_settings.anonymous_share),
             )
             self.task_pool = LoopPool(
                 settings.TASK_THREADS,
                 "django-mcp-task",
                 setting="TASK_THREADS",
-                make_work=_HandlerWork,
+                make_work=_HandlerJob,
             )
-            self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnWork, prepare=avoid_pools)
+            self.our_pool = LoopPool(few, "django-mcp-own", make_work=_OwnJob, prepare=avoid_pools)
             self.authentication_pool = LoopPool(few, "django-mcp-auth", prepare=avoid_pools)
             self.by_pool = {
                 # asgiref's type is too narrow.

@@ -65,6 +65,10 @@ class DjangoConverter:
             value = value[0]
         return _is_rows(value) or _is_model(value)
 
+    def report(self, text: str) -> None:
+        """See `ResultConverter.report`."""
+        logger.warning("%s", text)
+
     def convert(self, value: Any) -> Any:
         """Return a list for a queryset of named values of at most `MAX_ROWS` rows; any other object as it is."""
         if _is_model(value):
@@ -83,8 +87,8 @@ def _unnamed(model: type[Any]) -> str:
 def find_class(module: str, name: str) -> type[Any] | tuple[()]:
     """Return a class for `isinstance`; nothing is of it while its module, which this does not load, is not loaded."""
     # Loading Django's modules of models needs settings.
-    found: type[Any] | tuple[()] = getattr(sys.modules.get(module), name, ())
-    return found
+    loaded_class: type[Any] | tuple[()] = getattr(sys.modules.get(module), name, ())
+    return loaded_class
 
 
 def _is_rows(value: Any) -> bool:
@@ -278,7 +282,7 @@ class _DjangoForm(Form):
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(each, str) for each in value)
+        return all(isinstance(part, str) for part in value)
     if isinstance(value, int | float):
         return -MAX_NUMBER < value < MAX_NUMBER
     return isinstance(value, str)
@@ -328,12 +332,14 @@ def _choices(field: Any) -> JSONObject:
     from django import forms
 
     choices: Iterable[Any] = flatten_choices(field.choices)
-    found = list(islice((each for each in choices if each[0] not in ("", None)), MAX_CHOICES + 1))
-    shown = [{"const": str(value), "title": str(label)} for value, label in found]
+    shown_choices = list(
+        islice((choice for choice in choices if choice[0] not in ("", None)), MAX_CHOICES + 1)
+    )
+    shown = [{"const": str(value), "title": str(label)} for value, label in shown_choices]
     if isinstance(field, forms.MultipleChoiceField | forms.ModelMultipleChoiceField):
         items: JSONObject = {"anyOf": shown} if shown else {"enum": []}
         return {"type": "array", "items": items, **({"minItems": 1} if field.required else {})}
-    if len(found) > MAX_CHOICES or not shown:
+    if len(shown_choices) > MAX_CHOICES or not shown:
         return {"type": "string"}
     return {"type": "string", "oneOf": shown}
 
@@ -359,7 +365,7 @@ def _default(value: Any, kind: str) -> Any:
     if value is None or value == "":
         return None
     if kind == "array":
-        return [str(each) for each in value] if isinstance(value, list | tuple) else None
+        return [str(part) for part in value] if isinstance(value, list | tuple) else None
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if kind in ("integer", "number"):

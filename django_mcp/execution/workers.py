@@ -37,7 +37,7 @@ def worker_id() -> uuid.UUID:
     return uuid.UUID(process_id())
 
 
-class _Lease:
+class _WorkerLease:
     """The lease of this process.
 
     Its `number` changes when its row had to be inserted again: the rows of an ended lease are deleted.
@@ -124,11 +124,11 @@ class _Lease:
             connections.close_all()
 
 
-process_lease = _Lease()
+worker_lease = _WorkerLease()
 """The lease of this process."""
 
-at_end(process_lease.end)
-reset_on(process_lease.reset, settings=("DATABASES", "DATABASE_ROUTERS", "DJANGO_MCP"), fork=True)
+at_end(worker_lease.end)
+reset_on(worker_lease.reset, settings=("DATABASES", "DATABASE_ROUTERS", "DJANGO_MCP"), fork=True)
 
 
 def gone_workers() -> QuerySet[Worker]:

@@ -104,7 +104,7 @@ class WriteLock:
         self._set_wait(raw, is_brief=not raw.in_transaction)
         while True:
             try:
-                found = execute(sql, params, many, context)
+                outcome = execute(sql, params, many, context)
             except OperationalError as error:
                 if not is_locked(error):
                     raise
@@ -116,7 +116,7 @@ class WriteLock:
             else:
                 if self._is_brief and raw.in_transaction:
                     self._set_wait(raw, is_brief=False)
-                return found
+                return outcome
             time.sleep(OWN_PAUSE_S if self._is_own else PAUSE_S)
 
     def _set_wait(self, raw: Any, *, is_brief: bool) -> None:
@@ -168,4 +168,6 @@ def begin_waiting(
 
 def find_lock(connection: BaseDatabaseWrapper) -> WriteLock | None:
     """Return the lock of a connection in this thread, if it waits for one."""
-    return next((each for each in connection.execute_wrappers if isinstance(each, WriteLock)), None)
+    return next(
+        (wrapper for wrapper in connection.execute_wrappers if isinstance(wrapper, WriteLock)), None
+    )

@@ -17,8 +17,10 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject, decode, encode, present
 from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
 from django_mcp.server.engine import Engine
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -144,16 +146,16 @@ def to_answer(question: JSONObject, value: Any) -> JSONObject:
         content = {"type": "text", "text": value}
         return {"role": "assistant", "content": content, "model": "unknown"}
     if method == "roots/list" and not isinstance(value, Mapping | str):
-        roots = [{"uri": each} if isinstance(each, str) else each for each in value]
+        roots = [{"uri": entry} if isinstance(entry, str) else entry for entry in value]
         return {"roots": roots}
     return _to_object(value)
 
 
 def _to_object(value: Any) -> JSONObject:
-    found = decode(encode(value))
-    if not isinstance(found, dict):
+    content = decode(encode(value))
+    if not isinstance(content, dict):
         raise TypeError(f"{value!r:.100} is not an answer to this question.")
-    return found
+    return content
 
 
 def _message_of(question: JSONObject) -> str:
@@ -244,12 +246,13 @@ async def _send_once(
             revision, client_capabilities=capabilities, log_level=log_level
         )
     exchange = Exchange(
-        principal=principal_of(how.get("user")),
-        can_stream=listens,
-        sink=_Listener(how) if listens else None,
-        build_request=None if request is None else lambda: request,
-        url_kwargs=how.get("url_kwargs") or {},
         connection=connection,
+        caller=Caller(
+            principal=principal_of(how.get("user")),
+            build_request=None if request is None else lambda: request,
+            url_kwargs=how.get("url_kwargs") or {},
+        ),
+        channel=Channel(can_stream=listens, sink=_Listener(how) if listens else None),
     )
     message = write_request(
         method,
@@ -266,8 +269,8 @@ async def _send_once(
     body = decode(reply.body)
     if "error" in body:
         raise to_error(method, body["error"])
-    found: JSONObject = body["result"]
-    return found
+    result: JSONObject = body["result"]
+    return result
 
 
 def principal_of(user: Any) -> Any:
@@ -298,7 +301,7 @@ def revision_called(name: str | None) -> Revision:
         return _NEWEST
     revision = find_revision(name)
     if revision is None:
-        known = ", ".join(each.name for each in REVISIONS)
+        known = ", ".join(known_revision.name for known_revision in REVISIONS)
         raise ValueError(f"There is no protocol revision {name!r}: choose from {known}.")
     return revision
 

@@ -180,13 +180,13 @@ async def read_pages(
     method: str, request: Callable[[JSONObject], Awaitable[JSONObject]]
 ) -> list[JSONObject]:
     """Return the entries on all pages of a list; `request` sends the method with its params."""
-    found: list[JSONObject] = []
+    pages: list[JSONObject] = []
     params: JSONObject = {}
     while True:
         page = await request(params)
-        found += page[LIST_METHODS[method]]
+        pages += page[LIST_METHODS[method]]
         if "nextCursor" not in page:
-            return found
+            return pages
         params = {"cursor": page["nextCursor"]}
 
 

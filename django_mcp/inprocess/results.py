@@ -161,7 +161,7 @@ class ResourceResult(Result):
     @property
     def text(self) -> str:
         """The texts, a line each."""
-        return "\n".join(each["text"] for each in self.contents if "text" in each)
+        return "\n".join(content["text"] for content in self.contents if "text" in content)
 
     @property
     def data(self) -> bytes:
@@ -210,8 +210,8 @@ class CompletionResult(Result):
     @property
     def total(self) -> int | None:
         """The number of all values, if it is known."""
-        found: int | None = self.raw["completion"].get("total")
-        return found
+        count: int | None = self.raw["completion"].get("total")
+        return count
 
     @property
     def has_more(self) -> bool:

@@ -94,10 +94,10 @@ class ServerCommand(SiteCommand):
 
     def _answers(self, options: dict[str, Any]) -> Any:
         if options["answers"] is not None:
-            found = parse_json(options["answers"], "--answers")
-            if not isinstance(found, dict | list):
+            json = parse_json(options["answers"], "--answers")
+            if not isinstance(json, dict | list):
                 raise wrong_use("--answers must be an object or a list.")
-            return found
+            return json
         if options["no_input"]:
             return None
         return Terminal(options.get("stdin") or sys.stdin, self.stderr._out)
@@ -157,7 +157,7 @@ class ServerCommand(SiteCommand):
                 return text
         if self._is_disabled(registry, name):
             return f"{error}. {name!r} is disabled in the admin."
-        close = [each for each in find_near(name, known, most=4) if each != name][:3]
+        close = [candidate for candidate in find_near(name, known, most=4) if candidate != name][:3]
         if close:
             return f"{error}. Did you mean {' or '.join(close)}?"
         if known:
@@ -186,11 +186,11 @@ def add_server(parser: CommandParser) -> None:
 
 def get_server(name: str | None) -> MCPServer:
     """Return the server called `name`, or the default one; raise CommandError if there is none."""
-    found = all_servers()[0] if name is None else find_server(name, imports_urlconf=True)
-    if not isinstance(found, MCPServer):
+    chosen_server = all_servers()[0] if name is None else find_server(name, imports_urlconf=True)
+    if not isinstance(chosen_server, MCPServer):
         names = sorted({server.name for server in all_servers()})
         raise wrong_use(f"No MCP server is called {name!r}. Servers: {', '.join(names)}.")
-    return found
+    return chosen_server
 
 
 def server_at(url: str) -> MCPServer | None:

@@ -74,7 +74,7 @@ _YES_OR_NO = {
 }
 
 
-class Refused(Exception):
+class NotAnswered(Exception):
     """The user does not answer; the text is what they did instead."""
 
 
@@ -113,7 +113,7 @@ class Terminal:
                 self._say(f"Open {params.get('url')}")
                 return self._confirm("Agreed?")
             return self._fill_in(params.get("requestedSchema", {}))
-        except Refused as refused:
+        except NotAnswered as refused:
             return str(refused)
 
     def _fill_in(self, schema: JSONObject) -> Any:
@@ -122,12 +122,12 @@ class Terminal:
             return self._confirm("Accept?")
         self._say(f"({DECLINE} and {CANCEL} do that; an empty line leaves a field out)")
         required = schema.get("required", [])
-        found = {}
+        filled = {}
         for name, field in fields.items():
             value = self._ask_field(name, field, is_required=name in required)
             if value is not None:
-                found[name] = value
-        return found
+                filled[name] = value
+        return filled
 
     def _ask_field(self, name: str, field: JSONObject, *, is_required: bool) -> Any:
         choices = _choices_of(field)
@@ -176,7 +176,7 @@ class Terminal:
                 self._say(f"  {message.get('role')}: {block.get('text', block.get('type'))}")
         try:
             return self._read("Its answer: ")
-        except Refused:
+        except NotAnswered:
             return ""
 
     def _say(self, text: str) -> None:
@@ -193,10 +193,10 @@ class Terminal:
             raise Interrupted from error
         if not line:
             self._stderr.write("\n")
-            raise Refused("cancel")
+            raise NotAnswered("cancel")
         text = str(line).strip()
         if text in (CANCEL, DECLINE):
-            raise Refused(text[1:])
+            raise NotAnswered(text[1:])
         return text
 
 
@@ -207,7 +207,7 @@ def _choices_of(field: JSONObject) -> list[tuple[str, str]]:
         labels = holder.get("enumNames") or holder["enum"]
         return list(zip(holder["enum"], map(str, labels), strict=False))
     options = holder.get("oneOf") or holder.get("anyOf") or []
-    return [(each["const"], str(each.get("title", each["const"]))) for each in options]
+    return [(option["const"], str(option.get("title", option["const"]))) for option in options]
 
 
 def _show_default(value: Any) -> str:

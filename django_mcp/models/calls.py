@@ -64,6 +64,17 @@ class CallRecord(Table):
         _("exception"), max_length=100, blank=True, help_text=_("The class of the exception.")
     )
 
+    coerced = models.CharField(
+        _("corrected arguments"),
+        max_length=200,
+        blank=True,
+        # Workers of the version before it insert rows without it.
+        db_default="",
+        help_text=_(
+            "The arguments that did not fit as they were sent, and were read in the one way that does."
+        ),
+    )
+
     class Meta:
         verbose_name = _("call")
         verbose_name_plural = _("calls")

@@ -23,12 +23,12 @@ class KeyField(_CharField):
 
     def db_parameters(self, connection: Any) -> Any:
         """Return Django's parameters, with the collation of MySQL and MariaDB that compares bytes."""
-        found = super().db_parameters(connection)
+        parameters = super().db_parameters(connection)
         if connection.vendor == "mysql":
             is_mariadb = connection.mysql_is_mariadb
             # Both pad neither of two texts with spaces.
-            found["collation"] = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
-        return found
+            parameters["collation"] = "utf8mb4_nopad_bin" if is_mariadb else "utf8mb4_0900_bin"
+        return parameters
 
 
 def set_collations(app_label: str) -> Callable[[Any, Any], None]:
@@ -44,10 +44,10 @@ def set_collations(app_label: str) -> Callable[[Any, Any], None]:
         quote = connection.ops.quote_name
         for model in apps.get_app_config(app_label).get_models():
             changes = ", ".join(
-                f"MODIFY {quote(each.column)} {each.db_type(connection)} "
-                f"COLLATE {each.db_parameters(connection)['collation']} NOT NULL"
-                for each in model._meta.local_fields
-                if isinstance(each, KeyField)
+                f"MODIFY {quote(field.column)} {field.db_type(connection)} "
+                f"COLLATE {field.db_parameters(connection)['collation']} NOT NULL"
+                for field in model._meta.local_fields
+                if isinstance(field, KeyField)
             )
             if changes:
                 schema_editor.execute(f"ALTER TABLE {quote(model._meta.db_table)} {changes}")

@@ -19,8 +19,8 @@ from django_mcp.known_servers import find_unknown
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import PrimaryManager, Table
 from django_mcp.protocol.sanitize import clean, mark_invisible
+from django_mcp.server.exchange.digests import digest_of
 from django_mcp.server.exchange.visibility import Allowed
-from django_mcp.server.memory.state import digest_of
 
 SECRET_BYTES = 32
 PREFIX_BYTES = 6
@@ -30,12 +30,17 @@ _KEY = re.compile(r"mcp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 def split_key(text: str) -> tuple[str, str] | None:
     """Return the prefix, to find a key by, and the secret, to verify it; None if it has not the form of one."""
-    found = _KEY.fullmatch(text)
-    return None if found is None else (found[1], found[2])
+    match = _KEY.fullmatch(text)
+    return None if match is None else (match[1], match[2])
 
 
 class APIKeyManager(PrimaryManager["APIKey"]):
     """Creates keys."""
+
+    def valid_of(self, user: Any) -> models.QuerySet[APIKey]:
+        """Return the user's keys that are neither revoked nor expired, newest first."""
+        is_valid = models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
+        return self.filter(is_valid, user=user, revoked_at=None).order_by("-created_at", "-pk")
 
     def issue(
         self,

@@ -48,13 +48,13 @@ def user_key(**options: Any) -> models.ForeignKey[Any, Any]:
 
     Rows are written later in bulk, and the users may be in another database.
     """
-    found = {"null": True, "blank": True, "on_delete": models.CASCADE, **options}
+    all_options = {"null": True, "blank": True, "on_delete": models.CASCADE, **options}
     return models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
         db_constraint=False,
         related_name="+",
-        **found,
+        **all_options,
     )
 
 

@@ -17,9 +17,9 @@ from django_mcp.log import logger
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.questions import check_asks
-from django_mcp.server.asking.rounds import Elicited
+from django_mcp.server.asking.round_trips import Elicited
 from django_mcp.server.exchange.call import AskFailed, SuspendedForWait
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.handlers.context import Context
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def protect_public_page(response: HttpResponseBase, images: Iterable[str] = ()) 
     Args:
         images: origins such as `https://cdn.example.com`.
     """
-    set_policy(response, f"{_own_policy(images)}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
+    set_policy(response, f"{own_policy(images)}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
 
 
 def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,14 +70,15 @@ def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def answer(*args: Any, **kwargs: Any) -> Any:
         response = view(*args, **kwargs)
-        own = f"{_own_policy()}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+        own = f"{own_policy()}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
         set_policy(response, own if _is_plain_admin() else _ANY_THEME)
         return response
 
     return answer
 
 
-def _own_policy(images: Iterable[str] = ()) -> str:
+def own_policy(images: Iterable[str] = ()) -> str:
+    """Return the directives that allow files of the site, and images of the origins named."""
     static = urlsplit(settings.STATIC_URL or "")
     own = f"'self' {static.scheme or 'https'}://{static.netloc}" if static.netloc else "'self'"
     image_sources = " ".join([own, "data:", *images])
@@ -98,5 +99,5 @@ def _is_plain_admin() -> bool:
         ]
     except TemplateDoesNotExist:
         return False
-    origins = [each.origin for each in templates]
+    origins = [template.origin for template in templates]
     return all(origin is not None and Path(origin.name).is_relative_to(own) for origin in origins)

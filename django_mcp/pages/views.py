@@ -97,17 +97,19 @@ def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
 
         @wraps(view)
         async def answer_async(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            found = await sync_to_async(_enter)(request)
-            if found is None:
-                found = await view(request, *args, **kwargs)
-            return _protect(found)
+            response = await sync_to_async(_enter)(request)
+            if response is None:
+                response = await view(request, *args, **kwargs)
+            return _protect(response)
 
         return answer_async
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        found = _enter(request)
-        return _protect(view(request, *args, **kwargs) if found is None else found)
+        request_entered = _enter(request)
+        return _protect(
+            view(request, *args, **kwargs) if request_entered is None else request_entered
+        )
 
     return answer
 
@@ -121,13 +123,13 @@ def _enter(request: HttpRequest) -> HttpResponseBase | None:
         # For any token, so that the response reveals nothing about it.
         return redirect_to_login(request.get_full_path())
     try:
-        found = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
+        elicitation = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
     except Http404:
         if is_switch(request):
             return switch_account(request)
         return _show(request, "page_none.html", 404)
-    request.elicitation = found  # type: ignore[attr-defined]
-    return _show(request, "page_done.html", 200) if found.is_done else None
+    request.elicitation = elicitation  # type: ignore[attr-defined]
+    return _show(request, "page_done.html", 200) if elicitation.is_done else None
 
 
 SWITCH = "switch_account"

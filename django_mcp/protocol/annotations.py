@@ -145,12 +145,12 @@ def to_tuple(field: str, values: Iterable[Any], kind: Any = str) -> tuple[Any, .
         raise TypeError(
             f"{field} is a list: write [{field.removesuffix('s')}], not {values!r:.100}"
         )
-    found = tuple(values)
-    for value in found:
+    converted = tuple(values)
+    for value in converted:
         if not isinstance(value, kind):
             name = getattr(kind, "__name__", kind)
             raise TypeError(f"{field} is made of {name}, not of {type(value).__name__}")
-    return found
+    return converted
 
 
 def _to_timestamp(moment: str | datetime) -> str:

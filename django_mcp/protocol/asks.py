@@ -62,7 +62,9 @@ class Ask:
             return name if inner is None else f"{name}.{inner}"
         if inner == "form" and self.params is not None:
             fields = self.params["requestedSchema"]["properties"].values()
-            return "form.arrays" if any(each.get("type") == "array" for each in fields) else "form"
+            return (
+                "form.arrays" if any(field.get("type") == "array" for field in fields) else "form"
+            )
         return inner or "form"
 
     def to_wire(self) -> JSONObject:
@@ -175,7 +177,7 @@ def _ask_model(params: JSONObject, request_id: str | None, *, is_raw: bool) -> A
         "tools" in params
         or "toolChoice" in params
         # Messages with several blocks were introduced together with tools.
-        or any(isinstance(each.get("content"), list) for each in messages)
+        or any(isinstance(message.get("content"), list) for message in messages)
     )
     return Ask(
         method="sampling/createMessage",
@@ -200,19 +202,21 @@ def check_sampling(messages: Sequence[Mapping[str, Any]]) -> None:
     for place, message in enumerate(messages):
         content = message.get("content")
         listed = content if isinstance(content, list | tuple) else [content]
-        blocks = [each for each in listed if isinstance(each, Mapping)]
-        found = [each.get("toolUseId") for each in blocks if each.get("type") == "tool_result"]
+        blocks = [block for block in listed if isinstance(block, Mapping)]
+        tool_use_ids = [
+            block.get("toolUseId") for block in blocks if block.get("type") == "tool_result"
+        ]
         where = f"messages[{place}]"
-        if found and (len(found) < len(blocks) or message.get("role") != "user"):
+        if tool_use_ids and (len(tool_use_ids) < len(blocks) or message.get("role") != "user"):
             raise SamplingError(
                 f"{where}: results of tools stand in a message of the user's, alone."
             )
-        if sorted(map(repr, found)) != sorted(map(repr, due)):
+        if sorted(map(repr, tool_use_ids)) != sorted(map(repr, due)):
             raise SamplingError(
-                f"{where}: holds the results of {found}, and the message before it uses tools as "
+                f"{where}: holds the results of {tool_use_ids}, and the message before it uses tools as "
                 f"{due}: each use is answered once, in the next message."
             )
-        due = [each.get("id") for each in blocks if each.get("type") == "tool_use"]
+        due = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         if due and message.get("role") != "assistant":
             raise SamplingError(f"{where}: only the assistant uses tools.")
     if due:

@@ -57,10 +57,10 @@ def decode_cursor(cursor: object, kind: str, unsign: Callable[[str], bytes | Non
     if opened is None:
         return None
     try:
-        found, separator, last = opened.decode().partition(_SEPARATOR)
+        start, separator, last = opened.decode().partition(_SEPARATOR)
     except UnicodeDecodeError:
         return None
-    return last if separator and found == kind else None
+    return last if separator and start == kind else None
 
 
 RANGES_CAPABILITY = "resourceReadChunking"

@@ -11,6 +11,10 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+SESSION_NOT_FOUND = -32001
+"""Answers a request of a session that has ended, with HTTP status 404. Only revisions with a handshake
+have sessions; they leave the code to implementations. Not from the specification, but what official
+SDKs send, and what clients look for before they open another session."""
 RESOURCE_NOT_FOUND = -32002
 """Sent before 2026-07-28 only; from then on a missing resource is `INVALID_PARAMS`."""
 URL_ELICITATION_REQUIRED = -32042

@@ -94,7 +94,7 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
 
     Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is ours.
     """
-    found: dict[str, HeaderParam] = {}
+    params: dict[str, HeaderParam] = {}
     for place, _, node in walk(schema):
         if not isinstance(node, dict) or ANNOTATION not in node:
             continue
@@ -105,13 +105,13 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
                 "Write the property's schema in place"
             )
         param = _to_param(tuple(map(str, place[1::2])), node)
-        other = found.setdefault(param.header.lower(), param)
+        other = params.setdefault(param.header.lower(), param)
         if other is not param:
             raise ValueError(
                 f"{ANNOTATION} {node[ANNOTATION]!r} at {param.pointer} is used at {other.pointer} "
                 "already, and header names do not differ by case. Choose another name"
             )
-    return tuple(found.values())
+    return tuple(params.values())
 
 
 def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:

@@ -157,12 +157,12 @@ def check_name(expected: str, headers: Headers) -> str | None:
         # Nearly every name needs no decoding and contains no comma.
         return None
     try:
-        found = _read(NAME, headers)
+        header = _read(NAME, headers)
     except InvalidHeader as error:
         return f"The header Mcp-Name {error}"
-    if found is None:
+    if header is None:
         return "The header Mcp-Name is missing"
-    return None if found == expected else "The header Mcp-Name differs from the body"
+    return None if header == expected else "The header Mcp-Name differs from the body"
 
 
 def check_param_headers(
@@ -179,14 +179,14 @@ def check_param_headers(
     for param in params:
         argument = find_argument(param.path, arguments)
         try:
-            found = _read(param.header.lower(), headers)
+            header = _read(param.header.lower(), headers)
         except InvalidHeader as error:
             return f"The header {param.header} {error}"
-        if found is None and argument is not None:
+        if header is None and argument is not None:
             return f"The header {param.header} is missing; it repeats the argument {param.pointer}"
-        if found is not None and argument is None:
+        if header is not None and argument is None:
             return f"The header {param.header} is there but the argument {param.pointer} is not"
-        if found is not None and not _is_same(argument, found):
+        if header is not None and not _is_same(argument, header):
             return f"The header {param.header} differs from the argument {param.pointer}"
     return None
 
@@ -216,8 +216,8 @@ def _is_same(argument: object, text: str) -> bool:
         return text == ("true" if argument else "false")
     if not isinstance(argument, int | float) or not -MAX_INTEGER <= argument <= MAX_INTEGER:
         return False
-    found = _INTEGER.fullmatch(text)
-    return found is not None and int(found[1]) == argument
+    match = _INTEGER.fullmatch(text)
+    return match is not None and int(match[1]) == argument
 
 
 def _looks_encoded(text: str) -> bool:
@@ -253,6 +253,14 @@ def admits_json(accept: str | None) -> bool:
 def admits_event_stream(accept: str | None) -> bool:
     """Return whether an `Accept` value allows `text/event-stream`; see `admits_json`."""
     return accept is None or _admitted(accept)[1]
+
+
+def names_html(accept: str | None) -> bool:
+    """Return whether an `Accept` value names `text/html`, as browsers do that open an address.
+
+    `*/*` does not, and one that also names `text/event-stream` is that of a client.
+    """
+    return accept is not None and _named_html(accept)
 
 
 def is_json(content_type: str | None) -> bool:
@@ -295,6 +303,12 @@ def _is_admitted(media_type: str, ranges: Mapping[str, bool]) -> bool:
         if wanted in ranges:
             return ranges[wanted]
     return not ranges
+
+
+@_cached
+def _named_html(accept: str) -> bool:
+    names = {_read_parameters(element)[0] for element in _split(accept, ",")}
+    return "text/html" in names and "text/event-stream" not in names
 
 
 @_cached

@@ -8,6 +8,7 @@ recursive code cannot overflow the stack.
 from __future__ import annotations
 
 import json  # noqa: TID251  (msgspec has no hook for the pairs of an object)
+import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -73,22 +74,20 @@ def has_more_values(data: bytes, limit: int) -> bool:
     if len(data) * OBJECT_WEIGHT // 2 <= limit:
         return False
     exponents = data.count(b"e") + data.count(b"E")
-    upper = _weigh(data) + EXPONENT_WEIGHT * exponents
+    upper = _weigh_containers(data) + EXPONENT_WEIGHT * exponents
     if upper + DIGITS_WEIGHT * (len(data) // LONG_DIGITS) <= limit:
         return False
     if upper + _weigh_digits(data) <= limit:
         return False
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    plain = _without_escapes(data)
     if plain.count(b'"') > 4 * limit:  # each value may have a key
         return True
-    bare = b"".join(plain.split(b'"')[::2])
-    weight = _weigh(bare) + _weigh_digits(bare)
-    if weight > limit:
-        return True
-    # Without signs and zeros, an exponent of 200 or more starts with a 2 or a 3.
-    bare = bare.translate(_LOWER_E, b"+-0")
-    large = bare.count(b"e2") + bare.count(b"e3")
-    return weight + EXPONENT_WEIGHT * large > limit
+    return _weigh_plain(plain) > limit
+
+
+def weigh(data: bytes) -> int:
+    """Return the weight of the values in JSON text, as `has_more_values` counts it."""
+    return _weigh_plain(_without_escapes(data))
 
 
 OBJECT_WEIGHT = 6
@@ -109,7 +108,21 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * LONG_DIGITS
 
 
-def _weigh(data: bytes) -> int:
+def _without_escapes(data: bytes) -> bytes:
+    """Return JSON text whose quotes all begin or end a string."""
+    return data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+
+
+def _weigh_plain(plain: bytes) -> int:
+    bare = b"".join(plain.split(b'"')[::2])
+    weight = _weigh_containers(bare) + _weigh_digits(bare)
+    # Without signs and zeros, an exponent of 200 or more starts with a 2 or a 3.
+    bare = bare.translate(_LOWER_E, b"+-0")
+    return weight + EXPONENT_WEIGHT * (bare.count(b"e2") + bare.count(b"e3"))
+
+
+def _weigh_containers(data: bytes) -> int:
+    """Return the weight of lists, objects and items, also of what looks like them in strings."""
     return data.count(b",") + LIST_WEIGHT * data.count(b"[") + OBJECT_WEIGHT * data.count(b"{")
 
 
@@ -166,6 +179,23 @@ encode = msgspec.json.Encoder(enc_hook=_encode_other).encode
 Dates are ISO 8601, UUID and Decimal strings, Enum members their values; dataclasses, TypedDicts
 and pydantic models are objects. NaN becomes null. Raises TypeError for anything else.
 """
+
+
+_pack = msgspec.msgpack.Encoder(enc_hook=_encode_other).encode
+
+_INFINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How MessagePack writes floats whose exponent has all bits: NaN and the infinities."""
+
+
+def may_hold_infinite(value: JSONValue) -> bool:
+    """Return False if a value holds neither NaN nor an infinity; True if it may.
+
+    MessagePack is written several times faster than each value is looked at.
+    """
+    try:
+        return _INFINITE.search(_pack(value)) is not None
+    except (OverflowError, TypeError, ValueError):  # it has no integers of more than 64 bits
+        return True
 
 
 def present(**members: JSONValue) -> JSONObject:

@@ -114,14 +114,18 @@ def _load(revision: str) -> _Document:
 def find_params_schema(method: str, revision: Revision) -> JSONObject:
     """Return the schema of the params of a request or notification, in either direction."""
     document = _load(revision.name)
-    found = _OBJECT
+    params = _OBJECT
     if method in document.messages:
         message = document.definitions[document.messages[method]]
-        found = message["properties"].get("params", _OBJECT)
+        params = message["properties"].get("params", _OBJECT)
     elif "RequestParams" in document.definitions and not method.startswith("notifications/"):
-        found = document.ref("RequestParams")
-    own = [each.params[method] for each in _added.get(revision.name, ()) if method in each.params]
-    return document.combine(found, _META, _PARAMS.get(method, _OBJECT), *own)
+        params = document.ref("RequestParams")
+    own = [
+        schemas.params[method]
+        for schemas in _added.get(revision.name, ())
+        if method in schemas.params
+    ]
+    return document.combine(params, _META, _PARAMS.get(method, _OBJECT), *own)
 
 
 def find_result_schema(
@@ -138,17 +142,25 @@ def find_result_schema(
             return _NOTHING
         schemas, fields = [document.ref("InputRequiredResult"), _INTERIM], revision.interim_fields
     elif is_early:
-        found = [each.early_result for each in added if each.early_result is not None]
-        if not found:
+        early = [
+            extension_schemas.early_result
+            for extension_schemas in added
+            if extension_schemas.early_result is not None
+        ]
+        if not early:
             return _NOTHING
-        schemas, fields = [{"anyOf": found}], {}
+        schemas, fields = [{"anyOf": early}], {}
     else:
         name = document.messages.get(method, "").removesuffix("Request") + "Result"
         schemas = [document.ref(name if name in document.definitions else "EmptyResult")]
         fields = dict(revision.result_fields)
         if method == "initialize":
             fields["protocolVersion"] = revision.name
-        schemas += [each.results[method] for each in added if method in each.results]
+        schemas += [
+            extension_schemas.results[method]
+            for extension_schemas in added
+            if method in extension_schemas.results
+        ]
     constants = {name: {"const": value} for name, value in fields.items()}
     return document.combine(*schemas, {"properties": constants, "required": list(fields)})
 

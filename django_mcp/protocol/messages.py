@@ -136,7 +136,8 @@ def _to_single(value: JSONValue) -> Message:
     if type(method) is not str:
         return _malformed("The method must be a string", id_)
     params = value.get("params")
-    if params is None and "params" not in value:
+    if params is None:
+        # Some clients send null for what is absent.
         params = {}
     elif type(params) is not dict:
         return _malformed("The params must be an object", id_)

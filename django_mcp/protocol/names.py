@@ -90,9 +90,9 @@ def find_hidden_character(text: str) -> str | None:
 
     Source: Unicode UTS 55.
     """
-    found = _HIDDEN.search(text)
-    if found is None:
+    match = _HIDDEN.search(text)
+    if match is None:
         return None
-    character = found.group()
+    character = match.group()
     name = unicodedata.name(character, "control character")
-    return f"U+{ord(character):04X} {name} at character {found.start()}"
+    return f"U+{ord(character):04X} {name} at character {match.start()}"

@@ -64,7 +64,7 @@ class ToolResult:
     def __post_init__(self) -> None:
         if isinstance(self.content, (str, *BLOCKS)):
             raise TypeError("The content of a ToolResult is a list of blocks: write [block]")
-        blocks = tuple(to_block(each, BLOCKS) for each in self.content)
+        blocks = tuple(to_block(block, BLOCKS) for block in self.content)
         object.__setattr__(self, "content", blocks)
         check_meta(self.meta)
 
@@ -135,7 +135,7 @@ class ReadResult:
         check_meta(self.meta)
 
     def to_wire(self) -> JSONObject:
-        contents = [each.to_wire() for each in self.contents]
+        contents = [content.to_wire() for content in self.contents]
         return present(contents=contents, _meta=to_plain(self.meta))
 
 
@@ -166,15 +166,17 @@ class Completion:
         It stops taking candidates once it is clear that there are more.
         """
         start = prefix.casefold()
-        return cls.first_of(each for each in candidates if each.casefold().startswith(start))
+        return cls.first_of(
+            candidate for candidate in candidates if candidate.casefold().startswith(start)
+        )
 
     @classmethod
     def first_of(cls, values: Iterable[str], total: int | None = None) -> Completion:
         """Return the first 100 of some values, of which no more than 101 are taken."""
-        found = list(islice(values, MAX_COMPLETION_VALUES + 1))
-        if len(found) <= MAX_COMPLETION_VALUES:
-            return cls(found, total=len(found), has_more=False)
-        return cls(found[:MAX_COMPLETION_VALUES], total=total, has_more=True)
+        first_values = list(islice(values, MAX_COMPLETION_VALUES + 1))
+        if len(first_values) <= MAX_COMPLETION_VALUES:
+            return cls(first_values, total=len(first_values), has_more=False)
+        return cls(first_values[:MAX_COMPLETION_VALUES], total=total, has_more=True)
 
     def to_wire(self) -> JSONObject:
         """Return the value of `completion` in the result."""

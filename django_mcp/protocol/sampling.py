@@ -175,8 +175,11 @@ def sampling_params(
         raise ValueError(f"max_tokens is {max_tokens!r:.100}: use a whole number above 0")
     if isinstance(messages, str):
         messages = (SamplingMessage(messages),)
-    found = [each.to_wire() for each in to_tuple("messages", messages, SamplingMessage)]
-    wire: JSONObject = {"messages": found, "maxTokens": max_tokens}
+    wire_messages = [
+        sampling_message.to_wire()
+        for sampling_message in to_tuple("messages", messages, SamplingMessage)
+    ]
+    wire: JSONObject = {"messages": wire_messages, "maxTokens": max_tokens}
     for name, value in options.items():
         written = None if value is None else _WRITERS[name](name, value)
         if written is not None and written != []:  # an empty list has no effect
@@ -210,14 +213,14 @@ _WRITERS: Mapping[str, Callable[[str, Any], Any]] = {
     "model_preferences": _write_preferences,
     "include_context": lambda name, value: _to_camel(_check_choice(name, value, _CONTEXTS)),
     "metadata": lambda name, value: dict(_check_mapping(name, value)),
-    "tools": lambda name, value: [each.to_wire() for each in to_tuple(name, value, SamplingTool)],
+    "tools": lambda name, value: [tool.to_wire() for tool in to_tuple(name, value, SamplingTool)],
     "tool_choice": lambda name, value: {"mode": _check_choice(name, value, _TOOL_CHOICES)},
 }
 
 
 def _to_camel(name: str) -> str:
     first, *others = name.split("_")
-    return first + "".join(each.capitalize() for each in others)
+    return first + "".join(other.capitalize() for other in others)
 
 
 # -- answers
@@ -286,10 +289,10 @@ def _read_block(block: object) -> SamplingContent:
     if not isinstance(block, Mapping) or not isinstance(kind, str) or kind not in _READERS:
         raise ValueError(f"its content must be blocks of the types {', '.join(_READERS)}")
     try:
-        found: SamplingContent = _READERS[kind](block)
+        block_read: SamplingContent = _READERS[kind](block)
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"its {kind} block is not complete") from None
-    return found
+    return block_read
 
 
 def _read_text(block: Mapping[str, Any]) -> Text:
@@ -342,4 +345,4 @@ def _is_number(value: object) -> bool:
 
 def _to_blocks(content: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
     parts = (content,) if isinstance(content, (str, *kinds)) else tuple(content)
-    return tuple(to_block(each, kinds) for each in parts)
+    return tuple(to_block(part, kinds) for part in parts)

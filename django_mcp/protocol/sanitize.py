@@ -72,13 +72,13 @@ def limit_client_details(
 
     Icons are dropped if the rest then fits the limit. Neither argument is changed.
     """
-    found = _pick(capabilities, _CAPABILITIES)
+    picked = _pick(capabilities, _CAPABILITIES)
     size = 0
     for names in (_INFO, _INFO - {"icons"}):
         info = None if client_info is None else _pick(client_info, names)
-        size = len(encode([info, found]))
+        size = len(encode([info, picked]))
         if size <= MAX_CLIENT_BYTES:
-            return info, found
+            return info, picked
     return invalid_params(
         f"clientInfo and the client capabilities have {size} bytes together; at most "
         f"{MAX_CLIENT_BYTES} are accepted. Shorten them, for example under experimental."

@@ -8,7 +8,7 @@ schema alone if there is one, so that clients know from `tools/list`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -80,6 +80,23 @@ def children(schema: Any) -> Iterator[Child]:
             yield Child((keyword,), value, is_beside)
 
 
+def with_children(schema: JSONObject, change: Callable[[Any], Any]) -> JSONObject:
+    """Return a valid schema with each schema directly inside it replaced by what `change` returns."""
+    changed = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in _MAPS:
+            changed[keyword] = {
+                # A list names properties, in older dialects.
+                name: each if isinstance(each, list) else change(each)
+                for name, each in value.items()
+            }
+        elif keyword in _BESIDE or keyword in _INSIDE:
+            changed[keyword] = (
+                [change(each) for each in value] if isinstance(value, list) else change(value)
+            )
+    return changed
+
+
 def walk(schema: Any) -> Iterator[tuple[tuple[str | int, ...], int, Any]]:
     """Yield a schema and those inside it in order: path, depth from 1 on, and the schema itself."""
     # A stack, so that a limit can report a deep schema before a RecursionError does.
@@ -143,7 +160,7 @@ def _describes_objects(schema: Any, root: JSONObject, seen: tuple[str, ...]) -> 
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, list) and branches:
-            return all(_describes_objects(each, root, seen) for each in branches)
+            return all(_describes_objects(branch, root, seen) for branch in branches)
     return False
 
 
@@ -156,7 +173,7 @@ def _find(root: JSONObject, reference: str) -> Any:
 def _move(schema: Any) -> Any:
     """Return a schema whose references lead to where it is inside of the object."""
     if isinstance(schema, list):
-        return [_move(each) for each in schema]
+        return [_move(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {

@@ -93,10 +93,14 @@ class UriTemplate:
             raise UriTemplateError("{?...} is the whole query, at the end", text)
         query = names_in_query[:-1].split(",") if has_query else []
         parts = list(_parse_path(path, text, has_query=bool(query)))
-        self._is_exploded = {each.removesuffix("*"): each.endswith("*") for each in query}
+        self._is_exploded = {
+            variable.removesuffix("*"): variable.endswith("*") for variable in query
+        }
         self.optional_variables = frozenset(self._is_exploded)
-        found = [part for part in parts if isinstance(part, _Variable)]
-        names = [part.name for part in found] + [each.removesuffix("*") for each in query]
+        variables = [part for part in parts if isinstance(part, _Variable)]
+        names = [part.name for part in variables] + [
+            variable.removesuffix("*") for variable in query
+        ]
         self.variables = tuple(dict.fromkeys(names))
         for name in self.variables:
             if not (name.isascii() and name.isidentifier()):
@@ -104,7 +108,7 @@ class UriTemplate:
             if names.count(name) > 1:
                 raise UriTemplateError(f"the variable {name!r} appears twice", text)
         self.list_variables = frozenset(
-            [part.name for part in found if part.is_list]
+            [part.name for part in variables if part.is_list]
             + [name for name, is_list in self._is_exploded.items() if is_list]
         )
         # The literals at both ends are fixed, which excludes most URIs at once.
@@ -136,10 +140,10 @@ class UriTemplate:
             return None
         for part, text in zip(self._parts, texts, strict=True):
             if isinstance(part, _Variable):
-                found = _read(part, text)
-                if found is None:
+                text_read = _read(part, text)
+                if text_read is None:
                     return None
-                values[part.name] = found
+                values[part.name] = text_read
         return values
 
     def _read_query(self, query: str) -> dict[str, Any] | None:
@@ -256,8 +260,8 @@ def _read(variable: _Variable, text: str) -> str | list[str] | None:
     if not variable.is_list:
         return None if "/" in value else value
     items = [_decode(item) for item in text.split("/")]
-    found = [item for item in items if item and "/" not in item]
-    return found if len(found) == len(items) else None
+    read_items = [item for item in items if item and "/" not in item]
+    return read_items if len(read_items) == len(items) else None
 
 
 def _decode(encoded: str) -> str | None:

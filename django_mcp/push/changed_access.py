@@ -70,8 +70,8 @@ class Changed:
     def _report(self, waiting: dict[str, set[str] | None], using: str) -> None:
         if using not in waiting:
             return
-        found = waiting.pop(using)
-        names = None if found is None or len(found) > MAX_NAMED else sorted(found)
+        reports = waiting.pop(using)
+        names = None if reports is None or len(reports) > MAX_NAMED else sorted(reports)
         self._forget(names)
         hub = process_hub()
         if hub.is_running and hub.loop is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -10,7 +11,7 @@ from django.dispatch import Signal
 
 from django_mcp import signals
 from django_mcp.execution.background import send_signal
-from django_mcp.execution.pool import FairQueue, LoopPool, QueueFull
+from django_mcp.execution.pool import LoopPool
 from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject, encode
@@ -18,7 +19,7 @@ from django_mcp.push.loops import run_blocking
 from django_mcp.registry.signatures import named
 from django_mcp.server.clients import ClientMethods, SessionHandle, StreamHandle
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.server import BaseServer
 from django_mcp.server.streams.stream import PushStream
@@ -26,14 +27,38 @@ from django_mcp.server.streams.stream import PushStream
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_WAITING_BYTES = 64 * 1024 * 1024
 WAITING_LIMITS = Limits(
-    own_count=10_000, own_bytes=MAX_WAITING_BYTES, count=10_000, bytes=MAX_WAITING_BYTES
+    own_count=2500, own_bytes=16 * 1024 * 1024, count=10_000, bytes=64 * 1024 * 1024
 )
-"""Signals that wait for slow receivers, and the params in them. More are dropped, with a line in the log."""
+"""Signals that wait for slow receivers, and the params in them, of one caller and of all. More are dropped,
+with a line in the log."""
 
-# One thread, so that they keep their order.
-_courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))
+
+class _Courier:
+    """Sends signals in one thread, so that they keep their order."""
+
+    def __init__(self) -> None:
+        self.pool = LoopPool(1, "django-mcp-signals")
+        self._lock = threading.Lock()
+        self._meter = QuotaMeter()
+
+    def leave(
+        self, send: Callable[[], object], size: int, quota_key: str, anonymous_share: float
+    ) -> bool:
+        """Send a signal of a caller later; return False if too many wait."""
+        with self._lock:
+            reached = self._meter.take(WAITING_LIMITS, quota_key, size, share=anonymous_share)
+        if reached is None:
+            self.pool.leave(partial(self._send, send, size, quota_key))
+        return reached is None
+
+    def _send(self, send: Callable[[], object], size: int, quota_key: str) -> None:
+        with self._lock:
+            self._meter.give_back(quota_key, size)
+        send()
+
+
+_courier = PerProcess(_Courier)
 
 
 def _blocking(
@@ -43,8 +68,8 @@ def _blocking(
 
     def twin(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By its name, so that it may be overridden.
-        found: Callable[P, Coroutine[Any, Any, T]] = getattr(server, method.__name__)
-        return run_blocking(found)(*args, **kwargs)
+        twin_method: Callable[P, Coroutine[Any, Any, T]] = getattr(server, method.__name__)
+        return run_blocking(twin_method)(*args, **kwargs)
 
     return named(twin, method.__name__.removeprefix("a"), like=method, owner="SiteClientMethods")
 
@@ -76,28 +101,28 @@ class SignalObserver:
         self._server = server
 
     def session_opened(self, session: Session) -> None:
-        self._send(signals.session_opened, session=session)
+        self._send(signals.session_opened, session.quota_key, session=session)
 
     def session_closed(self, session: Session, reason: str) -> None:
-        self._send(signals.session_closed, session=session, reason=reason)
+        self._send(signals.session_closed, session.quota_key, session=session, reason=reason)
 
     def stream_opened(self, stream: PushStream) -> None:
-        self._send(signals.stream_opened, stream=stream)
+        self._send(signals.stream_opened, stream.quota_key, stream=stream)
 
     def stream_closed(self, stream: PushStream, reason: str) -> None:
-        self._send(signals.stream_closed, stream=stream, reason=reason)
+        self._send(signals.stream_closed, stream.quota_key, stream=stream, reason=reason)
 
     def client_notification(
-        self, connection: ConnectionState | None, method: str, params: JSONObject
+        self, connection: ConnectionState | None, method: str, params: JSONObject, quota_key: str
     ) -> None:
         session = connection if isinstance(connection, Session) else None
         sent = {"method": method, "params": params}
         size = len(encode(params)) if signals.client_notification.receivers else 0
-        self._send(signals.client_notification, size, session=session, **sent)
+        self._send(signals.client_notification, quota_key, size, session=session, **sent)
         if method == "notifications/roots/list_changed":
-            self._send(signals.roots_list_changed, session=session)
+            self._send(signals.roots_list_changed, quota_key, session=session)
 
-    def _send(self, signal: Signal, size: int = 0, **values: Any) -> None:
+    def _send(self, signal: Signal, quota_key: str, size: int = 0, **values: Any) -> None:
         if not signal.receivers:
             return
         for name, value in values.items():
@@ -105,7 +130,7 @@ class SignalObserver:
                 values[name] = SessionHandle.of(value)
             elif isinstance(value, PushStream):
                 values[name] = StreamHandle.of(value)
-        try:
-            _courier.get().leave(partial(send_signal, signal, self._server, **values), size)
-        except QueueFull:
+        send = partial(send_signal, signal, self._server, **values)
+        share = self._server.options.anonymous_share
+        if not _courier.get().leave(send, size, quota_key, share):
             logger.warning("Receivers of signals are too slow: one was not sent")

@@ -95,13 +95,13 @@ class DatabaseBus:
                 self._is_idle, self._idle_at, is_more = True, timezone.now(), False
                 continue
             try:
-                found, is_more = await self._apart(self._read)
+                rows, is_more = await self._apart(self._read)
             except Exception as error:  # noqa: BLE001 - the top of this task's loop
                 is_more = False
                 self._outage.failed(error)
                 continue
             self._outage.worked()
-            for body in found:
+            for body in rows:
                 await hand_over(body, receive)
 
     # -- in a thread

@@ -189,24 +189,24 @@ class Gaps:
         if type(sender) is not str or type(number) is not int:
             return
         # Messages from before the first one concerned nothing here.
-        found = self._senders.setdefault(sender, _Sender(number))
+        sender_state = self._senders.setdefault(sender, _Sender(number))
         self._senders.move_to_end(sender)
         if len(self._senders) > MAX_SENDERS:
             self._senders.popitem(last=False)
-        if number > found.upto:
-            if not found.ahead:
-                found.gap_s = self._clock()
-            found.ahead.add(number)
-        while found.upto + 1 in found.ahead:
-            found.upto += 1
-            found.ahead.discard(found.upto)
+        if number > sender_state.upto:
+            if not sender_state.ahead:
+                sender_state.gap_s = self._clock()
+            sender_state.ahead.add(number)
+        while sender_state.upto + 1 in sender_state.ahead:
+            sender_state.upto += 1
+            sender_state.ahead.discard(sender_state.upto)
 
     def find_lost(self) -> bool:
         """Return whether messages have not come in time; they are not expected any more."""
         latest_s = self._clock() - LATE_S
         is_any = False
-        for each in self._senders.values():
-            if each.ahead and (each.gap_s <= latest_s or len(each.ahead) > MAX_AHEAD):
-                each.upto, is_any = max(each.ahead), True
-                each.ahead.clear()
+        for sender in self._senders.values():
+            if sender.ahead and (sender.gap_s <= latest_s or len(sender.ahead) > MAX_AHEAD):
+                sender.upto, is_any = max(sender.ahead), True
+                sender.ahead.clear()
         return is_any

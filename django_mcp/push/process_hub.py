@@ -25,10 +25,9 @@ from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.web_servers import find_ending
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.messenger import Bus, OutageLog
+from django_mcp.server.streams.messenger import Bus, LocalBus, OutageLog
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import maintain_streams
 
@@ -40,7 +39,7 @@ LOOK_EVERY_S = 0.4
 
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 
-MAX_LEFT = 10_000
+MAX_DEFERRED = 10_000
 """Messages that wait for the thread; when there are more, the oldest are dropped."""
 
 
@@ -57,7 +56,7 @@ class SiteBus:
         self._bus: Bus | None = None
         self._outage = _Outage("Could not reach the other processes")
         self._lock = threading.Lock()
-        self._left: deque[JSONObject] = deque(maxlen=MAX_LEFT)
+        self._left: deque[JSONObject] = deque(maxlen=MAX_DEFERRED)
         self._thread: ThreadPoolExecutor | None = None
 
     @property

@@ -18,17 +18,17 @@ from typing import Any, TypeAlias
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
-from django_mcp.execution.own_writes import LEAVE_AFTER_S, write_in_pool, writes_wait
+from django_mcp.execution.own_writes import DEFER_AFTER_S, write_in_pool, writes_wait
 from django_mcp.execution.tables import insert_missing, moment
 from django_mcp.execution.threads import find_pool_states, run_in_pool
-from django_mcp.execution.workers import LEASE_S, process_lease, worker_id
+from django_mcp.execution.workers import LEASE_S, worker_id, worker_lease
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import clean, name_and_version
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
@@ -62,7 +62,7 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     threads, calls that wait for one], "held": [[what occupies a thread for long, since when]]}`.
     """
     # A task goes on after its request was answered.
-    running = [call for call in hub.calls if call.method != LISTEN and call.run is None]
+    running = [call for call in hub.calls if call.method != LISTEN and call.detached_run is None]
     sessions = Counter(
         call.connection.key for call in running if isinstance(call.connection, Session)
     )
@@ -87,7 +87,7 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
 
 
 def _caller(call: Call) -> tuple[str, ...]:
-    principal = call.exchange.principal
+    principal = call.exchange.caller.principal
     user = getattr(getattr(principal, "user", None), "pk", None)
     return (
         clean(call.options.name, 100),
@@ -124,7 +124,7 @@ class StreamRows:
         loop, writing = asyncio.get_running_loop(), self._writing
         if writing is None or writing.done() or writing.get_loop() is not loop:
             writing = self._writing = loop.create_task(self._write(hub))
-        await asyncio.wait((writing,), timeout=LEAVE_AFTER_S)
+        await asyncio.wait((writing,), timeout=DEFER_AFTER_S)
         if writing.done():
             writing.result()
 
@@ -138,11 +138,11 @@ class StreamRows:
             return
 
         def write() -> tuple[int, set[str]]:
-            found = self._store(now, streams)
+            written = self._store(now, streams)
             # A new row of the process contains no requests.
-            if in_flight != (self._in_flight if found[0] == self._lease else None):
+            if in_flight != (self._in_flight if written[0] == self._lease else None):
                 Worker.objects.filter(pk=worker_id()).update(in_flight=in_flight)
-            return found
+            return written
 
         # If it fails, all of it is written again.
         lease, lost = await write_in_pool(write)
@@ -154,8 +154,8 @@ class StreamRows:
         self, now: dict[str, _State], streams: dict[str, PushStream]
     ) -> tuple[int, set[str]]:
         """Write what has changed; return the lease, and the streams whose rows were deleted."""
-        process_lease.hold()
-        written, lease = self._written, process_lease.number
+        worker_lease.hold()
+        written, lease = self._written, worker_lease.number
         # With the row of this process, those of its streams are deleted.
         known = set(written) if lease == self._lease else set()
         new = [streams[id] for id in now.keys() - known]
@@ -163,7 +163,7 @@ class StreamRows:
             _insert(new)
         except IntegrityError:
             # The row was deleted because this process renewed its lease too late.
-            process_lease.hold(is_due=True)
+            worker_lease.hold(is_due=True)
             _insert(new)
         gone = written.keys() - now.keys()
         if gone:
@@ -178,10 +178,10 @@ class StreamRows:
         rows = Stream.objects.filter(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
         if not kept or rows.count() >= len(now):
             return lease, set()
-        found = {pk.hex for pk in rows.order_by().values_list("pk", flat=True)}
+        stored = {pk.hex for pk in rows.order_by().values_list("pk", flat=True)}
         # Checked last: the row of the process was there until now, so its deletion has deleted no others.
-        is_held = Worker.objects.filter(pk=worker_id()).exists() and lease == process_lease.number
-        return lease, kept - found if is_held else set()
+        is_held = Worker.objects.filter(pk=worker_id()).exists() and lease == worker_lease.number
+        return lease, kept - stored if is_held else set()
 
 
 stream_rows = PerProcess(StreamRows)
@@ -189,10 +189,10 @@ stream_rows = PerProcess(StreamRows)
 
 async def sign_off(_hub: ServerHub) -> None:
     """Delete the row of a process that was idle for a while, and now and then those of killed processes."""
-    if process_lease.is_idle():
-        await write_in_pool(process_lease.let_go, otherwise=lambda: None)
-    if process_lease.is_sweep_due():
-        await write_in_pool(process_lease.sweep, otherwise=lambda: None)
+    if worker_lease.is_idle():
+        await write_in_pool(worker_lease.let_go, otherwise=lambda: None)
+    if worker_lease.is_sweep_due():
+        await write_in_pool(worker_lease.sweep, otherwise=lambda: None)
 
 
 async def take_over(hub: ServerHub) -> None:
@@ -210,8 +210,8 @@ async def take_over(hub: ServerHub) -> None:
         return
     rows = Stream.objects.filter(session__in=inactive, worker__lease_until__gt=timezone.now())
     others = rows.exclude(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
-    found = others.order_by("opened_at").values_list("session_id", "opened_at")
-    newest = await run_in_pool(lambda: dict(found))
+    session_rows = others.order_by("opened_at").values_list("session_id", "opened_at")
+    newest = await run_in_pool(lambda: dict(session_rows))
     for key, stream in inactive.items():
         is_older = key in newest and newest[key].timestamp() > stream.opened_at
         if not is_older and stream.claimed_s < before_s:
@@ -300,5 +300,7 @@ def _to_session(row: Any) -> SessionHandle | None:
 
 def _join_digests(uris: Iterable[str]) -> str:
     # Half of a digest is enough to tell resources apart.
-    found = (hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()[:32] for uri in uris)
-    return " ".join(found)
+    digests = (
+        hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()[:32] for uri in uris
+    )
+    return " ".join(digests)

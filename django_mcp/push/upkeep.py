@@ -17,11 +17,10 @@ from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import caller_address
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
-from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.server.extension import Extension
 from django_mcp.server.services import ServerHub, Services
-from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
+from django_mcp.server.streams.stream import Ending, PushStream
 from django_mcp.server.streams.upkeep import notify_lists
 
 _trouble = Warner()
@@ -55,50 +54,59 @@ async def check_all(hub: ServerHub) -> set[PushStream]:
 
 async def _end_lost_principals(hub: ServerHub) -> None:
     """End the streams, calls and tasks of principals whose credentials are no longer valid."""
-    streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
+    streams = [stream for stream in hub.streams.values() if isinstance(stream.principal, Principal)]
     calls = list(hub.calls)
-    tasks = [(call, call.run) for call in calls if call.run is not None]
+    tasks = [(call, call.detached_run) for call in calls if call.detached_run is not None]
     runs = {call for call, _run in tasks}
     # The call of a listening stream ends with its stream, and is answered then.
-    listening = {each.exchange for each in streams}
+    listening = {stream.exchange for stream in streams}
     calls = [call for call in calls if call not in runs and call.exchange not in listening]
     # By principal and not by user, since a user may have several credentials.
-    principals = {each.principal for each in streams} | {call.exchange.principal for call in calls}
+    principals = {stream.principal for stream in streams} | {
+        call.exchange.caller.principal for call in calls
+    }
     ended = await recheck(principals)
     for stream in streams:
         if stream.principal in ended:
             stream.end(Ending.PRINCIPAL)
     for call in calls:
-        if call.exchange.principal in ended:
+        if call.exchange.caller.principal in ended:
             call.cancel()
-    withdrawn = await recheck({call.exchange.principal for call in runs}, for_tasks=True)
+    withdrawn = await recheck({call.exchange.caller.principal for call in runs}, for_tasks=True)
     for call, run in tasks:
-        if call.exchange.principal in withdrawn:
+        if call.exchange.caller.principal in withdrawn:
             run.stop()
 
 
 async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
-    """Close what principals whose permissions changed may not use, and notify them of other lists."""
+    """Stop what principals whose permissions changed may not use, and notify them of other lists.
+
+    Their streams stay open. Whether they may read a resource is checked before each notification.
+    """
     begun: dict[Principal, list[PushStream | Call]] = {}
     functions: dict[Principal, set[Function]] = {}
     reading = {name: _find_reading(server) for name, server in hub.servers.items()}
-    for each in (*hub.streams.values(), *hub.calls):
-        found = _find_functions(hub, each, reading)
-        if found is not None:
-            principal = each.principal if isinstance(each, PushStream) else each.exchange.principal
-            begun.setdefault(principal, []).append(each)
-            functions.setdefault(principal, set()).update(found)
+    for holder in (*hub.streams.values(), *hub.calls):
+        rule_functions = _find_functions(hub, holder, reading)
+        if rule_functions is not None:
+            principal = (
+                holder.principal
+                if isinstance(holder, PushStream)
+                else holder.exchange.caller.principal
+            )
+            begun.setdefault(principal, []).append(holder)
+            functions.setdefault(principal, set()).update(rule_functions)
     changed = await _grants.find_changed(functions)
     if not changed:
         return
-    permissions_changed({each.user.pk for each in changed})
+    permissions_changed({principal.user.pk for principal in changed})
     for principal, grants in changed.items():
         try:
-            for each in begun[principal]:
-                if not isinstance(each, PushStream):
-                    await _stop_if_lost(hub, each)
-                elif await _check_stream(hub, each):
-                    notified.add(each)
+            for item in begun[principal]:
+                if not isinstance(item, PushStream):
+                    await _stop_if_lost(hub, item)
+                elif await _check_stream(hub, item):
+                    notified.add(item)
         except Exception as error:  # noqa: BLE001 - tried again on the next tick
             _trouble.warn("Could not check the permissions of a principal: %r", error)
         else:
@@ -107,8 +115,10 @@ async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
 
 def _find_reading(server: Services) -> frozenset[Function]:
     rules = server.derived.requirements.rules.items()
-    found = (asked for entry, asked in rules if isinstance(entry, ResourceEntry | TemplateEntry))
-    return frozenset(filter(callable, chain.from_iterable(found)))
+    resource_rules = (
+        asked for entry, asked in rules if isinstance(entry, ResourceEntry | TemplateEntry)
+    )
+    return frozenset(filter(callable, chain.from_iterable(resource_rules)))
 
 
 def _find_functions(
@@ -124,13 +134,15 @@ def _find_functions(
     server = hub.servers.get(
         each.server_name if isinstance(each, PushStream) else each.options.name
     )
-    if server is None or exchange is None or exchange.is_of_tenant:
+    if server is None or exchange is None or exchange.caller.is_of_tenant:
         return None
     rules = server.derived.requirements.rules
-    if not rules or not isinstance(exchange.principal, Principal):
+    if not rules or not isinstance(exchange.caller.principal, Principal):
         return None
     if isinstance(each, PushStream):
-        return reading.get(server.name, ()) if each.uris else ()
+        extensions = _extensions_of(server, each).values()
+        of_keys = chain.from_iterable(rules.get(one, ()) for one in extensions)
+        return {*(reading.get(server.name, ()) if each.uris else ()), *filter(callable, of_keys)}
     asked = rules.get(each.entry) if each.entry is not None else None
     return None if asked is None else list(filter(callable, asked))
 
@@ -143,52 +155,36 @@ async def _stop_if_lost(hub: ServerHub, call: Call) -> None:
     visible = await server.refresh_visible(call.exchange)
     if visible.includes(call.entry):
         return
-    if call.run is not None:
-        call.run.stop()
+    if call.detached_run is not None:
+        call.detached_run.stop()
     else:
         call.cancel()
 
 
 async def _check_stream(hub: ServerHub, stream: PushStream) -> bool:
-    """End a stream that lost a resource, or notify it of other lists; return whether it was notified."""
+    """Notify a stream of other lists, and return whether that was needed; run its extensions' watches, or stop them."""
     server, exchange = hub.servers.get(stream.server_name), stream.exchange
     if server is None or exchange is None:
         return False
     before, visible = stream.rights, await server.refresh_visible(exchange)
     if before is not None:
         before = before.under(server.derived.requirements)
-    lost = _find_lost(server, stream.uris, before, visible)
-    if lost and stream.kind is StreamKind.STDIO and exchange.connection is not None:
-        # A pipe has one stream for good.
-        hub.set_subscriptions(exchange.connection, stream.uris.difference(lost))
-    elif lost:
-        if stream.session is not None:
-            # Otherwise the next stream of the session would end as well.
-            for uri in lost:
-                await server.ports.sessions.unsubscribe(stream.session, uri)
-        stream.end(Ending.PRINCIPAL)
     stream.rights = visible
+    for key, extension in _extensions_of(server, stream).items():
+        if visible.permits(extension):
+            stream.start_watch(key)
+        else:
+            stream.stop_watch(key)
     if before is None or before.granted == visible.granted or not stream.is_active:
         return False
     offer_lists(hub, stream)
     return True
 
 
-def _find_lost(
-    server: Services, uris: Collection[str], before: VisibleEntries | None, now: VisibleEntries
-) -> list[str]:
-    """Return the resources that a principal could see before and cannot see any more.
-
-    Without a `before`, it could see all: a session can only subscribe to what it sees.
-    """
-    lost = []
-    for uri in uris:
-        entries = [entry for entry, _variables in find_matches(server.registry, uri)]
-        # What restricted credentials name does not change while they are valid.
-        had = before is None or any(map(before.permits, entries))
-        if entries and had and not any(map(now.permits, entries)):
-            lost.append(uri)
-    return lost
+def _extensions_of(server: Services, stream: PushStream) -> dict[str, Extension]:
+    """Return the extensions to which a stream listens, by its keys."""
+    known = server.derived.listen_keys
+    return {key: known[key] for key in stream.watches if key in known}
 
 
 def offer_lists(hub: ServerHub, stream: PushStream) -> None:

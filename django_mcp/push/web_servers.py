@@ -52,7 +52,7 @@ def _values_of_tasks(module: str) -> Iterator[Any]:
 def _is_uvicorn_ending(server: Any) -> bool:
     # With the limit of requests, it closes its sockets and sets nothing.
     sockets = getattr(server, "servers", ())
-    return bool(server.should_exit) or not all(each.is_serving() for each in sockets)
+    return bool(server.should_exit) or not all(listener.is_serving() for listener in sockets)
 
 
 def _is_hypercorn_ending(context: Any) -> bool:

@@ -42,11 +42,11 @@ def unpack(body: Any) -> list[JSONObject]:
     if not isinstance(body, str) or len(body) > MAX_MESSAGE_BYTES:
         return []
     try:
-        found = decode(body.encode())
+        content = decode(body.encode())
     except ValueError:
         return []
-    messages = found if isinstance(found, list) else [found]
-    return [each for each in messages if isinstance(each, dict)]
+    messages = content if isinstance(content, list) else [content]
+    return [message for message in messages if isinstance(message, dict)]
 
 
 async def hand_over(body: Any, receive: Callable[[JSONObject], None]) -> None:

@@ -225,8 +225,8 @@ def read_check(
         raise RegistrationError(f"{source} has no signature ({error}).") from None
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
         raise RegistrationError(f"{source} has no parameter. Write check(user, **arguments).")
-    first, others = parameters[0], {each.name: each for each in parameters[1:]}
-    given = {each.name: each for each in signature.parameters}
+    first, others = parameters[0], {parameter.name: parameter for parameter in parameters[1:]}
+    given = {parameter.name: parameter for parameter in signature.parameters}
     all_names = tuple(properties or given)
     names = tuple(name for name in others if name in given or name in properties)
     for name, each in others.items():

@@ -17,6 +17,7 @@ from django_mcp.registry import hints
 from django_mcp.registry.plain_types import Conversion, plain_schema
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
+from django_mcp.registry.tagging import tag_unions
 from django_mcp.registry.unions import AmbiguousUnion, check_unions
 
 if TYPE_CHECKING:
@@ -37,21 +38,46 @@ class UnknownClass(UnsupportedType):
 
 
 def adapt(annotation: Any) -> TypeAdapter[Any]:
-    """Return the converter of one type.
+    """Return the converter of one type, which chooses the forms of unions by their tags.
 
     Raises:
         UnsupportedType: pydantic does not support the type.
         AmbiguousUnion, SlowPattern: see `check_adapter`.
     """
+    try:
+        adapter = make_adapter(annotation)
+        tag_unions(adapter)
+        try:
+            check_adapter(adapter)
+        except AmbiguousUnion:
+            if not tag_unions(adapter, has_defaults=True):
+                raise
+            check_adapter(adapter)
+        return adapter
+    except RecursionError as error:
+        raise _explain(error) from None
+
+
+def make_adapter(annotation: Any) -> TypeAdapter[Any]:
+    """Return pydantic's own converter of one type.
+
+    Raises:
+        UnsupportedType: pydantic does not support the type.
+    """
     import pydantic
 
     try:
         adapter = pydantic.TypeAdapter(annotation)
-        check_adapter(adapter)
+        _complete_build(adapter)
         return adapter
     except (pydantic.errors.PydanticUserError, NameError, RecursionError, ValueError) as error:
         # A cause would have its text, with advice for authors of types, printed before ours.
         raise _explain(error) from None
+
+
+def _complete_build(adapter: TypeAdapter[Any]) -> None:
+    if not isinstance(adapter.core_schema, dict):
+        adapter.rebuild()  # its author had it deferred to its first use
 
 
 def check_adapter(adapter: TypeAdapter[Any]) -> int:
@@ -61,8 +87,10 @@ def check_adapter(adapter: TypeAdapter[Any]) -> int:
         AmbiguousUnion: see `unions.check_unions`.
         SlowPattern: it matches texts with Python's `re`, or compiles them.
     """
-    width = check_unions(adapter)
-    fault = _find_pattern_fault(adapter.core_schema)
+    _complete_build(adapter)
+    schema: Any = adapter.core_schema
+    width = check_unions(schema)
+    fault = _find_pattern_fault(schema)
     if fault is not None:
         raise SlowPattern(fault)
     return width
@@ -136,7 +164,7 @@ def adapt_arguments(parameters: Sequence[Parameter], source: str) -> Conversion:
 
 
 def _are_plain(parameters: Sequence[Parameter]) -> bool:
-    return all(plain_schema(each.annotation) is not None for each in parameters)
+    return all(plain_schema(parameter.annotation) is not None for parameter in parameters)
 
 
 def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
@@ -145,8 +173,10 @@ def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]
     from typing_extensions import TypedDict
 
     fields = {
-        each.name: each.annotation if each.is_required else NotRequired[each.annotation]
-        for each in parameters
+        parameter.name: parameter.annotation
+        if parameter.is_required
+        else NotRequired[parameter.annotation]
+        for parameter in parameters
     }
     make: Any = TypedDict
     arguments = make("Arguments", fields)
@@ -168,8 +198,10 @@ def adapt_strings(
 
     def make() -> TypeAdapter[Any]:
         converted = [
-            each if each.name in lists else replace(each, annotation=_from_string(each.annotation))
-            for each in parameters
+            parameter
+            if parameter.name in lists
+            else replace(parameter, annotation=_from_string(parameter.annotation))
+            for parameter in parameters
         ]
         return _adapt_all(converted, source)
 
@@ -201,24 +233,26 @@ def _check_size(text: Any) -> Any:
 
 def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
     """Return the error that names the parameter whose type fails."""
-    for each in parameters:
+    for parameter in parameters:
         fault = "has no form in JSON"
         try:
-            adapter = adapt(each.annotation)
+            adapter = adapt(parameter.annotation)
             fault = "cannot be described in JSON Schema"
             schema_of(adapter)
         except AmbiguousUnion as reason:
-            return RegistrationError(f"{source}: the type of the parameter `{each.name}`: {reason}")
+            return RegistrationError(
+                f"{source}: the type of the parameter `{parameter.name}`: {reason}"
+            )
         except TypeError as reason:
             advice = "Use plain types, a dataclass, a TypedDict or a pydantic model."
             if isinstance(reason, UnknownClass):
                 advice = (
                     "Take what identifies the object, such as the primary key of a model "
-                    f"(`{each.name}: int`), or declare its fields with a dataclass, a TypedDict or "
+                    f"(`{parameter.name}: int`), or declare its fields with a dataclass, a TypedDict or "
                     "a pydantic model."
                 )
             return RegistrationError(
-                f"{source}: the type of the parameter `{each.name}` {fault}: {reason} {advice}"
+                f"{source}: the type of the parameter `{parameter.name}` {fault}: {reason} {advice}"
             )
     return RegistrationError(f"{source}: its parameters: {error}")
 
@@ -226,8 +260,10 @@ def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> Re
 def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source: str) -> JSONObject:
     """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes."""
     generated: JSONObject = {
-        "properties": {each.name: plain_schema(each.annotation) for each in parameters},
-        "required": [each.name for each in parameters if each.is_required],
+        "properties": {
+            parameter.name: plain_schema(parameter.annotation) for parameter in parameters
+        },
+        "required": [parameter.name for parameter in parameters if parameter.is_required],
     }
     if None in generated["properties"].values():
         try:
@@ -235,14 +271,36 @@ def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source:
         except TypeError as error:
             raise _blame(parameters, source, error) from None
     schema: JSONObject = {"type": "object", "properties": generated["properties"]}
-    for each in parameters:
-        _complete(schema["properties"][each.name], each)
+    for described in parameters:
+        _complete(schema["properties"][described.name], described)
     if generated.get("required"):
         schema["required"] = generated["required"]
     schema["additionalProperties"] = False
     if "$defs" in generated:
         schema["$defs"] = generated["$defs"]
+    _close(schema)
     return schema
+
+
+def _close(schema: Any) -> None:
+    """Forbid unknown members of the objects of a schema, which pydantic drops without a word."""
+    pending = [schema]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, list):
+            pending.extend(each)
+        elif isinstance(each, dict):
+            if each.get("type") == "object" and isinstance(each.get("properties"), dict):
+                # What stands beside the properties may know more of them.
+                if each.keys().isdisjoint({"$ref", "allOf", "anyOf", "oneOf", "if"}):
+                    each.setdefault("additionalProperties", False)
+                pending.extend(each["properties"].values())
+            pending.extend(
+                each[key] for key in ("items", "prefixItems", "anyOf", "oneOf") if key in each
+            )
+            pending.extend(each.get("$defs", {}).values())
+            if isinstance(each.get("additionalProperties"), dict):
+                pending.append(each["additionalProperties"])
 
 
 def _complete(schema: JSONObject, parameter: Parameter) -> None:
@@ -299,18 +357,25 @@ def _generator() -> type[GenerateJsonSchema]:
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
-        model_schema = _untitled(GenerateJsonSchema.model_schema)
-        dataclass_schema = _untitled(GenerateJsonSchema.dataclass_schema)
-        typed_dict_schema = _untitled(GenerateJsonSchema.typed_dict_schema)
+        model_schema = _open(_untitled(GenerateJsonSchema.model_schema))
+        dataclass_schema = _open(_untitled(GenerateJsonSchema.dataclass_schema))
+        typed_dict_schema = _open(_untitled(GenerateJsonSchema.typed_dict_schema))
         enum_schema = _untitled(GenerateJsonSchema.enum_schema)
+
+        def tagged_union_schema(self, schema: Any) -> JSONObject:
+            # `discriminator` is a keyword of OpenAPI, and not every client reads `oneOf`. The tags
+            # of the forms exclude each other.
+            described = super().tagged_union_schema(schema)
+            described.pop("discriminator", None)
+            return {"anyOf" if key == "oneOf" else key: value for key, value in described.items()}
 
         def decimal_schema(self, schema: Any) -> JSONObject:
             # pydantic's pattern uses look-ahead, which linear-time validators do not support.
-            found = super().decimal_schema(schema)
-            for branch in (found, *found.get("anyOf", ())):
+            described = super().decimal_schema(schema)
+            for branch in (described, *described.get("anyOf", ())):
                 if branch.get("type") == "string" and "pattern" in branch:
                     branch["pattern"] = _DECIMAL
-            return found
+            return described
 
         def emit_warning(self, kind: Any, detail: str) -> None:
             """Ignore defaults that JSON cannot represent: they are not published."""
@@ -321,11 +386,24 @@ def _generator() -> type[GenerateJsonSchema]:
 _DECIMAL = r"^[-+]?(\d+\.?\d*|\.\d+)$"
 
 
+def _open(describe: Callable[[Any, Any], JSONObject]) -> Any:
+    def describe_open(generator: Any, schema: Any) -> JSONObject:
+        described = describe(generator, schema)
+        cls = schema.get("cls")
+        config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None)
+        if (config or {}).get("extra") == "ignore":
+            # Its author says what is only pydantic's default elsewhere.
+            described.setdefault("additionalProperties", True)
+        return described
+
+    return describe_open
+
+
 def _untitled(describe: Callable[[Any, Any], JSONObject]) -> Any:
     def describe_untitled(generator: Any, schema: Any) -> JSONObject:
-        found = describe(generator, schema)
-        if found.get("title") == getattr(schema.get("cls"), "__name__", None):
-            found.pop("title", None)
-        return found
+        described = describe(generator, schema)
+        if described.get("title") == getattr(schema.get("cls"), "__name__", None):
+            described.pop("title", None)
+        return described
 
     return describe_untitled

@@ -23,7 +23,7 @@ from django_mcp.registry.problems import (
     describe_conversion,
     in_order,
 )
-from django_mcp.registry.signatures import Provider
+from django_mcp.registry.signatures import EMPTY, Provider
 
 E = TypeVar("E", bound=BaseException)
 
@@ -46,6 +46,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
         source: where it is defined, for messages.
         access: its access rules.
         check: checks a call by its arguments.
+        returns: the declared type of its result; `EMPTY` if there is none.
         aliases: databases on which it runs in a transaction; None: those of the server.
     """
 
@@ -58,6 +59,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
     source: str
     access: Access = OPEN
     check: ObjectCheck | None = None
+    returns: Any = EMPTY
     aliases: tuple[str, ...] | None = ()
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> None:
@@ -73,8 +75,8 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
         explain = getattr(self.origin, "explain", None)
         if explain is None or not isinstance(error, Exception):
             return error
-        found: Exception = explain(error, arguments)
-        return found
+        explained: Exception = explain(error, arguments)
+        return explained
 
 
 def read_nothing(arguments: JSONObject) -> dict[str, Any]:
@@ -101,5 +103,5 @@ def read_typed(conversion: Conversion) -> Reader:
 
 def first_problems(problems: Iterator[Problem]) -> list[Problem]:
     """Return the first problems in order, since the client determines how many there are."""
-    found = list(islice(problems, MAX_PROBLEMS + 1))
-    return in_order(found[:MAX_PROBLEMS], has_more=len(found) > MAX_PROBLEMS)
+    first_ones = list(islice(problems, MAX_PROBLEMS + 1))
+    return in_order(first_ones[:MAX_PROBLEMS], has_more=len(first_ones) > MAX_PROBLEMS)

@@ -27,6 +27,7 @@ from django_mcp.registry.building import (
     registration_errors,
     whole_reader,
 )
+from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import PromptArgument, PromptEntry, ResourceEntry, TemplateEntry
 from django_mcp.registry.options import CommonOptions, TemplateOptions
 from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, show
@@ -63,7 +64,7 @@ def build_resource(
     if signature.parameters:
         raise RegistrationError(
             f"{source}: the URI {uri!r} has no variables, so nothing gives "
-            f"{listed(each.name for each in signature.parameters)}. "
+            f"{listed(parameter.name for parameter in signature.parameters)}. "
             f"Put {{{signature.parameters[0].name}}} into the URI, or drop the parameter."
         )
     with registration_errors(source):
@@ -105,6 +106,7 @@ def _string_reader(
     if not parameters:
         return read_nothing
     convert = read_typed(adapters.adapt_strings(parameters, source, lists))
+    check_defaults(parameters, source)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
         wrong = first_problems(
@@ -138,7 +140,7 @@ def _readable(
 
 def _check_variables(template: UriTemplate, signature: Signature) -> None:
     source, variables = signature.source, template.variables
-    parameters = {each.name: each for each in signature.parameters}
+    parameters = {parameter.name: parameter for parameter in signature.parameters}
     missing = [name for name in variables if name not in parameters]
     extra = [name for name in parameters if name not in variables]
     if missing or extra:
@@ -179,24 +181,24 @@ def build_prompt(
     if arguments is None:
         published = tuple(
             PromptArgument(
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                required=each.is_required,
+                name=parameter.name,
+                title=parameter.title,
+                description=parameter.description,
+                required=parameter.is_required,
             )
-            for each in signature.parameters
+            for parameter in signature.parameters
         )
         read = _string_reader(signature.parameters, signature.source)
         completers = _choice_completers(signature)
     else:
         published = tuple(arguments)
-        if not all(isinstance(each, PromptArgument) for each in published):
+        if not all(isinstance(argument, PromptArgument) for argument in published):
             raise RegistrationError(
                 f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
             )
         parameters = [
-            Parameter(name=each.name, annotation=str, is_required=each.required)
-            for each in published
+            Parameter(name=argument.name, annotation=str, is_required=argument.required)
+            for argument in published
         ]
         read = whole_reader(signature, _string_reader(parameters, signature.source))
         completers = {}
@@ -221,7 +223,7 @@ def build_completer(
 ) -> Handler:
     """Return a completer from a function that takes any of the known parameters."""
     signature = providers.read(function)
-    names = [each.name for each in signature.parameters]
+    names = [parameter.name for parameter in signature.parameters]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise RegistrationError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from msgspec.structs import replace
 
 from django_mcp.protocol.header_params import header_params
-from django_mcp.protocol.json import JSONObject, present
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
 from django_mcp.registry import adapters
@@ -23,28 +24,22 @@ from django_mcp.registry.building import (
     registration_errors,
     whole_reader,
 )
+from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.options import ToolOptions, tool_aliases
+from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
+from django_mcp.registry.portable import make_portable
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.signatures import Signature
 from django_mcp.registry.validators import Validator
 
-# Hints that were not given are not published: some of the protocol's defaults are unsafe.
-_HINTS = {
-    "read_only": "readOnlyHint",
-    "destructive": "destructiveHint",
-    "idempotent": "idempotentHint",
-    "open_world": "openWorldHint",
-}
-
 
 def build_tool(
     function: Callable[..., Any], providers: Providers, **options: Unpack[ToolOptions]
 ) -> ToolEntry:
     """Return a tool; for the options see `ToolOptions`."""
-    signature = providers.read(function)
+    signature = _read_returns(providers.read(function), options)
     source = signature.source
     fields = common_fields(signature, options, providers)
     if not is_tool_name(fields["name"]):
@@ -52,18 +47,27 @@ def build_tool(
             f"{source}: {fields['name']!r} is not a valid tool name. "
             f"Use 1 to 128 letters, digits and `_ . -`: name='...'."
         )
+    title = fields["title"]
+    if title is None or (isinstance(title, str) and not title.strip()):
+        fields["title"] = _title(fields["name"])
     throttle = options.get("throttle")
     read, published, inner = _input(signature, options.get("input_schema"))
     output, published_output = _output(signature, providers, options.get("output_schema", ABSENT))
-    is_data = published_output is not None
-    convert = tool_converter(providers.converter, output, is_data=is_data)
+    convert = tool_converter(
+        providers.converter, output, published_output, source, signature.returns
+    )
     with registration_errors(source):
         headers = header_params(published)
     # A property that is repeated in a header has one plain type; an optional one may be null.
     # Source: 2026-07-28 server/tools, "x-mcp-header".
-    nullable = {each.path[0] for each in headers if len(each.path) == 1}
+    nullable = {header.path[0] for header in headers if len(header.path) == 1}
     nullable.difference_update(published.get("required", ()))
     input_validator = Validator(published, source, is_input=True, nullable=nullable)
+    output_validator = (
+        None if published_output is None else Validator(published_output, source, is_input=False)
+    )
+    form_schema, published = published, make_portable(published)
+    published_output = None if published_output is None else make_portable(published_output)
     handler = make_handler(signature, read, convert, fields["access"], providers, properties=inner)
     lazy_texts: list[Any] = []
     resolve_texts([published, published_output], lazy_texts.append)
@@ -74,12 +78,12 @@ def build_tool(
     return ToolEntry(
         handler=replace(handler, aliases=aliases),
         input_schema=published,
+        form_schema=form_schema,
         input_validator=input_validator,
         output_schema=published_output,
-        output_validator=None
-        if published_output is None
-        else Validator(published_output, source, is_input=False),
-        annotations=present(**{hint: options.get(name) for name, hint in _HINTS.items()}) or None,
+        output_validator=output_validator,
+        annotations=_hints(options),
+        stated_hints=frozenset(name for name in HINTS if options.get(name) is not None),
         header_params=headers,
         timeout_s=options.get("timeout"),
         throttle=None if throttle is None else read_rate(throttle),
@@ -88,8 +92,52 @@ def build_tool(
         validate_output=options.get("validate_output"),
         record_arguments=options.get("record_arguments") or False,
         has_lazy_texts=bool(lazy_texts),
+        defaulted=_find_defaulted(signature, published) - nullable,
         **fields,
     )
+
+
+def _read_returns(signature: Signature, options: ToolOptions) -> Signature:
+    """Return the signature with the type that the options give for the result, if they do."""
+    returns, schema = options.get("returns"), options.get("output_schema")
+    if returns is not None and "output_schema" in options:
+        raise RegistrationError(
+            f"{signature.source}: returns= makes the output schema. Leave output_schema= out."
+        )
+    if returns is None and schema is not None and not isinstance(schema, dict):
+        returns = schema
+    return signature if returns is None else replace(signature, returns=returns)
+
+
+def _title(name: str) -> str:
+    """Return the title of a tool that was given none: `Find orders` for `find_orders`."""
+    words = re.sub(r"[_.-]+", " ", name).strip()
+    return words[:1].upper() + words[1:] or name
+
+
+def _hints(options: ToolOptions) -> dict[str, bool]:
+    """Return all hints, since directories refuse tools that leave one to the protocol's default.
+
+    Those that were not given have that default; a tool that only reads destroys nothing and may run
+    again.
+    Source: 2026-07-28 schema, `ToolAnnotations`.
+    """
+    is_read_only = options.get("read_only") is True
+    hints = {
+        "readOnlyHint": (options.get("read_only"), False),
+        "destructiveHint": (options.get("destructive"), not is_read_only),
+        "idempotentHint": (options.get("idempotent"), is_read_only),
+        "openWorldHint": (options.get("open_world"), True),
+    }
+    return {name: default if given is None else given for name, (given, default) in hints.items()}
+
+
+def _find_defaulted(signature: Signature, schema: JSONObject) -> frozenset[str]:
+    """Return the arguments with a default in the function, or in a schema of the site's own."""
+    properties = schema.get("properties", {}).items()
+    published = [name for name, each in properties if isinstance(each, dict) and "default" in each]
+    own = (parameter.name for parameter in signature.parameters if not parameter.is_required)
+    return frozenset((*published, *own))
 
 
 def _input(
@@ -104,6 +152,7 @@ def _input(
         no_arguments = {"type": "object", "additionalProperties": False}
         return read_nothing, no_arguments if schema is None else dict(schema), ()
     conversion = adapters.adapt_arguments(signature.parameters, signature.source)
+    check_defaults(signature.parameters, signature.source)
     read = read_typed(conversion)
     if schema is not None:
         return read, copy.deepcopy(schema), ()
@@ -112,7 +161,7 @@ def _input(
 
 def _takes_each(signature: Signature, schema: JSONObject) -> bool:
     """Return whether a function takes the properties of a schema one by one, not as one dict."""
-    names = [each.name for each in signature.parameters]
+    names = [parameter.name for parameter in signature.parameters]
     properties = schema.get("properties", {})
     if len(names) <= 1 and not (names and names[0] in properties):
         return False

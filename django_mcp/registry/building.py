@@ -74,11 +74,15 @@ def common_fields(
     title, description = options.get("title"), options.get("description")
     if description is None:
         description = signature.description
-    for text in (title, description, *(each.description for each in signature.parameters)):
-        found = find_hidden_character(text) if isinstance(text, str) else None
-        if found is not None:
+    for text in (
+        title,
+        description,
+        *(parameter.description for parameter in signature.parameters),
+    ):
+        hidden_character = find_hidden_character(text) if isinstance(text, str) else None
+        if hidden_character is not None:
             raise RegistrationError(
-                f"{source}: a title or description holds {found}, which is invisible. Remove it."
+                f"{source}: a title or description holds {hidden_character}, which is invisible. Remove it."
             )
     with registration_errors(source):
         check_meta(meta)
@@ -141,6 +145,7 @@ def make_handler(
         convert=convert,
         origin=signature.function,
         source=signature.source,
+        returns=signature.returns,
         access=access,
         check=None
         if check is None
@@ -162,10 +167,10 @@ def whole_reader(signature: Signature, read: Reader = dict) -> Reader:
     """
     if len(signature.parameters) > 1:
         raise RegistrationError(
-            f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "
+            f"{signature.source}: it takes {listed(parameter.name for parameter in signature.parameters)}, "
             f"but is given all arguments as one dict. Take one parameter: `arguments`."
         )
-    names = [each.name for each in signature.parameters]
+    names = [parameter.name for parameter in signature.parameters]
     return lambda arguments: dict.fromkeys(names, read(arguments))
 
 

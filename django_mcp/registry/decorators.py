@@ -61,10 +61,13 @@ class Registration:
     def tool(self, function: F, /) -> F: ...
     @overload
     def tool(
-        self, function: None = None, /, **options: Unpack[ToolOptions]
+        self, name: str | None = None, /, **options: Unpack[ToolOptions]
     ) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-        """Register a function as a tool: `@tool`, or `@tool(read_only=True)`; see `ToolOptions`."""
+        """Register a function as a tool: `@tool`, `@tool("name")` or `@tool(read_only=True)`; see `ToolOptions`."""
+        if isinstance(function, str):
+            _set_name("tool", function, options)
+            function = None
         keep = _keep(lambda each: self.register_tool(each, **options))
         return keep if function is None else keep(function)
 
@@ -85,10 +88,13 @@ class Registration:
     def prompt(self, function: F, /) -> F: ...
     @overload
     def prompt(
-        self, function: None = None, /, **options: Unpack[CommonOptions]
+        self, name: str | None = None, /, **options: Unpack[CommonOptions]
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Unpack[CommonOptions]) -> Any:
-        """Register a function as a prompt: `@prompt`, or `@prompt(title=...)`; see `CommonOptions`."""
+        """Register a function as a prompt: `@prompt`, `@prompt("name")` or `@prompt(title=...)`; see `CommonOptions`."""
+        if isinstance(function, str):
+            _set_name("prompt", function, options)
+            function = None
         keep = _keep(lambda each: self.register_prompt(each, **options))
         return keep if function is None else keep(function)
 
@@ -215,7 +221,7 @@ class Registration:
         """Return the prompt or template that a completer is for."""
         entries: list[PromptEntry | TemplateEntry]
         entries = [*self._registry.prompts.values(), *self._registry.templates.values()]
-        entries = [each for each in entries if target in (each.key, each.handler.origin)]
+        entries = [entry for entry in entries if target in (entry.key, entry.handler.origin)]
         if len(entries) != 1:
             wanted = repr(target) if isinstance(target, str) else describe_source(target)
             problem = "is neither a prompt nor a resource template of this server"
@@ -225,6 +231,13 @@ class Registration:
                 f"{source}: {wanted} {problem}. Register the prompt or template first."
             )
         return entries[0]
+
+
+def _set_name(kind: str, name: str, options: CommonOptions) -> None:
+    """Set the option of a name that a decorator was given by position."""
+    if "name" in options:
+        raise RegistrationError(f"@{kind}({name!r}, name={options['name']!r}): give one name.")
+    options["name"] = name
 
 
 def _keep(register: Callable[[Callable[..., Any]], object]) -> Callable[[F], F]:

@@ -108,8 +108,10 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         input_schema, output_schema: JSON Schemas as published; may hold lazy texts.
+        form_schema: the input schema as it was written, which says more to a form, such as formats.
         input_validator, output_validator: validate values against them.
-        annotations: the hints that the author gave, in wire form.
+        annotations: all hints, in wire form.
+        stated_hints: those that were given, as the options name them; the others are defaults.
         header_params: the arguments that clients repeat in headers.
         timeout_s: how long a call may take; None: the server's default.
         throttle: how often each principal may call it; None: no limit.
@@ -118,14 +120,18 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         validate_output: whether results are checked; None: the server's default.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
+        defaulted: the arguments with a default, without those that may be null though the schema does
+            not allow it.
     """
 
     kind: ClassVar[Kind] = TOOLS
     input_schema: JSONObject
+    form_schema: JSONObject
     input_validator: Validator
     output_schema: JSONObject | None = None
     output_validator: Validator | None = None
-    annotations: JSONObject | None = None
+    annotations: Mapping[str, bool]
+    stated_hints: frozenset[str] = frozenset()
     header_params: tuple[HeaderParam, ...] = ()
     timeout_s: float | None = None
     throttle: Rate | None = None
@@ -134,20 +140,21 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     validate_output: bool | None = None
     record_arguments: bool = False
     has_lazy_texts: bool = False
+    defaulted: frozenset[str] = frozenset()
 
     def _members(self) -> JSONObject:
         output = self.output_schema
         return {
             "inputSchema": self.published(self.input_schema),
             "outputSchema": None if output is None else self.published(output),
-            "annotations": self.annotations or None,
+            # Older than the field of the tool; some directories read only this one.
+            "annotations": {"title": _text(self.title), **self.annotations},
         }
 
     @property
     def may_run_again(self) -> bool:
         """Whether its author declared that a second run does no harm."""
-        hints = self.annotations or {}
-        return hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
+        return self.annotations["idempotentHint"] or self.annotations["readOnlyHint"]
 
     def published(self, schema: JSONObject) -> JSONObject:
         """Return one of the schemas with its texts in the active language."""

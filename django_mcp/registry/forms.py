@@ -44,9 +44,9 @@ class Form:
         if type(content) is not dict:
             raise ArgumentErrors([Problem("", "must be an object")])
         # Fields of forms are plain values, so a brief check is enough for any regular answer.
-        found = _validator(encode(self.schema)).check(content)
-        if found != []:
-            raise ArgumentErrors([TOO_COMPLEX] if found is None else found)
+        problems = _validator(encode(self.schema)).check(content)
+        if problems != []:
+            raise ArgumentErrors([TOO_COMPLEX] if problems is None else problems)
         try:
             return content if self._cls is None else convert(self._cls, content)
         except ValidationError as error:
@@ -99,10 +99,10 @@ def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObje
     rest = {key: value for key, value in field.items() if key not in ("$ref", "anyOf")}
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        found = {**definitions[name], **rest}
+        plain = {**definitions[name], **rest}
         # The name of the class is not a title for users.
-        return {key: value for key, value in found.items() if (key, value) != ("title", name)}
-    branches = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+        return {key: value for key, value in plain.items() if (key, value) != ("title", name)}
+    branches = [branch for branch in field.get("anyOf", ()) if branch != {"type": "null"}]
     if len(branches) == 1:
         if "default" in rest and rest["default"] is None:
             del rest["default"]

@@ -70,16 +70,16 @@ def members(annotation: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union; any other type is its own only alternative."""
     inner = strip(annotation)
     if get_origin(inner) in _UNIONS:
-        return tuple(each for arg in get_args(inner) for each in members(arg))
+        return tuple(member for arg in get_args(inner) for member in members(arg))
     return (inner,)
 
 
 def is_nullable(annotation: Any) -> bool:
     """Return whether None is a value of a type."""
     return any(
-        each in (None, types.NoneType, Any, object)
-        or (get_origin(each) is Literal and None in get_args(each))
-        for each in members(annotation)
+        member in (None, types.NoneType, Any, object)
+        or (get_origin(member) is Literal and None in get_args(member))
+        for member in members(annotation)
     )
 
 
@@ -114,8 +114,8 @@ def is_record(annotation: Any) -> bool:
 
 def is_structured(annotation: Any) -> bool:
     """Return whether values of a type are JSON objects or arrays."""
-    for each in members(annotation):
-        kind = get_origin(each) or each
+    for member in members(annotation):
+        kind = get_origin(member) or member
         if is_record(kind) or getattr(kind, "__module__", "") == "collections.abc":
             return True
         if isinstance(kind, type) and issubclass(kind, list | tuple | set | frozenset | Mapping):
@@ -129,14 +129,14 @@ def find_choices(annotation: Any) -> dict[str, Any] | None:
     None is left out of the alternatives: callers express it by leaving out the argument.
     """
     choices: dict[str, Any] = {}
-    for each in members(annotation):
-        if each in (None, types.NoneType):
+    for part in members(annotation):
+        if part in (None, types.NoneType):
             continue
-        if get_origin(each) is Literal:
-            values: list[Any] = [value for value in get_args(each) if value is not None]
-        elif isinstance(each, type) and issubclass(each, enum.Enum):
-            values = [member.value for member in each]
-        elif each is bool:
+        if get_origin(part) is Literal:
+            values: list[Any] = [value for value in get_args(part) if value is not None]
+        elif isinstance(part, type) and issubclass(part, enum.Enum):
+            values = [member.value for member in part]
+        elif part is bool:
             values = [True, False]
         else:
             return None

@@ -34,8 +34,8 @@ _VALUES_PER_STEP = 8
 """Items or members that a keyword examines in one step. Measured."""
 
 
-class Work(Struct):
-    """The state of one check.
+class ValidationBudget(Struct):
+    """What one check may still do, and what it has found.
 
     Attributes:
         steps_left: how many keywords may still be applied.
@@ -48,7 +48,7 @@ class Work(Struct):
     known: dict[Any, Any] = field(default_factory=dict)
 
 
-work: ContextVar[Work] = ContextVar("work")
+budget: ContextVar[ValidationBudget] = ContextVar("budget")
 """The running check."""
 
 
@@ -56,16 +56,16 @@ _REFERENCE_COST = 10
 """Steps for resolving a reference. Measured."""
 
 
-class TooMuchWork(Exception):
+class BudgetSpent(Exception):
     """The budget is spent: the value is too large, or the schema branches too much for it."""
 
 
 def spend(steps: int) -> None:
     """Take steps off the budget of the running check."""
-    running = work.get()
+    running = budget.get()
     running.steps_left -= steps
     if running.steps_left < 0:
-        raise TooMuchWork
+        raise BudgetSpent
 
 
 @functools.cache
@@ -97,6 +97,9 @@ def _counted(keyword: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return function(validator, value, instance, schema)
 
     return apply_to_each if keyword in _LOOKING_AT_EACH else apply
+
+
+FITS_NONE = "fits none of the allowed forms"
 
 
 def _error(message: str = "", **where: Any) -> ValidationError:
@@ -157,7 +160,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return frozenset((key, _frozen(each)) for key, each in value.items())
     if isinstance(value, list):
-        return tuple(_frozen(each) for each in value)
+        return tuple(_frozen(part) for part in value)
     if isinstance(value, bool):
         return (bool, value)
     if isinstance(value, float) and value.is_integer():
@@ -181,9 +184,9 @@ def _dependent_required(
     _: Any, dependents: dict[str, list[str]], instance: Any, _schema: Any
 ) -> Iterator[ValidationError]:
     for name, needed in dependents.items() if isinstance(instance, dict) else ():
-        for each in needed if name in instance else ():
-            if each not in instance:
-                yield _error(name, path=[each])
+        for needed_name in needed if name in instance else ():
+            if needed_name not in instance:
+                yield _error(name, path=[needed_name])
 
 
 def _additional_properties(
@@ -228,19 +231,27 @@ def _fits_one(most: int) -> Callable[..., Any]:
     def keyword(
         validator: Any, branches: list[Any], instance: Any, _schema: Any
     ) -> Iterator[ValidationError]:
-        key, known = (id(branches), id(instance)), work.get().known
+        key, known = (id(branches), id(instance)), budget.get().known
         _, fitting, failures = known.get(key, (None, None, []))
         if fitting is None:
-            likely = (each for each in branches if not _is_ruled_out(validator, each, instance))
-            found = (each for each in likely if _fits(validator, each, instance))
-            fitting = len(list(islice(found, most)))
+            likely = (
+                branch for branch in branches if not _is_ruled_out(validator, branch, instance)
+            )
+            fitting_branches = (branch for branch in likely if _fits(validator, branch, instance))
+            fitting = len(list(islice(fitting_branches, most)))
             for index, branch in enumerate(() if fitting else branches):
-                errors = validator.descend(instance, branch, schema_path=index)
+                # `jsonschema` does not say which branch an error of `False` is of.
+                errors = (
+                    ()
+                    if branch is False
+                    else validator.descend(instance, branch, schema_path=index)
+                )
                 failures.extend(islice(errors, MAX_BRANCH_ERRORS))
-            if isinstance(instance, dict | list) and work.get().root is not None:
+            if isinstance(instance, dict | list) and budget.get().root is not None:
                 known[key] = (instance, fitting, failures)
         if fitting != 1:
-            yield _error(context=failures)
+            # Without failures, nothing else tells the two apart.
+            yield _error("" if fitting else FITS_NONE, context=failures)
 
     return keyword
 
@@ -251,7 +262,7 @@ def _fits(validator: Any, schema: Any, instance: Any) -> bool:
 
 def _is_ruled_out(validator: Any, branch: Any, instance: Any) -> bool:
     """Return whether a constant such as `{"op": {"const": "and"}}` shows that a branch does not fit."""
-    known = work.get().known
+    known = budget.get().known
     if id(branch) not in known:
         known[id(branch)] = _find_constants(branch, {"const", "enum"} & validator.VALIDATORS.keys())
     return isinstance(instance, dict) and any(
@@ -267,7 +278,7 @@ def _find_constants(branch: Any, keywords: set[str]) -> dict[str, list[Any]]:
         if not isinstance(target, dict) or "$ref" not in target:
             break
         names = str(target["$ref"]).split("/")
-        target = work.get().root if names[0] == "#" else None
+        target = budget.get().root if names[0] == "#" else None
         for name in names[1:]:
             target = target.get(name) if isinstance(target, dict) else None
     properties = target.get("properties") if isinstance(target, dict) else None

@@ -26,7 +26,8 @@ class CommonOptions(TypedDict, total=False):
 
     name: for programs; by default the function's.
     title, description: for people and models; may be lazy. By default the description is the
-        docstring's, without its sections on parameters and the result.
+        docstring's, without its sections on parameters and the result, and the title of a tool is
+        made from its name.
     icons: `Icon`s, their `https:` URLs, or dicts such as `{"src": ..., "mime_type": ...}`.
     meta: `_meta` as listed.
     permission: a permission, several that are all needed, or a function of the user; the entry is
@@ -55,11 +56,15 @@ class CommonOptions(TypedDict, total=False):
 class ToolOptions(CommonOptions, total=False):
     """Options of a tool.
 
-    input_schema: a JSON Schema, published unchanged; by default made from the parameters. The
-        function takes either all arguments as one dict or each property as a parameter.
+    input_schema: a JSON Schema, published in the form that clients accept; by default made from the
+        parameters. The function takes either all arguments as one dict or each property as a parameter.
     output_schema: a JSON Schema or a type; by default made from the return annotation if that
         declares data. None: none.
-    read_only, destructive, idempotent, open_world: hints for clients; not sent by default.
+    returns: the type of the data, in place of the return annotation, as in `list[GroupOut]` for a
+        function that returns a queryset.
+    read_only, destructive, idempotent, open_world: hints for clients. By default a tool may write,
+        destroy and reach what is not of the site, and a second call does something else; with
+        `read_only=True` it does not destroy, and may be called again.
     timeout: seconds a call may take; by default the server's.
     throttle: how often each principal may call it, such as `"10/m"`.
     required_client_capabilities: capabilities that a client has to declare.
@@ -76,6 +81,7 @@ class ToolOptions(CommonOptions, total=False):
 
     input_schema: JSONObject | None
     output_schema: Any
+    returns: Any
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
@@ -124,9 +130,9 @@ _CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling
 ATOMIC = rules.reading(
     read_aliases, "True, False, the alias of a database, or a list of such aliases"
 )
-_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+HINTS = ("read_only", "destructive", "idempotent", "open_world")
 RULES: Mapping[str, rules.Rule] = {
-    **dict.fromkeys((*_HINTS, "validate_input", "validate_output", "record_arguments"), rules.BOOL),
+    **dict.fromkeys((*HINTS, "validate_input", "validate_output", "record_arguments"), rules.BOOL),
     "name": rules.NAME,
     "title": rules.TEXT,
     "description": rules.TEXT,
@@ -145,6 +151,10 @@ RULES: Mapping[str, rules.Rule] = {
     ),
     "input_schema": rules.Rule(lambda value: isinstance(value, dict), "a JSON Schema as a dict"),
     "output_schema": rules.Rule(lambda _: True, "a JSON Schema as a dict, or a type"),
+    "returns": rules.Rule(
+        lambda value: not isinstance(value, str | bytes | int | float | Mapping | list | tuple),
+        "a type such as list[GroupOut]; a JSON Schema is an output_schema",
+    ),
     "timeout": rules.SECONDS,
     "throttle": rules.reading(read_rate, "a number, / and s, m, h or d, as in '10/m'"),
     "required_client_capabilities": rules.Rule(

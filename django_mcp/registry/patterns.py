@@ -69,7 +69,7 @@ def surplus_of(pattern: str) -> int:
     states, lasts, written = [0], [0], 0
     for token in _TOKEN.finditer(pattern):
         if token["counts"]:
-            times = max(int(each) for each in token["counts"].split(",") if each)
+            times = max(int(part) for part in token["counts"].split(",") if part)
             added = lasts[-1] * (max(times, 1) - 1)
             states[-1] += added
             lasts[-1] += added

@@ -39,15 +39,42 @@ def plain_schema(annotation: Any, max_depth: int = MAX_DEPTH) -> JSONObject | No
         return None
     kind, inner = get_origin(annotation), get_args(annotation)
     if kind is list and len(inner) == 1:
-        found = plain_schema(inner[0], max_depth - 1)
-        return None if found is None else {"items": found, "type": "array"}
+        inner_schema = plain_schema(inner[0], max_depth - 1)
+        return None if inner_schema is None else {"items": inner_schema, "type": "array"}
     if kind is dict and len(inner) == 2 and inner[0] is str:
-        found = plain_schema(inner[1], max_depth - 1)
-        return None if found is None else {"additionalProperties": found or True, "type": "object"}
+        inner_schema = plain_schema(inner[1], max_depth - 1)
+        return (
+            None
+            if inner_schema is None
+            else {"additionalProperties": inner_schema or True, "type": "object"}
+        )
     if kind in (Union, types.UnionType) and len(inner) == 2 and types.NoneType in inner:
-        found = plain_schema(inner[inner[0] is types.NoneType], max_depth - 1)
-        return None if found is None else {"anyOf": [found, {"type": "null"}]}
+        inner_schema = plain_schema(inner[inner[0] is types.NoneType], max_depth - 1)
+        return None if inner_schema is None else {"anyOf": [inner_schema, {"type": "null"}]}
     return None
+
+
+def is_plain_value(value: Any, annotation: Any) -> bool:
+    """Return whether a value is of a plain type, as pydantic has it."""
+    if annotation is Any:
+        return True
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if kind is list:
+        is_collection = isinstance(value, list | tuple | set | frozenset)
+        return is_collection and all(is_plain_value(each, inner[0]) for each in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(
+            isinstance(key, str) and is_plain_value(each, inner[1]) for key, each in value.items()
+        )
+    if kind in (Union, types.UnionType):
+        return any(is_plain_value(value, each) for each in inner)
+    if annotation is types.NoneType:
+        return value is None
+    if annotation is bool:
+        return value in (True, False)
+    if annotation is int:
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return isinstance(value, int | float if annotation is float else annotation)
 
 
 class Conversion:
@@ -79,6 +106,6 @@ _waiting: WeakSet[Conversion] = WeakSet()
 
 def make_conversions() -> None:
     """Make the converters that wait, in a process that is about to serve."""
-    for each in list(_waiting):
-        each.validate  # noqa: B018
-        _waiting.discard(each)
+    for conversions in list(_waiting):
+        conversions.validate  # noqa: B018
+        _waiting.discard(conversions)

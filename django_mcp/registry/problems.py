@@ -49,7 +49,7 @@ class ArgumentErrors(Exception):
     """The arguments of a call do not fit its handler."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"{each.pointer}: {each.message}" for each in problems))
+        super().__init__("; ".join(f"{problem.pointer}: {problem.message}" for problem in problems))
         self.problems = list(problems)
 
 
@@ -58,12 +58,12 @@ def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Pro
 
     `has_more` says that the search ended before all were found.
     """
-    found = sorted(set(problems), key=lambda each: (each.pointer, each.message))
-    left = len(found) - MAX_PROBLEMS
+    ordered = sorted(set(problems), key=lambda each: (each.pointer, each.message))
+    left = len(ordered) - MAX_PROBLEMS
     if left <= 0 and not has_more:
-        return found
+        return ordered
     count = f"{left} or more" if has_more and left > 0 else "perhaps" if has_more else str(left)
-    return [*found[:MAX_PROBLEMS], Problem("", f"and {count} further problems")]
+    return [*ordered[:MAX_PROBLEMS], Problem("", f"and {count} further problems")]
 
 
 def show(value: Any) -> str:
@@ -101,11 +101,11 @@ def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
     count = error.error_count()
     if count > MAX_CONVERSION_ERRORS:  # pydantic writes out all of them or none
         return [Problem("", f"has {count} values that cannot be read; send less at once")]
-    found = []
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
-        words = _WORDS.get(each["type"], each["msg"].replace("Input should", "should", 1))
-        found.append(Problem(to_pointer(_path(each, value)), clip(words)))
-    return in_order(found)
+    problems = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        words = _WORDS.get(detail["type"], detail["msg"].replace("Input should", "should", 1))
+        problems.append(Problem(to_pointer(_path(detail, value)), clip(words)))
+    return in_order(problems)
 
 
 _WORDS = {"missing": "is required", "extra_forbidden": "is unknown"}
@@ -116,10 +116,10 @@ def _path(error: Any, value: Any) -> Iterator[str | int]:
     location = error["loc"]
     absent = len(location) - 1 if error["type"] == "missing" else None
     for index, step in enumerate(location):
-        found = _step(value, step)
-        if found is not _NOTHING or index == absent:
+        path = _step(value, step)
+        if path is not _NOTHING or index == absent:
             yield step
-            value = found
+            value = path
 
 
 _NOTHING: Any = object()
@@ -138,7 +138,7 @@ def _step(value: Any, step: str | int) -> Any:
 
 
 def innermost(function: Callable[..., Any]) -> Any:
-    """Return what partials are of; another function is returned as it is."""
+    """Unwrap nested partials; another function is returned as it is."""
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func
@@ -173,9 +173,13 @@ def suggest(name: object, known: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else f"Use one of {', '.join(names)}."
 
 
-def find_near(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
-    """Return up to `most` of the known names that are like a name, whatever their case, the nearest first."""
+def find_near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return up to `most` of the known names that are like a name, whatever their case, the nearest first.
+
+    `cutoff` says how like, from 0 to 1.
+    """
     import difflib
 
-    by_lower = {each.lower(): each for each in known}
-    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=most)]
+    by_lower = {name.lower(): name for name in known}
+    close_matches = difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=cutoff)
+    return [by_lower[match] for match in close_matches]

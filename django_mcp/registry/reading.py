@@ -65,7 +65,9 @@ class _Compiler:
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold
-        is_open = any((get_origin(each) or each) in (dict, Mapping) for each in hints.members(item))
+        is_open = any(
+            (get_origin(member) or member) in (dict, Mapping) for member in hints.members(item)
+        )
 
         def read(value: Any) -> Any:
             if value is None or isinstance(value, str | bytes | Mapping):
@@ -78,7 +80,7 @@ class _Compiler:
             if not isinstance(value, Iterable):
                 return value
             if read_item is not None:
-                return [read_item(each) for each in value]
+                return [read_item(item) for item in value]
             return value if isinstance(value, _LISTS) else list(value)
 
         return read
@@ -135,9 +137,9 @@ class _Record:
 
     def get(self, value: Any, name: str) -> Any:
         """Return a prepared field of an object; `_NO` if it has none."""
-        found = getattr(value, name, _NO)
+        member = getattr(value, name, _NO)
         read = self.fields.get(name)
-        return found if read is None or found is _NO else read(found)
+        return member if read is None or member is _NO else read(member)
 
 
 _NO: Any = object()
@@ -150,10 +152,10 @@ class _View:
         self.__value, self.__record = value, record
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__record.get(self.__value, name)
-        if found is _NO:
+        member = self.__record.get(self.__value, name)
+        if member is _NO:
             raise AttributeError(name)
-        return found
+        return member
 
 
 def _field_hints(cls: Any) -> dict[str, Any]:

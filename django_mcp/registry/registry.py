@@ -57,7 +57,7 @@ class Registry:
         self.version = 0
         self.disabled: frozenset[EntryKey] = frozenset()
         self.registered: dict[str, Mapping[str, Entry]] = {
-            each: MappingProxyType({}) for each in _KINDS
+            kind: MappingProxyType({}) for kind in _KINDS
         }
         self.advertised: dict[str, JSONObject] = {}
         """Settings of the extensions that the site advertises and has no class for, by identifier."""

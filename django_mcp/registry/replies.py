@@ -75,7 +75,7 @@ def resource_converter(
                 "does not exist (Http404, DoesNotExist)"
             )
         if isinstance(value, list | tuple) and any(map(is_block, value)):
-            return ReadResult([_to_contents(each, uri, mime_type, as_json) for each in value])
+            return ReadResult([_to_contents(content, uri, mime_type, as_json) for content in value])
         to_data = as_json if output is None else output.to_json
         return ReadResult([_to_contents(value, uri, mime_type, to_data)])
 
@@ -136,7 +136,7 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
         if value is None:
             raise ReturnError("a prompt returned None: return its text or its messages")
         values = value if isinstance(value, list | tuple) else [value]
-        return PromptResult([message(each) for each in values])
+        return PromptResult([message(value) for value in values])
 
     return convert
 
@@ -160,7 +160,7 @@ def completion_converter(converter: ResultConverter) -> Callable[[Any], Completi
             )
         total = len(value) if isinstance(value, list | tuple) else None
         # No more rows are fetched than show that there are more.
-        names = (str(each.value if isinstance(each, Enum) else each) for each in value)
+        names = (str(choice.value if isinstance(choice, Enum) else choice) for choice in value)
         return Completion.first_of(names, total)
 
     return convert

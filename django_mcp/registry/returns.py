@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from collections.abc import Iterator as IteratorABC
 from dataclasses import replace
 from types import GeneratorType, NoneType
-from typing import Any, Protocol, get_args, get_origin
+from typing import Any, Literal, Protocol, get_args, get_origin
 
 from django_mcp.protocol.asks import InputRequired
 from django_mcp.protocol.content import (
@@ -22,14 +22,15 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode, is_lazy
+from django_mcp.protocol.json import JSONObject, decode, encode, is_lazy, may_hold_infinite
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
-from django_mcp.registry import adapters, hints
+from django_mcp.registry import adapters, finite, hints
 from django_mcp.registry.plain_types import Conversion, plain_schema
 from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
 from django_mcp.registry.signatures import EMPTY, Yielded
-from django_mcp.registry.unions import AmbiguousUnion
+from django_mcp.registry.unions import AmbiguousUnion, NodeGraph
+from django_mcp.registry.validators import Validator
 
 BINARY = (bytes, bytearray, memoryview)
 CONTENTS = (TextContents, BlobContents)
@@ -56,6 +57,12 @@ class ResultConverter(Protocol):
     def needs_thread(self, value: Any) -> bool:
         """Return whether converting a value may block, and so must not run on the event loop."""
 
+    def report(self, text: str) -> None:
+        """Log what is wrong with a function whose value is sent nevertheless."""
+
+
+_DIFFERENCE = "returned what its annotation does not allow, which is logged once"
+
 
 _NOT_AWAITED = (
     "returned a coroutine that it did not await: write `return await ...` in a handler with `async def`, "
@@ -70,8 +77,16 @@ def plainer(value: Any, converter: ResultConverter) -> Any:
     return str(value) if is_lazy(value) else converter.convert(value)
 
 
-def to_json(value: Any, converter: ResultConverter) -> Any:
-    """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported."""
+def to_json(
+    value: Any,
+    converter: ResultConverter,
+    *,
+    infinite: Literal["null", "constants"] = "null",
+) -> Any:
+    """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported.
+
+    With `infinite="constants"`, numbers that JSON does not have stay as they are.
+    """
     if type(value) in (str, int, bool, NoneType):
         return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -81,7 +96,7 @@ def to_json(value: Any, converter: ResultConverter) -> Any:
             value,
             bytes_mode="base64",
             by_alias=True,
-            inf_nan_mode="null",
+            inf_nan_mode=infinite,
             fallback=lambda each: unfold(each, converter),
         )
     except (PydanticSerializationError, ValueError) as error:
@@ -110,7 +125,7 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
 class Output:
     """The declared type of a tool's data: its JSON Schema, and how values become JSON."""
 
-    __slots__ = ("_conversion", "_converter", "_read", "_source", "schema")
+    __slots__ = ("_conversion", "_converter", "_is_unsuspected", "_read", "_source", "schema")
 
     def __init__(self, annotation: Any, source: str, converter: ResultConverter) -> None:
         """Raise what `adapters.adapt` raises."""
@@ -120,6 +135,9 @@ class Output:
         self._source = source
         self._converter = converter
         self._read = compile_reading(annotation, converter.convert)
+        # Whether to look for a value that differs from its annotation, which is logged once; None: not
+        # decided yet.
+        self._is_unsuspected: bool | None = None
 
     def to_json(self, value: Any) -> Any:
         """Return a value in the form that the schema describes.
@@ -136,22 +154,51 @@ class Output:
             if inspect.isawaitable(value):
                 raise ReturnError(f"{self._source} {_NOT_AWAITED}") from None
             problems = "; ".join(
-                f"{each.pointer or 'the value'} {each.message}"
-                for each in describe_conversion(error, prepared)
+                f"{problem.pointer or 'the value'} {problem.message}"
+                for problem in describe_conversion(error, prepared)
             )
             raise ReturnError(
                 f"{self._source} did not return what it declares: {problems}"
             ) from error
+        is_suspected = False
+        if self._is_unsuspected is None:
+            self._is_unsuspected = not _may_hold_iterators(adapter.core_schema)
+        if self._is_unsuspected:
+            try:
+                return self._serialize(typed, warnings="error")
+            except (PydanticSerializationError, ValueError):
+                is_suspected = True
         try:
-            return adapter.serializer.to_python(
-                typed,
-                mode="json",
-                by_alias=True,
-                warnings=False,
-                fallback=lambda each: unfold(each, self._converter),
-            )
+            data = self._serialize(typed, warnings=False)
         except (PydanticSerializationError, ValueError) as error:
             raise ReturnError(f"{self._source} returned what JSON cannot hold: {error}") from error
+        if is_suspected:
+            self._is_unsuspected = False
+            self._log_difference(data)
+        return data
+
+    def _serialize(self, typed: Any, *, warnings: bool | Literal["error"]) -> Any:
+        return self._conversion.adapter.serializer.to_python(
+            typed,
+            mode="json",
+            by_alias=True,
+            warnings=warnings,
+            fallback=lambda each: unfold(each, self._converter),
+        )
+
+    def _log_difference(self, data: Any) -> None:
+        """Log what the schema does not allow in the data, such as a field of a dataclass with another type."""
+        # Briefly, since it may run on the event loop.
+        problems = Validator(self.schema, self._source, is_input=False).check(data)
+        if problems:
+            told = "; ".join(f"{problem.pointer or 'it'} {problem.message}" for problem in problems)
+            self._converter.report(f"{self._source} {_DIFFERENCE}: {told}")
+
+
+def _may_hold_iterators(core_schema: Any) -> bool:
+    """Return whether values may hold an iterator, so that they can be serialized only once."""
+    kinds = {node["type"] for node in NodeGraph(core_schema).nodes}
+    return not kinds.isdisjoint(("generator", "any", "is-instance"))
 
 
 def find_output(annotation: Any, source: str, converter: ResultConverter) -> Output | None:
@@ -205,14 +252,14 @@ def _find_data(annotation: Any) -> Any | None:
 
 
 def _is_free(plain: Any) -> bool:
-    if any(plain is each for each in _FREE):
+    if any(plain is free_type for free_type in _FREE):
         return True
     return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
 
 
 def _declares_fields(annotation: Any) -> bool:
     return hints.is_record(hints.strip(annotation)) or any(
-        _declares_fields(each) for each in get_args(hints.strip(annotation))
+        _declares_fields(argument) for argument in get_args(hints.strip(annotation))
     )
 
 
@@ -220,27 +267,97 @@ def _declares_fields(annotation: Any) -> bool:
 
 
 def tool_converter(
-    converter: ResultConverter, output: Output | None, *, is_data: bool
+    converter: ResultConverter,
+    output: Output | None,
+    schema: JSONObject | None,
+    source: str,
+    returns: Any = EMPTY,
 ) -> Callable[[Any], ToolResult]:
     """Return a function that converts a tool's return values into results.
 
-    With `is_data` every value is data, because there is an output schema; `output` is its type.
+    With an output schema every value is data; `output` is its type. Without one, `returns` is the
+    annotation.
     """
+    has_numbers = schema is not None and finite.has_numbers(schema)
+    write = _make_writer(schema if has_numbers else None, source)
+    note = _make_note(returns, source, converter) if schema is None else None
+    infinite: Literal["null", "constants"] = "constants" if has_numbers else "null"
+
+    def structured_of(data: Any) -> ToolResult:
+        text, written = write(data)
+        return ToolResult((Text(text.decode()),), structured=written)
+
+    def of_result(value: ToolResult) -> ToolResult:
+        if value.structured is ABSENT:
+            return value
+        if has_numbers and not value.is_error:  # the data of an error has no schema
+            structured = write(to_json(value.structured, converter, infinite=infinite))[1]
+        else:
+            structured = to_json(value.structured, converter)
+        content = value.content or _structured(structured).content
+        return replace(value, content=content, structured=structured)
 
     def convert(value: Any) -> ToolResult:
         if isinstance(value, ToolResult):
-            if value.structured is ABSENT:
-                return value
-            structured = to_json(value.structured, converter)
-            content = value.content or _structured(structured).content
-            return replace(value, content=content, structured=structured)
+            return of_result(value)
         if output is not None:
-            return _structured(output.to_json(value))
-        if is_data:
-            return _structured(to_json(value, converter))
+            return structured_of(output.to_json(value))
+        if schema is not None:
+            return structured_of(to_json(value, converter, infinite=infinite))
+        if note is not None:
+            note(value)
         return _by_value(value, converter)
 
     return convert
+
+
+def _make_writer(schema: JSONObject | None, source: str) -> Callable[[Any], tuple[bytes, Any]]:
+    """Return a function that returns data in JSON, and as it is read from there.
+
+    It raises `ReturnError` for NaN and the infinities, which become null, where the schema admits no null.
+    """
+    if schema is None:
+        return lambda data: (encode(data), data)
+
+    def write(data: Any) -> tuple[bytes, Any]:
+        text = encode(data)
+        if b"null" not in text or not may_hold_infinite(data):
+            return text, data
+        refused = finite.find_refused(data, schema)
+        if refused is None:
+            return text, decode(text)
+        pointer, number = refused
+        raise ReturnError(
+            f"{source} returned {number} at {pointer or 'the top'}: JSON does not have it, and the type "
+            "admits no null"
+        )
+
+    return write
+
+
+def _make_note(
+    annotation: Any, source: str, converter: ResultConverter
+) -> Callable[[Any], None] | None:
+    """Return a function that reports the first value that an annotation without data does not allow."""
+    expected = _find_expected(annotation)
+    if expected is None:
+        return None
+    is_reported = False
+
+    def note(value: Any) -> None:
+        nonlocal is_reported
+        if not (is_reported or isinstance(value, expected) or is_lazy(value)):
+            is_reported = True
+            converter.report(f"{source} {_DIFFERENCE}: it is a {type(value).__name__}")
+
+    return note
+
+
+def _find_expected(annotation: Any) -> tuple[type, ...] | None:
+    """Return the classes of text, content and nothing that an annotation consists of; None: of others too."""
+    parts = hints.members(annotation)
+    known = (NoneType, str, *BLOCKS, *CONTENTS, *BINARY)
+    return parts if all(isinstance(part, type) and part in known for part in parts) else None
 
 
 def is_block(value: Any) -> bool:
@@ -273,9 +390,9 @@ def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
         value = parts
     if isinstance(value, list | tuple) and any(map(is_block, value)):
         return ToolResult([block_of(part, converter) for part in value])
-    found = plainer(value, converter)
-    if found is not value:
-        return _by_value(found, converter)
+    plain = plainer(value, converter)
+    if plain is not value:
+        return _by_value(plain, converter)
     data = to_json(value, converter)
     if isinstance(data, dict | list):
         return _structured(data)

@@ -103,6 +103,10 @@ WEB_PAGE = Rule(
     lambda value: is_text(value) and value.startswith(("https://", "http://")),
     "the URL of a web page such as 'https://shop.example.com/about'",
 ).or_none("to leave it out")
+CONTACT = Rule(
+    lambda value: is_text(value) and value.startswith(("https://", "http://", "mailto:")),
+    "the URL of a web page, or an address such as 'mailto:help@shop.example.com'",
+).or_none("to leave it out")
 SECONDS = Rule(
     lambda value: is_number(value) and 0 < value < 1e9,
     "a number of seconds above 0 and below 1e9",

@@ -103,7 +103,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         )
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
-    graph = _Graph(plain, dialect, what, has_references=any(map(_referring, nodes)))
+    graph = _ReferenceGraph(plain, dialect, what, has_references=any(map(_referring, nodes)))
     reached = {**{id(node): node for node in nodes}, **graph.seen}.values()
     keywords = frozenset(key for node in reached for key in node)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
@@ -131,8 +131,8 @@ def _is_branching(node: JSONObject) -> bool:
 
 
 def _looks_inside(branch: Any) -> bool:
-    is_reference = isinstance(branch, dict) and any(each in branch for each in REFERENCES)
-    return is_reference or any(each.is_applied for each in children(branch))
+    is_reference = isinstance(branch, dict) and any(reference in branch for reference in REFERENCES)
+    return is_reference or any(child.is_applied for child in children(branch))
 
 
 def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
@@ -140,7 +140,7 @@ def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
     if isinstance(value, dict):
         return {key: resolve_texts(each, read) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [resolve_texts(each, read) for each in value]
+        return [resolve_texts(part, read) for part in value]
     return read(value) if is_lazy(value) else value
 
 
@@ -162,7 +162,7 @@ def _plain(schema: Any, what: str) -> JSONObject:
 
 def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
     """Return every object schema inside a schema, itself included, within the limits."""
-    found: list[JSONObject] = []
+    subschemas: list[JSONObject] = []
     for count, (path, depth, node) in enumerate(walk(schema), 1):
         if depth > MAX_DEPTH:
             raise RegistrationError(
@@ -173,9 +173,9 @@ def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
                 f"{what} holds more than {MAX_SUBSCHEMAS} schemas. Make it smaller."
             )
         if isinstance(node, dict):
-            found.append(node)
+            subschemas.append(node)
             _check_node(path, node, schema, what)
-    return found
+    return subschemas
 
 
 def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject, what: str) -> None:
@@ -228,7 +228,7 @@ def find_rust_engine() -> ModuleType | Any | None:
     return jsonschema_rs
 
 
-class _Graph:
+class _ReferenceGraph:
     """A schema and its references, followed once to find their expanded size and circles."""
 
     def __init__(
@@ -294,21 +294,21 @@ class _Graph:
     def _add_up(self, schema: JSONObject, resolver: Any) -> tuple[int, int]:
         size, width = 1, _MULTIPLE_WEIGHT if "multipleOf" in schema else 1
         for keyword in _referring(schema):
-            found = self._size(*self._resolve(schema, keyword, resolver))
-            size, width = size + found[0], width + found[1]
+            total = self._size(*self._resolve(schema, keyword, resolver))
+            size, width = size + total[0], width + total[1]
         widest: dict[str | int, int] = dict.fromkeys(_ONE_FOR_EACH, 0)
         for child in filter(lambda child: child.is_applied, children(schema)):
             before = self._same_value_from
             if not child.is_beside:
                 self._same_value_from = len(self._open)
-            found = self._size(child.schema, resolver)
+            total = self._size(child.schema, resolver)
             self._same_value_from = before
             place = child.path[0]
-            size += found[0]
+            size += total[0]
             if place in widest:
-                widest[place] = max(widest[place], found[1])
+                widest[place] = max(widest[place], total[1])
             else:
-                width += found[1]
+                width += total[1]
         return size, width + sum(widest.values())
 
     def _resolve(self, schema: JSONObject, keyword: str, resolver: Any) -> tuple[Any, Any]:

@@ -48,7 +48,7 @@ Injectables: TypeAlias = Callable[[Any], Provider | None]
 
 
 def named(made: F, name: str, *, like: Callable[..., Any] | None = None, owner: str = "") -> F:
-    """Return a method that a function made, with the name that its class has it by, and the rest of `like`."""
+    """Rename a generated method, and copy the other metadata from `like`."""
     if like is not None:
         update_wrapper(made, like)
     made.__name__ = name
@@ -110,21 +110,23 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     text, texts = read_docs(function)
     parameters: list[Parameter] = []
     injections: dict[str, Provider] = {}
-    for each in named:
-        if each.name in _CONTEXT_NAMES and each.name not in known:
+    for given_parameter in named:
+        if given_parameter.name in _CONTEXT_NAMES and given_parameter.name not in known:
             raise RegistrationError(
-                f"{source}: the parameter `{each.name}` has no annotation, so clients would have to "
-                f"send it. Write `{each.name}: {_CONTEXT_NAMES[each.name]}` to get it from the server, "
+                f"{source}: the parameter `{given_parameter.name}` has no annotation, so clients would have to "
+                f"send it. Write `{given_parameter.name}: {_CONTEXT_NAMES[given_parameter.name]}` to get it from the server, "
                 f"or annotate it with the type that clients send."
             )
-        annotation = known.get(each.name, Any)
+        annotation = known.get(given_parameter.name, Any)
         provider = find_provider(annotation, injectables)
         if provider is not None:
-            injections[each.name] = provider
+            injections[given_parameter.name] = provider
         else:
-            parameter = _read_parameter(each.name, annotation, each.default, source)
-            if parameter.description is None and each.name in texts:
-                parameter = replace(parameter, description=texts[each.name])
+            parameter = _read_parameter(
+                given_parameter.name, annotation, given_parameter.default, source
+            )
+            if parameter.description is None and given_parameter.name in texts:
+                parameter = replace(parameter, description=texts[given_parameter.name])
             parameters.append(parameter)
     return Signature(
         function=function,
@@ -142,26 +144,26 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
             f"{source}: a class is not a handler. Write a function that uses it."
         )
     try:
-        found = list(inspect.signature(function).parameters.values())
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         if isinstance(function, str):
             raise RegistrationError(
-                f"A decorator takes no name by position: write name={function!r}."
+                f"{function!r} is no function. Write name={function!r}, and give the function."
             ) from None
         raise RegistrationError(
             f"{source}: its signature cannot be read ({error}). Wrap it in a plain function."
         ) from None
-    for each in found:
-        if each.kind in _REFUSED_KINDS:
-            written = _REFUSED_KINDS[each.kind].format(each.name)
+    for given_parameter in parameters:
+        if given_parameter.kind in _REFUSED_KINDS:
+            written = _REFUSED_KINDS[given_parameter.kind].format(given_parameter.name)
             raise RegistrationError(
                 f"{source}: the parameter `{written}` cannot be named by a client. "
                 f"Write out each argument as an ordinary parameter."
             )
-    _check_bound(function, found, source)
+    _check_bound(function, parameters, source)
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
-    return [each for each in found if each.name not in fixed]
+    return [parameter for parameter in parameters if parameter.name not in fixed]
 
 
 def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:
@@ -177,7 +179,7 @@ def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], s
 
 
 def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Parameter:
-    if _is_field(default):  # `limit: int = Field(20, ge=1)`
+    if is_field(default):  # `limit: int = Field(20, ge=1)`
         annotation, default = Annotated[annotation, default], EMPTY
     title, description, has_default = None, None, default is not EMPTY
     inner, metadata = hints.strip_with_metadata(annotation)
@@ -189,7 +191,7 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
             description = each
         elif type(each).__name__ == "Doc" and hasattr(each, "documentation"):
             description = each.documentation
-        elif _is_field(each):
+        elif is_field(each):
             if each.alias is not None or each.validation_alias is not None:
                 raise RegistrationError(
                     f"{source}: the parameter `{name}` has an alias. "
@@ -208,7 +210,7 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
     )
 
 
-def _is_field(value: Any) -> bool:
+def is_field(value: Any) -> bool:
     """Return whether a value is a pydantic `Field(...)`, without importing pydantic."""
     kind = type(value)
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")
@@ -250,8 +252,10 @@ def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
     for part in hints.members(annotation):
         origin = get_origin(part)
         if part is not NoneType:
-            found = injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
-            providers.append(found)
+            injected = injectables(part) or (
+                injectables(origin) if isinstance(origin, type) else None
+            )
+            providers.append(injected)
     return providers[0] if providers and all(providers) else None
 
 
@@ -277,9 +281,9 @@ def read_docs(function: Callable[..., Any]) -> tuple[str | None, Mapping[str, st
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     description = gap.join(part.strip() for part in paragraphs if part.strip())
     parameters = {
-        each.arg_name.lstrip("*"): " ".join(each.description.split())
-        for each in parsed.params
-        if each.description
+        param.arg_name.lstrip("*"): " ".join(param.description.split())
+        for param in parsed.params
+        if param.description
     }
     return "\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None, parameters
 
@@ -288,12 +292,12 @@ def _further_sections(parsed: Docstring) -> Iterator[str]:
     """Yield the notes and examples, which help a model as much as the body does."""
     from docstring_parser.common import DocstringExample, DocstringMeta
 
-    for each in parsed.meta:
-        if type(each) in (DocstringExample, DocstringMeta) and each.args:
-            parts = (each.description, getattr(each, "snippet", None))
+    for section in parsed.meta:
+        if type(section) in (DocstringExample, DocstringMeta) and section.args:
+            parts = (section.description, getattr(section, "snippet", None))
             text = "\n".join(part for part in parts if part)
             if text:
-                yield f"{each.args[0].capitalize()}:\n{text}"
+                yield f"{section.args[0].capitalize()}:\n{text}"
 
 
 def _docstring(function: Callable[..., Any]) -> str | None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-_Node: TypeAlias = dict[str, Any]
+Node: TypeAlias = dict[str, Any]
 """One schema of `pydantic_core.core_schema`, or one field of such a schema."""
 
-_NO_PARTS = {"computed_fields", "custom_error_context", "default", "metadata", "serialization"}
+NO_PARTS = {"computed_fields", "custom_error_context", "default", "metadata", "serialization"}
 """Keys of a node that hold no schemas for the value."""
 
 _WRAPPERS = {
@@ -47,23 +45,20 @@ class AmbiguousUnion(TypeError):
     """Too many forms of unions without a discriminator accept the same kind of JSON value."""
 
 
-def check_unions(adapter: TypeAdapter[Any]) -> int:
-    """Return with how many forms one part of a value is compared at most, which is limited.
+def check_unions(schema: Node) -> int:
+    """Return with how many forms of a core schema one part of a value is compared at most, which is limited.
 
     Raises:
         AmbiguousUnion: two recursive forms accept the same kind of JSON value, one of them leads back
             to the union, and the union has no discriminator; or unions inside of each other compare
             one part of a value with more than `MAX_FORMS` forms.
     """
-    if not isinstance(adapter.core_schema, dict):
-        adapter.rebuild()  # pydantic's build was deferred to its first use
-    schema: Any = adapter.core_schema
-    graph = _Graph(schema)
+    graph = NodeGraph(schema)
     width = graph.check_width()
     for union in [node for node in graph.find_below(schema) if node["type"] == "union"]:
         forms = list(filter(graph.holds_recursion, _parts(union)))
         for one, other in combinations(forms, 2):
-            leads_back = any(union is node for each in (one, other) for node in graph.find(each))
+            leads_back = any(union is node for part in (one, other) for node in graph.find(part))
             if leads_back and graph.find_kinds(one) & graph.find_kinds(other):
                 names = f"`{graph.find_name(one)}` and `{graph.find_name(other)}`"
                 raise AmbiguousUnion(
@@ -75,33 +70,39 @@ def check_unions(adapter: TypeAdapter[Any]) -> int:
     return width
 
 
-class _Graph:
+class NodeGraph:
     """The nodes of a core schema, with resolved references."""
 
-    def __init__(self, schema: _Node) -> None:
+    def __init__(self, schema: Node) -> None:
         self._root = schema
-        self._definitions: dict[str, _Node] = {}
-        self._below: dict[int, list[_Node]] = {}
+        self._definitions: dict[str, Node] = {}
+        self._below: dict[int, list[Node]] = {}
+        self.nodes: list[Node] = []
+        """All nodes, each once."""
         waiting, seen = [schema], set[int]()
         while waiting:
             node = waiting.pop()
             if id(node) in seen:
                 continue  # several nodes may hold the same one
             seen.add(id(node))
+            self.nodes.append(node)
             if isinstance(node.get("ref"), str):
                 self._definitions[node["ref"]] = node
             waiting.extend(_parts(node))
-        self._recursive = {
+
+    @cached_property
+    def _recursive(self) -> set[int]:
+        return {
             id(node)
             for node in self._definitions.values()
-            if any(node is each for each in self.find_below(node))
+            if any(node is node_below for node_below in self.find_below(node))
         }
 
     def check_width(self) -> int:
         """Return, and check, how many forms one part of a value is compared with, through all unions around it."""
         # Parts first, without recursion: the models of a site may lead from one to the next without end.
         widths = dict[int, int]()
-        waiting, seen = [(self._follow(self._root), False)], set[int]()
+        waiting, seen = [(self.follow(self._root), False)], set[int]()
         while waiting:
             node, is_read = waiting.pop()
             if is_read:
@@ -109,26 +110,32 @@ class _Graph:
             elif id(node) not in seen:
                 seen.add(id(node))
                 waiting.append((node, True))
-                waiting.extend((self._follow(part), False) for part in _parts(node))
+                waiting.extend((self.follow(part), False) for part in _parts(node))
         return max(widths.values())
 
-    def _find_width(self, node: _Node, widths: dict[int, int]) -> int:
+    def _find_width(self, node: Node, widths: dict[int, int]) -> int:
         # Where a recursive form comes back to itself, it counts once.
-        parts = [(part, widths.get(id(self._follow(part)), 1)) for part in _parts(node)]
-        found = [width for _, width in parts]
+        parts = [(part, widths.get(id(self.follow(part)), 1)) for part in _parts(node)]
+        part_widths = [width for _, width in parts]
         if node["type"] == "union":
             tried = [(self._find_accepted(part), width) for part, width in parts]
-            found = [sum(width for accepted, width in tried if kind in accepted) for kind in _KINDS]
+            part_widths = [
+                sum(width for accepted, width in tried if kind in accepted) for kind in _KINDS
+            ]
         elif node["type"] == "chain":
-            found = [sum(found)]
-        width = max([1, *found])
+            part_widths = [sum(part_widths)]
+        width = max([1, *part_widths])
         if width > MAX_FORMS:
             raise AmbiguousUnion(self._explain_width(node, width))
         return width
 
-    def _explain_width(self, node: _Node, width: int) -> str:
-        named = [each for each in self.find_below(node) if hasattr(each.get("cls"), "__name__")]
-        names = " and ".join(f"`{each['cls'].__name__}`" for each in named[:2])
+    def _explain_width(self, node: Node, width: int) -> str:
+        named = [
+            node_below
+            for node_below in self.find_below(node)
+            if hasattr(node_below.get("cls"), "__name__")
+        ]
+        names = " and ".join(f"`{node_below['cls'].__name__}`" for node_below in named[:2])
         return (
             f"one part of a value would be compared with {width} forms of unions, more than {MAX_FORMS}, "
             f"since unions inside of each other multiply the work{f': see {names}' if names else ''}. "
@@ -136,11 +143,11 @@ class _Graph:
             f'`Annotated[A | B, Field(discriminator="kind")]`, or leave forms out.'
         )
 
-    def _find_accepted(self, form: _Node) -> set[str]:
+    def _find_accepted(self, form: Node) -> set[str]:
         """Return which kinds of JSON values a form accepts, an unknown one all."""
         accepted, seen, waiting = set[str](), set[int](), [form]
         while waiting:
-            node = self._follow(waiting.pop())
+            node = self.follow(waiting.pop())
             if id(node) in seen:
                 continue
             seen.add(id(node))
@@ -157,50 +164,50 @@ class _Graph:
                 return _KINDS
         return accepted
 
-    def find(self, node: _Node) -> list[_Node]:
+    def find(self, node: Node) -> list[Node]:
         """Return a node and all below it."""
-        return [self._follow(node), *self.find_below(node)]
+        return [self.follow(node), *self.find_below(node)]
 
-    def find_below(self, node: _Node) -> list[_Node]:
+    def find_below(self, node: Node) -> list[Node]:
         """Return the nodes below a node; a recursive one is among them."""
-        start = self._follow(node)
-        found = self._below.get(id(start))
-        if found is None:
-            reached: dict[int, _Node] = {}
+        start = self.follow(node)
+        nodes_below = self._below.get(id(start))
+        if nodes_below is None:
+            reached: dict[int, Node] = {}
             waiting = list(_parts(start))
             while waiting:
-                each = self._follow(waiting.pop())
+                each = self.follow(waiting.pop())
                 if id(each) not in reached:
                     reached[id(each)] = each
                     waiting.extend(_parts(each))
-            found = self._below[id(start)] = list(reached.values())
-        return found
+            nodes_below = self._below[id(start)] = list(reached.values())
+        return nodes_below
 
-    def holds_recursion(self, form: _Node) -> bool:
+    def holds_recursion(self, form: Node) -> bool:
         """Return whether a form is recursive or contains one that is.
 
         A union that tries such a form walks through all of the value, at each level again.
         """
         return any(id(node) in self._recursive for node in self.find(form))
 
-    def find_kinds(self, form: _Node) -> set[str]:
+    def find_kinds(self, form: Node) -> set[str]:
         """Return which containers of JSON the recursive parts of a form accept, unknown ones both."""
         types = {node["type"] for node in self._containers(form)}
         rejected = {"object"} if types <= _ARRAYS else {"array"} if types <= _OBJECTS else set()
         return {"object", "array"} - rejected
 
-    def find_name(self, form: _Node) -> str:
+    def find_name(self, form: Node) -> str:
         """Return the name of a form for its author."""
         node = next(self._containers(form))
         # A named tuple is the function of a call.
         return str(getattr(node.get("cls", node.get("function")), "__name__", node["type"]))
 
-    def _containers(self, form: _Node) -> Iterator[_Node]:
+    def _containers(self, form: Node) -> Iterator[Node]:
         """Yield the recursive containers that a form or its wrappers accept."""
         seen = set()
         waiting = [form]
         while waiting:
-            node = self._follow(waiting.pop(0))
+            node = self.follow(waiting.pop(0))
             if id(node) in seen or not self.holds_recursion(node):
                 continue
             seen.add(id(node))
@@ -209,7 +216,8 @@ class _Graph:
             else:
                 yield node
 
-    def _follow(self, node: _Node) -> _Node:
+    def follow(self, node: Node) -> Node:
+        """Return the node that a reference leads to, or the node itself."""
         seen = set()
         while node["type"] == "definition-ref" and id(node) not in seen:
             seen.add(id(node))
@@ -217,20 +225,20 @@ class _Graph:
         return node
 
 
-def _parts(value: Any) -> Iterator[_Node]:
+def _parts(value: Any) -> Iterator[Node]:
     """Yield the nodes directly inside a node."""
     for key, each in value.items():
-        if key not in _NO_PARTS:
+        if key not in NO_PARTS:
             yield from _nodes(each)
 
 
-def _nodes(value: Any) -> Iterator[_Node]:
+def _nodes(value: Any) -> Iterator[Node]:
     if isinstance(value, dict):
         if isinstance(value.get("type"), str):
             yield value
         else:
-            for each in value.values():
-                yield from _nodes(each)
+            for part in value.values():
+                yield from _nodes(part)
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _nodes(each)

@@ -7,7 +7,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than, to_pointer
-from django_mcp.registry.keywords import TooMuchWork, Work, spend, validator_class, work
+from django_mcp.registry.keywords import (
+    FITS_NONE,
+    BudgetSpent,
+    ValidationBudget,
+    budget,
+    spend,
+    validator_class,
+)
 from django_mcp.registry.patterns import CHARACTERS_PER_STEP, SMALL_SURPLUS, steps_of_match
 from django_mcp.registry.problems import (
     MAX_PROBLEMS,
@@ -65,14 +72,19 @@ class Validator:
         self._is_cheap = checked.surplus <= SMALL_SURPLUS and checked.width <= _FEW_SCHEMAS
         self._slow: Any = None
 
+    @property
+    def has_own_references(self) -> bool:
+        """Whether references of the schema may lead elsewhere than they seem to."""
+        return not self._checked.keywords.isdisjoint({"$id", "id"})
+
     def problems(self, value: Any) -> list[Problem]:
         """Return the problems with a value, by pointer; `[]` if it is valid.
 
         There are at most `problems.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
         on an event loop, use `check`.
         """
-        found = self.check(value, self._max_steps)
-        return [TOO_COMPLEX] if found is None else found
+        problems_found = self.check(value, self._max_steps)
+        return [TOO_COMPLEX] if problems_found is None else problems_found
 
     def check(self, value: Any, max_steps: int = BRIEF_STEPS) -> list[Problem] | None:
         """Return what `problems` returns; None when that takes more than `max_steps` steps."""
@@ -89,9 +101,9 @@ class Validator:
         if verdict:
             return []
         steps = min(max_steps, MAX_REPORT_STEPS)
-        found = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
+        errors = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
         # The engines may differ on a detail of the standard; the verdict counts.
-        return [Problem("", "does not match the schema")] if found == [] else found
+        return [Problem("", "does not match the schema")] if errors == [] else errors
 
     def _is_affordable(self, value: Any, max_steps: int) -> bool:
         """Return whether the faster engine may check a value, since it has no budget.
@@ -117,15 +129,15 @@ class Validator:
 
             make: Any = validator_class(DIALECTS[self._checked.dialect])
             self._slow = make(self._checked.schema, registry=Registry())
-        root = None if self._checked.keywords & {"$id", "id"} else self._checked.schema
-        token = work.set(Work(steps, root))
+        root = None if self.has_own_references else self._checked.schema
+        token = budget.set(ValidationBudget(steps, root))
         problems: list[Problem] = []
         has_more = False
         try:
             for error in islice(self._slow.iter_errors(value), _MAX_ERRORS):
                 problems.extend(_describe(error))
             has_more = len(problems) >= _MAX_ERRORS
-        except (TooMuchWork, RecursionError, ValueError):
+        except (BudgetSpent, RecursionError, ValueError):
             # A ValueError: Python does not write a number of thousands of digits into a message.
             if not (problems and is_all):
                 return None
@@ -136,7 +148,7 @@ class Validator:
                 raise
             return None
         finally:
-            work.reset(token)
+            budget.reset(token)
         return in_order(problems, has_more=has_more)
 
 
@@ -253,7 +265,7 @@ def _typed(error: ValidationError) -> str:
 
 
 def _either(types: Iterable[str]) -> str:
-    return " or ".join(dict.fromkeys(_ARTICLED.get(each, each) for each in types))
+    return " or ".join(dict.fromkeys(_ARTICLED.get(kind, kind) for kind in types))
 
 
 def _describe_enum(error: ValidationError) -> str:
@@ -266,7 +278,7 @@ def _describe_enum(error: ValidationError) -> str:
 def _describe_unknown(error: ValidationError) -> str:
     schema: Any = error.schema
     name = str(error.path[-1])
-    known = [str(each) for each in schema.get("properties", {})]
+    known = [str(prop) for prop in schema.get("properties", {})]
     if len(name) <= MAX_SHOWN_CHARS:
         # Comparing two names takes up to the square of their length.
         spend(min(len(known), 100) * (1 + len(name) ** 2 // _COMPARED_PER_STEP))
@@ -291,8 +303,10 @@ _MESSAGES: dict[str, Callable[[ValidationError], str]] = {
     ),
     "uniqueItems": lambda _: "must not hold an item twice",
     "not": lambda _: "is of a form that is excluded",
-    "anyOf": lambda _: "fits none of the allowed forms",
-    "oneOf": lambda _: "fits more than one of the allowed forms, and must fit one",
+    "anyOf": lambda _: FITS_NONE,
+    "oneOf": lambda error: (
+        error.message or "fits more than one of the allowed forms, and must fit one"
+    ),
     "contains": lambda _: "holds too few items of the kind it must hold",
     "minContains": lambda _: "holds too few items of the kind it must hold",
     "maxContains": lambda _: "holds too many items of one kind",
@@ -302,20 +316,25 @@ _MESSAGES: dict[str, Callable[[ValidationError], str]] = {
 def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
     """Yield the problems of a value in the alternative that it comes nearest to."""
     branches: dict[Any, list[ValidationError]] = {}
-    for each in error.context or ():
-        branches.setdefault(each.schema_path[0], []).append(each)
-    mistyped = [each for own in branches.values() for each in own if _is_mistyping(each)]
+    for branch_error in error.context or ():
+        branches.setdefault(branch_error.schema_path[0], []).append(branch_error)
+    mistyped = [
+        branch_error
+        for own in branches.values()
+        for branch_error in own
+        if _is_mistyping(branch_error)
+    ]
     fitting = [own for own in branches.values() if not any(map(_is_mistyping, own))]
     pointer = to_pointer(error.absolute_path)
     if not fitting:
-        types = [name for each in mistyped for name in _types(each)]
+        types = [name for branch_error in mistyped for name in _types(branch_error)]
         yield Problem(pointer, clip(f"must be {_either(types)}, not {_typed(error)}"))
         return
     nearest = min(fitting, key=_distance)
     if len(fitting) > 1:
         yield Problem(pointer, f"fits none of the {len(branches)} allowed forms; the nearest fails")
-    for each in nearest:
-        yield from _describe(each)
+    for nearest_error in nearest:
+        yield from _describe(nearest_error)
 
 
 def _is_mistyping(error: ValidationError) -> bool:

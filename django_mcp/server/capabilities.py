@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from django_mcp.protocol.json import JSONObject, is_lazy
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
 from django_mcp.registry.registry import Registry
+from django_mcp.registry.schemas import resolve_texts
 from django_mcp.server.exchange.admission import if_streaming
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.visibility import find_requirements
@@ -33,12 +34,14 @@ class Derived:
             "prompts": registry.prompts,
             "completions": registry.has_completers,
         }
-        self.extensions = [each for each in extensions if ask(each, "is_offered", False, registry)]
+        self.extensions = [
+            extension for extension in extensions if ask(extension, "is_offered", False, registry)
+        ]
         """The extensions that the server offers by what is registered."""
         self.features = frozenset(
             (
                 *(name for name, found in registered.items() if found),
-                *(each.identifier for each in self.extensions),
+                *(extension.identifier for extension in self.extensions),
             )
         )
         self.offered = _by_transport(self.features, options)
@@ -49,12 +52,15 @@ class Derived:
         extensions, by name."""
         self.wrapping = _find_wrapping(self.extensions, registry)
         """The extensions that wrap calls of tools; None: there are none."""
-        self.listen_keys = {key: each for each in self.extensions for key in each.listen_keys}
+        self.listen_keys = {
+            key: extension for extension in self.extensions for key in extension.listen_keys
+        }
         """The extensions that understand a key of the filter of a listening stream."""
-        self.describing = [each for each in self.extensions if each.describes]
+        self.describing = [extension for extension in self.extensions if extension.describes]
         """The extensions that add fields to listed entries."""
         self.tells_apart = any(
-            type(each).find_settings is not Extension.find_settings for each in self.extensions
+            type(extension).find_settings is not Extension.find_settings
+            for extension in self.extensions
         )
         """Whether what clients are told of an extension may depend on the client."""
         self.lists: dict[Hashable, bytes] = {}
@@ -65,7 +71,7 @@ class Derived:
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)
         )
-        self.has_lazy_texts = _has_lazy_texts(registry, options)
+        self.has_lazy_texts = _has_lazy_texts(registry, options, self.extensions)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
 
 
@@ -74,7 +80,9 @@ def _find_methods(
 ) -> tuple[dict[tuple[str, str], MethodRule], dict[str, tuple[Extension, ExtensionMethod]]]:
     rules: dict[tuple[str, str], MethodRule] = {}
     methods = {
-        name: (each, method) for each in extensions for name, method in each.methods().items()
+        name: (extension, method)
+        for extension in extensions
+        for name, method in extension.methods().items()
     }
     for revision in (*revisions.handshake, *revisions.stateless):
         for name, (extension, method) in methods.items():
@@ -93,22 +101,30 @@ class Wrapping(NamedTuple):
 
     def find(self, tool: str, call: Call) -> tuple[Extension, ...]:
         """Return the extensions that wrap a call, each once, the outermost first."""
-        found = self.by_tool.get(tool, ())
+        wrapping = self.by_tool.get(tool, ())
         named = self.by_param.keys() & call.message.params.keys()
         if not named:
-            return found
+            return wrapping
         active = (self.by_param[key] for key in sorted(named))
-        return tuple(dict.fromkeys((*found, *(each for each in active if each.is_active(call)))))
+        return tuple(
+            dict.fromkeys(
+                (*wrapping, *(extension for extension in active if extension.is_active(call)))
+            )
+        )
 
 
 def _find_wrapping(extensions: Sequence[Extension], registry: Registry) -> Wrapping | None:
     by_tool = {
-        name: found
+        name: wrapping
         for name, tool in registry.tools.items()
         # One that fails may be there to refuse calls, so it gets them.
-        if (found := tuple(each for each in extensions if ask(each, "wraps", True, tool)))
+        if (
+            wrapping := tuple(
+                extension for extension in extensions if ask(extension, "wraps", True, tool)
+            )
+        )
     }
-    by_param = {key: each for each in extensions for key in each.call_params}
+    by_param = {key: extension for extension in extensions for key in extension.call_params}
     return Wrapping(by_tool, by_param) if by_tool or by_param else None
 
 
@@ -121,16 +137,19 @@ class ResultFields(NamedTuple):
     """All of them, with the closing brace of the result."""
 
 
-def _has_lazy_texts(registry: Registry, options: Options) -> bool:
+def _has_lazy_texts(registry: Registry, options: Options, extensions: Sequence[Extension]) -> bool:
     """Return whether a text in the lists or in `server/discover` is translated for the caller."""
-    texts = [options.title, options.description, options.instructions]
+    told: list[Any] = [options.title, options.description, options.instructions]
+    told += (registry.experimental, registry.advertised)
+    told += (dict(extension.settings) for extension in extensions)
     for entry in registry.entries():
-        texts += (entry.title, entry.description)
+        told += (entry.title, entry.description, entry.meta)
     for prompt in registry.prompts.values():
         for argument in prompt.arguments:
-            texts += (argument.title, argument.description)
-    has_lazy_tool = any(tool.has_lazy_texts for tool in registry.tools.values())
-    return has_lazy_tool or any(map(is_lazy, texts))
+            told += (argument.title, argument.description)
+    lazy: list[Any] = []
+    resolve_texts(told, lazy.append)
+    return bool(lazy) or any(tool.has_lazy_texts for tool in registry.tools.values())
 
 
 def _by_transport(
@@ -141,13 +160,13 @@ def _by_transport(
     listening = streaming | {"listen"}
     pushing = listening | {"resources.subscribe"}
     over_http = pushing if options.mode != "stateless" else listening
-    found = {}
+    offers = {}
     for is_buffered, has_none in itertools.product((False, True), repeat=2):
         streamed = streaming if is_buffered else over_http if has_none else pushing
         missing = {if_streaming(name) for name in streamed - features}
-        found[True, is_buffered, has_none] = streamed
-        found[False, is_buffered, has_none] = features | missing
-    return found
+        offers[True, is_buffered, has_none] = streamed
+        offers[False, is_buffered, has_none] = features | missing
+    return offers
 
 
 def to_capabilities(features: Container[str], *, can_push: bool) -> JSONObject:
@@ -156,14 +175,14 @@ def to_capabilities(features: Container[str], *, can_push: bool) -> JSONObject:
     `can_push` means that clients can receive changes on this transport.
     """
     names = ("tools", "resources", "prompts", "completions", "logging")
-    found: JSONObject = {name: {} for name in names if name in features}
+    capabilities: JSONObject = {name: {} for name in names if name in features}
     if can_push:
         for name in ("tools", "resources", "prompts"):
-            if name in found:
-                found[name]["listChanged"] = True
-        if "resources" in found:
-            found["resources"]["subscribe"] = True
-    return found
+            if name in capabilities:
+                capabilities[name]["listChanged"] = True
+        if "resources" in capabilities:
+            capabilities["resources"]["subscribe"] = True
+    return capabilities
 
 
 def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.services import Services
-from django_mcp.server.streams.process_messages import CloseStream, PingClient, SessionEnded
+from django_mcp.server.streams.process_messages import CloseStream, SessionEnded
 from django_mcp.server.streams.stream import PushStream
 
 PINGS_AT_ONCE = 32
@@ -116,25 +114,25 @@ class ClientMethods(ABC):
 
     async def aopen_streams(self) -> list[StreamHandle]:
         """Return this server's open streams in all processes that share a store."""
-        return [StreamHandle.of(each) for each in self._streams_here()] + [
+        return [StreamHandle.of(stream) for stream in self._streams_here()] + [
             stream for stream, _ in await self._find_elsewhere()
         ]
 
     async def aconnected_sessions(self) -> list[SessionHandle]:
         """Return the sessions of this server that have a standalone stream, in whichever process."""
-        found = {
+        sessions = {
             session.key: session
             for _, session in await self._find_elsewhere()
             if session is not None
         }
         for stream in self._streams_here():
             if stream.session is not None:
-                found[stream.session.key] = SessionHandle.of(stream.session)
-        return list(found.values())
+                sessions[stream.session.key] = SessionHandle.of(stream.session)
+        return list(sessions.values())
 
     def _streams_here(self) -> list[PushStream]:
         streams = list(self.engine.hub.streams.values())
-        return [each for each in streams if each.server_name == self.name]
+        return [stream for stream in streams if stream.server_name == self.name]
 
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         """Return this server's open streams in other processes, with their sessions."""
@@ -149,9 +147,9 @@ class ClientMethods(ABC):
         return (
             bool(self.engine.hub.index.find(self.name, (None, uri)))
             or any(
-                uri in (each.subscriptions or ())
-                for each in list(self.engine.hub.sessions.values())
-                if each.server_name == self.name and not each.is_ended
+                uri in (session.subscriptions or ())
+                for session in list(self.engine.hub.sessions.values())
+                if session.server_name == self.name and not session.is_ended
             )
             or await self._is_subscribed_elsewhere(uri)
         )
@@ -208,7 +206,7 @@ class ClientMethods(ABC):
         """
         if session_key is not None:
             return await self.engine.hub.run(self._ping_client, session_key, timeout_s)
-        keys = [each.key for each in await self.aconnected_sessions()]
+        keys = [session.key for session in await self.aconnected_sessions()]
         return await self.engine.hub.run(self._ping_any, keys, timeout_s)
 
     async def _ping_any(self, keys: list[str], timeout_s: float) -> float | None:
@@ -228,30 +226,24 @@ class ClientMethods(ABC):
         except TimeoutError:
             pass
         finally:
-            for each in pinging:
-                each.cancel()
+            for pinging_task in pinging:
+                pinging_task.cancel()
             await asyncio.gather(*pinging, return_exceptions=True)
         return None
 
     async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
-        hub = self.engine.join_hub()
-        session = (
-            await self.engine.ports.sessions.get(session_key)
-            if _KEY.fullmatch(session_key)
-            else None
-        )
+        session = await self._find_session(session_key)
         if session is None:
             return None
-        ask_id = f"ask-{uuid.uuid4().hex}"
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        try:
-            async with expect_response(self.engine, session, ask_id, timeout_s) as wait:
-                hub.hand_over(PingClient(session=session_key, id=ask_id))
-                await wait()
-        except (NoAnswer, TimeoutError):
+        handshakes = self.engine.ports.handshakes
+        if not await handshakes.ping(self.engine, session, timeout_s):
             return None
         return loop.time() - begun_s
+
+    async def _find_session(self, key: str) -> Session | None:
+        return await self.engine.ports.sessions.get(key) if _KEY.fullmatch(key) else None
 
     async def acancel_request(
         self, session_key: str, request_id: str, reason: str = "Cancelled"
@@ -273,9 +265,8 @@ class ClientMethods(ABC):
         return await self.engine.hub.run(self._cancel_request, session_key, request_id, reason)
 
     async def _cancel_request(self, session_key: str, request_id: str, reason: str) -> bool:
-        session = (
-            await self.engine.ports.sessions.get(session_key)
-            if _KEY.fullmatch(session_key)
-            else None
-        )
-        return session is not None and await withdraw(self.engine, session, request_id, reason)
+        session = await self._find_session(session_key)
+        if session is None:
+            return False
+        handshakes = self.engine.ports.handshakes
+        return await handshakes.withdraw(self.engine, session, request_id, reason)

@@ -18,7 +18,7 @@ from django_mcp.protocol.errors import (
     try_later,
 )
 from django_mcp.protocol.headers import PROTOCOL_VERSION
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import (
     Batch,
     Malformed,
@@ -31,9 +31,7 @@ from django_mcp.protocol.messages import (
     is_request_id,
 )
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.capabilities import Derived
-from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, ResumableSink
 from django_mcp.server.exchange.admission import (
     admit,
     assumed_revision,
@@ -41,24 +39,20 @@ from django_mcp.server.exchange.admission import (
     check_version,
     may_have_session,
 )
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refusal_reply
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.exchange.strict import check_outcome, check_params, check_response
+from django_mcp.server.exchange.strict import check_outcome, check_params
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.added import find_added
-from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.ports import StoreUnavailable
-from django_mcp.server.request_checks import ALREADY_INITIALIZED, check_rate, load_session
+from django_mcp.server.request_checks import ALREADY_INITIALIZED, check_rate
 from django_mcp.server.services import ServedCall, Services
 from django_mcp.server.streams.process_messages import CallCancelled
-from django_mcp.server.streams.upkeep import take_pong
-
-MAX_ANSWER_BYTES = 1024 * 1024
-"""Of one response, which may have to be stored: sampling may return an image."""
 
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
 
@@ -67,7 +61,7 @@ _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     """Return the reply to one POST, or one line; see `Engine.answer`."""
-    if exchange.timers is None:
+    if exchange.channel.timers is None:
         return _dispatch_timed(server, exchange)
     message = decode_message(exchange.body, server.options.max_body_values)
     headers = exchange.headers
@@ -77,54 +71,17 @@ def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]
         and may_have_session(headers)
         and server.keeps_sessions
     ):
-        return _dispatch_in_session(server, message, exchange)
+        return server.ports.handshakes.dispatch(server, message, exchange, _dispatch)
     return _dispatch(server, message, exchange)
 
 
 async def _dispatch_timed(server: Services, exchange: Exchange) -> Reply:
-    exchange.timers = TaskTimers.of_current_task()
+    exchange.channel.timers = TaskTimers.of_current_task()
     try:
         return await dispatch(server, exchange)
     finally:
         # The caller may pass the same exchange again, in another task.
-        exchange.timers = None
-
-
-async def _dispatch_in_session(
-    server: Services, message: Message | Batch, exchange: Exchange
-) -> Reply:
-    """Dispatch a message that may belong to a session, so that a broken stream can be resumed."""
-    try:
-        refusal = await load_session(server, exchange, message)
-    except StoreUnavailable as error:
-        refusal = error.to_refusal()
-    if refusal is not None:
-        return refusal_reply(refusal, 400, message.id if isinstance(message, Request) else None)
-    session: ConnectionState | None = exchange.connection
-    if not isinstance(session, Session):
-        return await _dispatch(server, message, exchange)
-    if not exchange.is_buffered:
-        # Other processes may cancel what runs here.
-        server.join_hub()
-    sink = exchange.event_stream
-    request_id = message.id if isinstance(message, Request) else None
-    if sink is None or (request_id is None and not isinstance(message, Batch)):
-        return await _dispatch(server, message, exchange)
-    stream = exchange.sink = ResumableSink(server, session, exchange, sink, request_id)
-    timers = exchange.timers or TaskTimers.of_current_task()
-    timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
-    try:
-        reply = await _dispatch(server, message, exchange)
-    except BaseException:
-        stream.abandon()
-        raise
-    finally:
-        timer.cancel()
-        stream.stop_priming()
-        # Break the reference cycle, so that both are freed at once.
-        exchange.sink = sink
-    stream.finish(reply)
-    return reply
+        exchange.channel.timers = None
 
 
 def _dispatch(
@@ -139,13 +96,13 @@ def _dispatch(
 
 async def _dispatch_request(server: Services, request: Request, exchange: Exchange) -> Reply:
     """Return the reply to a request; that to a cancelled one may have no body."""
-    derived, kept = server.derived, exchange.connection
+    derived, kept, channel = server.derived, exchange.connection, exchange.channel
     connection = admit(
         request,
         exchange.headers,
         kept,
         derived.revisions,
-        derived.offered[exchange.can_stream, exchange.is_buffered, kept is None],
+        derived.offered[channel.can_stream, channel.is_buffered, kept is None],
         derived.added_rules,
     )
     if isinstance(connection, Refusal):
@@ -160,7 +117,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
             invalid_request("Send notifications/initialized first"), 400, request.id
         )
     call: ServedCall = server.make_call(exchange, request, connection)
-    exchange.cancels_on_disconnect = call.rules.disconnect_cancels
+    channel.cancels_on_disconnect = call.rules.disconnect_cancels
     repeated = _register(call, kept)
     if repeated is not None:
         return refusal_reply(repeated, 400, request.id)
@@ -169,7 +126,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         reply = Reply(200, encode_result(request.id, outcome))
         if call.method != "initialize":
             return reply
-        completed = await complete_handshake(call, reply)
+        completed = await server.ports.handshakes.complete(call, reply)
         if isinstance(completed, Reply):
             return completed
         outcome = completed
@@ -193,13 +150,13 @@ def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
             return ALREADY_INITIALIZED if is_settled else None
         if not hub.calls.add(call, kept):
             return invalid_request("A request with this id is running on this connection")
-    elif exchange.headers is not None and not exchange.is_buffered:
+    elif exchange.headers is not None and not exchange.channel.is_buffered:
         # A server that has joined the hub checks the rights of principals again during their calls.
-        if hub.loop is None or exchange.principal is not ANONYMOUS:
+        if hub.loop is None or exchange.caller.principal is not ANONYMOUS:
             hub = call.server.join_hub()
         hub.calls.add(call)
-    if kept is not None or exchange.principal is not ANONYMOUS:
-        call.cancellable = exchange.timers
+    if kept is not None or exchange.caller.principal is not ANONYMOUS:
+        call.cancellable = exchange.channel.timers
     return None
 
 
@@ -218,7 +175,7 @@ async def _run_observed(
             outcome = await _run(call, derived)
     except asyncio.CancelledError:
         timers, exchange = call.cancellable, call.exchange
-        is_gone = exchange.is_disconnected and exchange.cancels_on_disconnect
+        is_gone = exchange.channel.is_disconnected and exchange.channel.cancels_on_disconnect
         if not isinstance(timers, TaskTimers) or not call.is_cancelled or is_gone:
             # Not only the call was cancelled, but its asyncio task.
             raise
@@ -232,7 +189,7 @@ async def _run_observed(
         await report_error(call, error, None)
         outcome = FAULT
     finally:
-        call.is_finished = call.run is None
+        call.is_finished = call.detached_run is None
         call.server.hub.calls.discard(call, kept)
         if observer is not None and not call.is_answered_early:
             observer(call, outcome, time.perf_counter() - started_s)
@@ -248,7 +205,7 @@ def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
         method = find_added(call.method, derived)
     visible = call.server.ports.access.find_visible(exchange, derived.requirements)
     if visible is not None:
-        exchange.visible = visible
+        exchange.caller.visible = visible
         if not derived.rates:
             return method(call)
     return _prepare_and_run(call, derived, method, is_visible_known=visible is not None)
@@ -273,7 +230,7 @@ async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) ->
     if refusal is not None:
         return refusal_reply(refusal)
     replies = await asyncio.gather(
-        *(_dispatch_member(server, each, exchange) for each in batch.messages)
+        *(_dispatch_member(server, message, exchange) for message in batch.messages)
     )
     bodies = [reply.body for reply in replies if reply.body is not None]
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
@@ -281,8 +238,9 @@ async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) ->
 
 async def _dispatch_member(server: Services, member: Message, exchange: Exchange) -> Reply:
     part = copy.copy(exchange)
-    part.batch = exchange
-    part.timers = TaskTimers.of_current_task()
+    channel = part.channel = copy.copy(exchange.channel)
+    channel.batch = exchange.channel
+    channel.timers = TaskTimers.of_current_task()
     return await _dispatch(server, member, part)
 
 
@@ -310,18 +268,18 @@ async def _handle_inbound(
 def _find_revision(server: Services, exchange: Exchange) -> Revision | None:
     headers, connection = exchange.headers, exchange.connection
     revisions = server.revisions
-    found = revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
-    if found is None and connection is not None:
+    known_revision = revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+    if known_revision is None and connection is not None:
         return connection.revision
-    if found is None and revisions.handshake:
+    if known_revision is None and revisions.handshake:
         return assumed_revision(headers, revisions)
-    return found
+    return known_revision
 
 
 async def _handle_response(
     server: Services, response: Response, exchange: Exchange
 ) -> Refusal | None:
-    """Pass a response to the request that waits for it; one to no request is ignored.
+    """Pass a response on, or return its refusal.
 
     It is refused at stateless revisions. Source: 2026-07-28 basic/transports, "the body is a single
     request or notification".
@@ -329,35 +287,13 @@ async def _handle_response(
     revision = _find_revision(server, exchange)
     if revision is not None and revision.is_stateless:
         return invalid_request("No response is expected", 400)
-    connection = exchange.connection
-    if connection is None or response.id is None:
-        return None
-    error = response.error
-    answer = {"result": response.result} if error is None else {"error": error}
-    refusal = None
-    # A batch may be larger than each answer in it.
-    if len(exchange.body) > MAX_ANSWER_BYTES and len(encode(answer)) > MAX_ANSWER_BYTES:
-        refusal = invalid_request("The answer is larger than 1 MiB: send a smaller one", 413)
-    elif server.options.strict and connection.revision is not None:
-        refusal = check_response(response, connection.revision)
-    if refusal is not None:
-        # The handler that asked stops waiting: it gets `AskFailed`.
-        answer = {"error": refusal.to_error()}
-    waiting = connection.asked.get(response.id)
-    if waiting is not None:
-        if not waiting.done():
-            waiting.set_result(answer)
-    elif isinstance(connection, Session) and isinstance(response.id, str):
-        if take_pong(server.hub, connection.key, response.id):
-            return refusal
-        await pass_on(server, connection, response.id, answer)
-    return refusal
+    return await server.ports.handshakes.take_response(server, response, exchange)
 
 
 async def _handle_notification(
     server: Services, message: Notification, exchange: Exchange
 ) -> Refusal | None:
-    connection = exchange.connection
+    connection, quota_key = exchange.connection, exchange.caller.quota_key
     if server.options.strict:
         revision = _find_revision(server, exchange)
         if revision is None and server.revisions.stateless:
@@ -373,12 +309,14 @@ async def _handle_notification(
         elif not connection.is_initialized:
             await server.ports.sessions.update(connection, {"is_initialized": True})
     elif connection is not None and message.method == "notifications/cancelled":
-        _cancel(server, connection, message.params)
-    server.ports.connection_observer.client_notification(connection, message.method, message.params)
+        _cancel(server, connection, message.params, quota_key)
+    server.ports.connection_observer.client_notification(
+        connection, message.method, message.params, quota_key
+    )
     return None
 
 
-def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -> None:
+def _cancel(server: Services, connection: ConnectionState, params: JSONObject, caller: str) -> None:
     request_id: Any = params.get("requestId")
     if not is_request_id(request_id):
         return
@@ -387,4 +325,4 @@ def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -
         logger.info("Request cancelled by the client: %.200r", params.get("reason"))
         running.cancel("client")
     elif isinstance(connection, Session):
-        server.hub.broadcast(CallCancelled(session=connection.key, id=request_id))
+        server.hub.broadcast(CallCancelled(session=connection.key, id=request_id), caller)

@@ -10,8 +10,6 @@ from typing import Any
 
 from django_mcp.log import logger
 from django_mcp.registry.registry import ListKind, Registry
-from django_mcp.server.asking.back_channel import take_response
-from django_mcp.server.delivery.client_streams import end_session, open_stream
 from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.extension import Extension
@@ -19,7 +17,7 @@ from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.services import ServerHub, Services
 from django_mcp.server.streams.messenger import OutageLog
-from django_mcp.server.streams.process_messages import ExtensionMessage, ResponseStored
+from django_mcp.server.streams.process_messages import ExtensionMessage
 from django_mcp.server.streams.stream import Change, PushStream
 
 
@@ -40,24 +38,26 @@ class Engine(Services):
         super().__init__(ports, registry, options, extensions)
         self._changes = ChangePolicy(self, _may_read)
         self._ticks = [
-            make_tick(self, each) for each in extensions if type(each).tick is not Extension.tick
+            make_tick(self, extension)
+            for extension in extensions
+            if type(extension).tick is not Extension.tick
         ]
         self._shutdowns = {
-            each.identifier: make_shutdown(self, each)
-            for each in extensions
-            if type(each).shutdown is not Extension.shutdown
+            extension.identifier: make_shutdown(self, extension)
+            for extension in extensions
+            if type(extension).shutdown is not Extension.shutdown
         }
         self._changed_lists: set[ListKind] = set()
 
     def joined(self, hub: ServerHub) -> None:
         """See `Services.joined`: the hub calls the extensions, and passes on what is for them."""
-        hub.on_tick += [each for each in self._ticks if each not in hub.on_tick]
+        hub.on_tick += [tick for tick in self._ticks if tick not in hub.on_tick]
         # A process that has nothing to do at its end stops sooner.
-        offered = {each.identifier for each in self.derived.extensions}
+        offered = {extension.identifier for extension in self.derived.extensions}
         for identifier, shutdown in self._shutdowns.items():
             if identifier in offered and shutdown not in hub.on_stop:
                 hub.on_stop.append(shutdown)
-        hub.on(ResponseStored, partial(take_response, hub))
+        self.ports.handshakes.join(hub)
         hub.on(ExtensionMessage, partial(_pass_on, hub))
 
     def replace(self, former: Engine) -> None:
@@ -69,8 +69,10 @@ class Engine(Services):
             self.joined(hub)
             if self.name != former.name:
                 del hub.servers[former.name]
-        hub.on_tick = [each for each in hub.on_tick if each not in former._ticks]
-        hub.on_stop = [each for each in hub.on_stop if each not in former._shutdowns.values()]
+        hub.on_tick = [tick for tick in hub.on_tick if tick not in former._ticks]
+        hub.on_stop = [
+            shutdown for shutdown in hub.on_stop if shutdown not in former._shutdowns.values()
+        ]
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """See `ChangePolicy.may_receive`."""
@@ -98,13 +100,17 @@ class Engine(Services):
         """Return the function behind `answer`, for callers that store it."""
         return partial(_import_dispatch(), self)
 
-    def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+    async def open_stream(self, exchange: Exchange) -> Reply:
         """Open the standalone stream of a session, or resume a broken stream; return at its end."""
-        return open_stream(self, exchange)
+        if not self.keeps_sessions:
+            return self.refuse_method(exchange)
+        return await self.ports.handshakes.open_stream(self, exchange)
 
-    def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+    async def end_session(self, exchange: Exchange) -> Reply:
         """End the session that the exchange names."""
-        return end_session(self, exchange)
+        if not self.keeps_sessions:
+            return self.refuse_method(exchange)
+        return await self.ports.handshakes.end_session(self, exchange)
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:

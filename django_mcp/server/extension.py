@@ -5,6 +5,7 @@ A server calls the methods of its extensions. What an extension does not overrid
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,11 +66,20 @@ class Listening:
     Attributes:
         acknowledged: the value of the key in the acknowledgement; None: the key is left out.
         watch: an asynchronous function of the stream that runs until the stream ends. It sends
-            notifications with `stream.offer(stream.encode(method, params))`. None: there is nothing to do.
+            notifications with `stream.offer(stream.encode(method, params))`. It is cancelled when the
+            principal may not use the extension any more, and called again when it may. None: there is
+            nothing to do.
     """
 
     acknowledged: Any = None
     watch: Watch | None = None
+
+
+_SYNCHRONOUS = (
+    "is_offered", "find_settings", "find_capabilities", "methods", "option_of", "wraps", "is_required_by",
+    "is_active", "describe", "receive", "make_context",
+)  # fmt: skip
+"""Methods that nobody awaits."""
 
 
 class NextCall:
@@ -155,6 +165,17 @@ class Extension:
         for name in ("listen_keys", "call_params"):
             if isinstance(getattr(cls, name), str):
                 raise TypeError(f"{cls.__name__}.{name} is a text: write a tuple of texts.")
+        for name, declared in vars(Extension).items():
+            given = inspect.getattr_static(cls, name)
+            if isinstance(declared, classmethod):
+                if not isinstance(given, classmethod | staticmethod):
+                    raise TypeError(
+                        f"{cls.__name__}.{name} is no class method: write @classmethod."
+                    )
+            elif name in _SYNCHRONOUS and inspect.iscoroutinefunction(given):
+                raise TypeError(
+                    f"{cls.__name__}.{name} is asynchronous: write it without async, since nobody awaits it."
+                )
 
     # -- what the server offers
 
@@ -243,8 +264,8 @@ class Extension:
     async def listen(self, call: Any, key: str, wanted: Any) -> Listening | Refusal:
         """Return what a listening stream does for one of `listen_keys`, whose value the client sent.
 
-        The value is not checked, and may have millions of characters: keep only what the stream needs. What
-        must be given back is taken in `watch`. `ProtocolError` refuses the stream.
+        The value is not checked, and may have 16 KiB as JSON. What must be given back is taken in `watch`.
+        `ProtocolError` refuses the stream.
         """
         return Listening()
 
@@ -286,8 +307,8 @@ def check_declared(extension: Extension, call: Call) -> Refusal | None:
 def ask(extension: Extension, name: str, otherwise: T, *given: Any) -> T:
     """Return what a method of an extension returns; if it fails, log that and return `otherwise`."""
     try:
-        found: T = getattr(extension, name)(*given)
+        answer: T = getattr(extension, name)(*given)
     except Exception:
         logger.exception("The extension %s failed in %s()", extension.identifier, name)
         return otherwise
-    return found
+    return answer

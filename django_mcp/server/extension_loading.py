@@ -20,21 +20,21 @@ def load_extensions(entries: Iterable[Any]) -> list[type[Extension]]:
     """
     loaded: list[type[Extension]] = []
     for entry in entries:
-        found: Any = entry
+        extension_class: Any = entry
         if isinstance(entry, str):
             module, _, name = entry.rpartition(".")
             try:
-                found = getattr(import_module(module), name)
+                extension_class = getattr(import_module(module), name)
             except (ImportError, AttributeError, ValueError) as error:
                 raise ValueError(f"{entry} cannot be imported: {error}") from error
-        if not (isinstance(found, type) and issubclass(found, Extension)):
+        if not (isinstance(extension_class, type) and issubclass(extension_class, Extension)):
             raise TypeError(f"{entry!r} is no subclass of django_mcp.Extension")
-        loaded.append(found)
+        loaded.append(extension_class)
     return loaded
 
 
 _OF_THE_PROTOCOL: Mapping[str, Collection[str]] = {
-    "method": frozenset(name for each in REVISIONS for name in each.methods),
+    "method": frozenset(name for revision in REVISIONS for name in revision.methods),
     "listening key": ("resourceSubscriptions", *(f"{name}ListChanged" for name in LISTS)),
     "param of calls": ("name", "arguments", "_meta", "inputResponses", "requestState"),
 }

@@ -14,6 +14,7 @@ from django_mcp.registry.access import Permission
 from django_mcp.registry.options import ATOMIC, Atomic
 from django_mcp.registry.rules import (
     BOOL,
+    CONTACT,
     ICONS,
     NAME,
     PERMISSION,
@@ -27,6 +28,9 @@ from django_mcp.registry.rules import (
     whole,
 )
 from django_mcp.server.setting import RATES, REVISION_LIST, SHARE, Scope, setting, settings_of
+
+DIRECTORIES = ("claude", "chatgpt", "registry")
+"""The directories whose demands are known: the connectors of Claude, the apps of ChatGPT, the MCP registry."""
 
 DEFAULT_LOG_RATE = 100
 """Log messages a second: more than any reader takes in."""
@@ -51,6 +55,28 @@ class Options:
     )
     website_url: str | None = setting(
         None, WEB_PAGE, "The web page on which people read more.", scope=Scope.OWN
+    )
+    privacy_url: str | None = setting(
+        None,
+        WEB_PAGE,
+        "The page with the privacy policy, for [directories](../howto/directories.md).",
+        scope=Scope.OWN,
+    )
+    terms_url: str | None = setting(
+        None, WEB_PAGE, "The page with the terms of use, for directories.", scope=Scope.OWN
+    )
+    support_url: str | None = setting(
+        None,
+        CONTACT,
+        "The page or the `mailto:` address where users get help, for directories.",
+        scope=Scope.OWN,
+    )
+    directories: Sequence[str] = setting(
+        (),
+        list_of(DIRECTORIES.__contains__, f"names from {', '.join(map(repr, DIRECTORIES))}"),
+        "The [directories](../howto/directories.md) in which the server is to be listed. `manage.py check` "
+        "reports what they would refuse.",
+        scope=Scope.OWN,
     )
     icons: Sequence[Icon | Mapping[str, Any] | str] = setting(
         (), ICONS, "The icons that clients show beside the name.", scope=Scope.OWN
@@ -104,6 +130,19 @@ class Options:
     )
     validate_input: bool = setting(
         True, BOOL, "Whether arguments are checked against the published schema."
+    )
+    coerce_arguments: bool = setting(
+        True,
+        BOOL,
+        "Whether arguments that fail the check are read in the one way that fits: a string of JSON for a list "
+        "or an object, a string that is exactly a number, `true` or `false`, and null for an argument that "
+        "may be left out. See [arguments that nearly fit](../howto/handlers.md#arguments-that-nearly-fit).",
+    )
+    unknown_arguments: str = setting(
+        "refuse",
+        choice("refuse", "drop"),
+        'What becomes of arguments, and of members inside of them, that the schema does not have. `"refuse"`: '
+        'the call is an error that names them. `"drop"`: they are left out.',
     )
     validate_output: bool = setting(
         False,
@@ -315,6 +354,12 @@ class Options:
     has_server_info: bool = setting(
         True, BOOL, "Whether every result names the server, in the revision that has it."
     )
+    browser_page: bool = setting(
+        True,
+        BOOL,
+        "Whether a person who opens the endpoint in a browser gets [a page](../howto/clients.md#people-and-browsers) "
+        "in the body of the refusal.",
+    )
     extensions: Sequence[Any] = setting(
         (),
         list_of(lambda value: isinstance(value, str | type), "classes, or dotted paths to classes"),
@@ -339,16 +384,16 @@ class Options:
 
     def limits(self, *, can_ping: bool) -> JSONObject:
         """Return what a client that shakes hands is told of pings and of limits that the site set."""
-        found: JSONObject = {}
+        experimental: JSONObject = {}
         if can_ping and self.ping_interval_s is not None:
-            found["keepalive"] = {
+            experimental["keepalive"] = {
                 "enabled": True,
                 "intervalMs": max(1, round(self.ping_interval_s * 1000)),
                 "failureThreshold": self.ping_failures,
             }
         if self.log_rate not in (0, DEFAULT_LOG_RATE):
-            found["loggingRateLimit"] = {"enabled": True, "perSecond": self.log_rate}
-        return found
+            experimental["loggingRateLimit"] = {"enabled": True, "perSecond": self.log_rate}
+        return experimental
 
 
 OPTIONS = settings_of(Options)

@@ -1,24 +1,26 @@
 """Ports: what the server needs from a site.
 
-`memory.ports` implements all of them in memory; `django_mcp.site_ports` makes those of a site.
+`django_mcp.memory_ports` makes all of them in memory; `django_mcp.site_ports` makes those of a site.
 Methods without `async` run on the event loop and must not block.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import Batch, Message, Response
 from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.options import Atomic
 from django_mcp.registry.returns import ResultConverter
-from django_mcp.server.exchange.call import Call, Failure
+from django_mcp.server.exchange.call import AskFailed, Call, Failure
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.streams.hub import Hub
@@ -34,7 +36,7 @@ class HandlerScope(Protocol):
         """Run `function` off the event loop and return its value.
 
         If the awaiting task is cancelled, the function runs to its end, and its value is dropped.
-        While it waits for a thread, `call.exchange.waits_for_thread` is true. It runs in a
+        While it waits for a thread, `call.exchange.channel.waits_for_thread` is true. It runs in a
         transaction on the databases of `atomic`, which is committed only if the function returned
         and `call.is_cancelled` is false by then.
         """
@@ -156,7 +158,9 @@ class NoThread(StoreUnavailable):
 class SessionStore(Protocol):
     """Stores sessions so that every process of the site finds them.
 
-    When one ends, one process notifies its server's `ConnectionObserver`, once.
+    When one ends, one process notifies its server's `ConnectionObserver`, once. The store sets the
+    sessions that a process uses in `hub.sessions`, and calls `hub.forget_session` for one that it
+    finds to have ended. It adds itself to `hub.stores`, so that its `recheck(hub)` is called regularly.
     """
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
@@ -259,6 +263,67 @@ class EventLog(Protocol):
         """Return what was recorded after event `after`; None: no such stream of this session."""
 
 
+class Handshakes(Protocol):
+    """What only the revisions with a handshake need: sessions, their streams, and requests to the client.
+
+    A server that offers none of these revisions only calls `join`. `server` is its `Services`, and
+    `call` a `ServedCall`.
+    """
+
+    def dispatch(
+        self, server: Any, message: Message | Batch, exchange: Exchange, dispatch: Dispatch
+    ) -> Coroutine[Any, Any, Reply]:
+        """Return the reply to a message over HTTP that may belong to a session.
+
+        `dispatch` is called when the session is known.
+        """
+
+    async def complete(self, call: Any, reply: Reply) -> Reply | Refusal:
+        """Store what an `initialize` has settled; return the reply, with the id of a new session."""
+
+    def open_stream(self, server: Any, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """Open the standalone stream of a session, or resume a broken stream; return at its end."""
+
+    async def close_stream(self, call: Any, retry_ms: int) -> None:
+        """Close the connection of a call that goes on, if the client can resume its stream."""
+
+    def end_session(self, server: Any, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """End the session that the exchange names."""
+
+    async def ask(
+        self, call: Any, asks: Mapping[str, Ask], meta: JSONObject | None = None
+    ) -> tuple[dict[str, Any], dict[str, AskFailed]]:
+        """Ask the client all questions at once; return its answers, and why there are none, by key."""
+
+    async def request(
+        self, call: Any, method: str, params: JSONObject | None, *, timeout_s: float
+    ) -> JSONObject:
+        """Send the client a request on the stream of a call, and return its response.
+
+        Raises `NoAnswer` if none came in time.
+        """
+
+    async def ping(self, server: Any, session: Session, timeout_s: float) -> bool:
+        """Ping the client of a session on its standalone stream; return whether it answered in time."""
+
+    async def withdraw(
+        self, server: Any, connection: ConnectionState, request_id: str, reason: str
+    ) -> bool:
+        """Cancel a request to the client, in any process; return whether it waited for an answer."""
+
+    async def take_response(
+        self, server: Any, response: Response, exchange: Exchange
+    ) -> Refusal | None:
+        """Pass a response to the request that waits for it, or return a refusal."""
+
+    def join(self, hub: Hub[Any]) -> None:
+        """Have a hub receive what other processes send about these revisions."""
+
+
+Dispatch: TypeAlias = Callable[[Any, Message | Batch, Exchange], Awaitable[Reply]]
+"""Returns the reply to a message of an exchange; the first argument is the `Services`."""
+
+
 class ConnectionObserver(Protocol):
     """Observes sessions and streams. Must not block or raise."""
 
@@ -275,9 +340,12 @@ class ConnectionObserver(Protocol):
     def stream_closed(self, stream: PushStream, reason: str) -> None: ...
 
     def client_notification(
-        self, connection: ConnectionState | None, method: str, params: JSONObject
+        self, connection: ConnectionState | None, method: str, params: JSONObject, quota_key: str
     ) -> None:
-        """Observe a client's notification; `connection` is None outside of a lasting connection."""
+        """Observe a client's notification; `connection` is None outside of a lasting connection.
+
+        `quota_key` is that of the caller.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,6 +360,7 @@ class Ports:
         clock: the seconds since 1970.
         max_step_s: how long an asynchronous handler may block the event loop without a warning; None:
             no limit.
+        shows_faults: whether clients are told the class and the text of an unexpected exception.
     """
 
     hub: Hub[Any]
@@ -301,6 +370,7 @@ class Ports:
     exceptions: ExceptionMapper
     signer: Signer
     states: StateStore
+    handshakes: Handshakes
     sessions: SessionStore
     pending_responses: PendingResponses
     events: EventLog
@@ -312,3 +382,4 @@ class Ports:
     make_context: Callable[[Any], Any]
     clock: Callable[[], float] = time.time
     max_step_s: float | None = None
+    shows_faults: bool = False

@@ -7,13 +7,20 @@ import math
 from collections.abc import Iterable
 
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal, invalid_request, try_later
+from django_mcp.protocol.errors import (
+    SESSION_NOT_FOUND,
+    TOO_MANY_REQUESTS,
+    Refusal,
+    invalid_request,
+    try_later,
+)
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import Guarded
@@ -68,7 +75,7 @@ def _is_of(session: Session, server: Services, exchange: Exchange, transport: st
     return (
         not session.is_ended
         and session.transport == transport
-        and session.principal_key == key_of(exchange.principal)
+        and session.principal_key == key_of(exchange.caller.principal)
         and session.server_name == server.options.name
     )
 
@@ -89,7 +96,9 @@ NO_SESSION_ID = invalid_request(
     "MCP-Protocol-Version. This MCP endpoint is for AI clients",
     400,
 )
-UNKNOWN_SESSION = invalid_request("There is no such session: send initialize again", 404)
+UNKNOWN_SESSION = Refusal(
+    code=SESSION_NOT_FOUND, message="There is no such session: send initialize again", status=404
+)
 SESSIONS_FULL = try_later("The server has as many sessions as MAX_SESSIONS allows: try again later")
 ALREADY_INITIALIZED = invalid_request("This connection is initialized already", 400)
 _ALREADY_OPEN = invalid_request(
@@ -99,10 +108,10 @@ _ALREADY_OPEN = invalid_request(
 
 def check_scopes(call: ServedCall, *guarded: Guarded) -> Refusal | None:
     """Return the refusal of a token that lacks scopes of the entries or extensions, or None."""
-    visible = call.exchange.visible
+    visible = call.exchange.caller.visible
     scopes: tuple[str, ...] = ()
-    for each in guarded:
-        scopes += visible.scopes_of(each)
+    for guarded_entry in guarded:
+        scopes += visible.scopes_of(guarded_entry)
     return call.server.ports.access.check_scopes(call.exchange, scopes) if scopes else None
 
 
@@ -110,17 +119,17 @@ async def check_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None
     """Count a request of a principal and an address; return the refusal of one too many, or None."""
     exchange = call.exchange
     counted = []
-    key = key_of(exchange.principal)
+    key = key_of(exchange.caller.principal)
     if "principal" in rates and key is not None:
         counted.append((f"principal {key}", rates["principal"]))
-    if "address" in rates and exchange.address:
-        counted.append((f"address {network_of(exchange.address)}", rates["address"]))
+    if "address" in rates and exchange.caller.address:
+        counted.append((f"address {network_of(exchange.caller.address)}", rates["address"]))
     return await _check_rates(call.server, counted) if counted else None
 
 
 async def check_tool_rate(call: ServedCall, entry: ToolEntry, rate: Rate) -> Refusal | None:
     """Count a call of a tool by one principal or address; return the refusal of one too many, or None."""
-    counted = [(f"tool {entry.name} {call.exchange.quota_key}", rate)]
+    counted = [(f"tool {entry.name} {call.exchange.caller.quota_key}", rate)]
     return await _check_rates(call.server, counted)
 
 

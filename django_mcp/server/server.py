@@ -21,8 +21,10 @@ from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import ClientMethods
 from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.engine import Engine
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel, ServerRequest
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.extension import Extension
 from django_mcp.server.extension_loading import check_identifiers, load_extensions
 from django_mcp.server.handlers.context import Context
@@ -80,9 +82,9 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
     def _find_extensions(self) -> list[type[Extension]]:
         """Return the classes of the extensions: those of this package, and the server's own."""
         own = load_extensions(self._own_extensions())
-        found = [*(part.EXTENSION_CLASS for part in load_parts("core.extension")), *own]
-        check_identifiers(found)
-        return found
+        extensions = [*(part.EXTENSION_CLASS for part in load_parts("core.extension")), *own]
+        check_identifiers(extensions)
+        return extensions
 
     def _own_extensions(self) -> Iterable[Any]:
         """Return the extensions that were given to this server, or set for it."""
@@ -90,12 +92,12 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
 
     def _read_extension(self, identifier: str, value: Any) -> Any:
         """Return what is kept of an option for an extension; raise `ValueError` if it is wrong."""
-        found = {each.identifier: each for each in self._find_extensions()}
-        if identifier not in found:
+        extensions = {extension.identifier: extension for extension in self._find_extensions()}
+        if identifier not in extensions:
             raise ValueError(
-                f"the server has no such extension. It has {', '.join(found) or 'none'}; EXTENSIONS adds one"
+                f"the server has no such extension. It has {', '.join(extensions) or 'none'}; EXTENSIONS adds one"
             )
-        return found[identifier].read_option(value)
+        return extensions[identifier].read_option(value)
 
     @property
     def options(self) -> Options:
@@ -197,10 +199,12 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         exchange = Exchange(
             body=text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"),
             connection=connection,
-            sink=None if sink is None else _FunctionSink(sink),
-            can_stream=sink is not None,
-            server_request=server_request,
-            principal=principal,
+            caller=Caller(principal=principal),
+            channel=Channel(
+                sink=None if sink is None else _FunctionSink(sink),
+                can_stream=sink is not None,
+                server_request=server_request,
+            ),
         )
         reply = await self.engine.answer(exchange)
         return "" if reply.body is None else reply.body.decode()
@@ -218,10 +222,12 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
             ValueError: the server does not speak that revision.
         """
         names = self.engine.revisions.names()
-        found = self.engine.revisions.find(names[-1] if revision is None else revision)
-        if found is None:
+        known_revision = self.engine.revisions.find(names[-1] if revision is None else revision)
+        if known_revision is None:
             raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
-        return self.engine.capabilities_for(found, Exchange(can_stream=True))
+        return self.engine.capabilities_for(
+            known_revision, Exchange(channel=Channel(can_stream=True))
+        )
 
     def advertise_extension(
         self, identifier: str, settings: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Services: what the parts of a server use of it."""
+"""Services: the interface between a server and its parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from django_mcp.log import logger
 from django_mcp.protocol.byte_ranges import RANGES_CAPABILITY
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Request
@@ -19,7 +20,7 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.extension import Extension, ask
@@ -51,7 +52,9 @@ class Services(ABC):
         self.hub: ServerHub = ports.hub
         self.registry = registry
         self.options = options
-        self.extensions: Mapping[str, Extension] = {each.identifier: each for each in extensions}
+        self.extensions: Mapping[str, Extension] = {
+            extension.identifier: extension for extension in extensions
+        }
         """The extensions of this server, by identifier."""
         self.is_replaced = False
         """Whether another engine has taken the place of this one, on which calls still run."""
@@ -118,10 +121,16 @@ class Services(ABC):
             return b"POST, OPTIONS"
         return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
 
+    def refuse_method(self, exchange: Exchange) -> Reply:
+        """Return the response to an HTTP method that is not supported here or in that revision."""
+        allowed = self.allowed_methods(exchange.headers, can_push=not exchange.channel.is_buffered)
+        message, headers = "Use POST: this MCP endpoint is for AI clients", ((b"allow", allowed),)
+        return refusal_reply(Refusal(code=INVALID_REQUEST, message=message, headers=headers), 405)
+
     def tell(self, extension: str, data: JSONObject) -> None:
         """Send data to an extension of this server in every other process; see `Extension.receive`.
 
-        It is sent once, and is lost if it cannot be. On the event loop only.
+        It is sent once, and is lost if it cannot be. Any thread may send it.
 
         Raises:
             ValueError: the data is larger than `MAX_TOLD_BYTES`, or has no form in JSON.
@@ -166,12 +175,16 @@ class Services(ABC):
         visible = self.ports.access.find_visible(exchange, requirements)
         if visible is None:
             visible = await self.ports.access.load_visible(exchange, requirements)
-        exchange.visible = visible
+        exchange.caller.visible = visible
         return visible
 
     def features(self, exchange: Exchange) -> Container[str]:
         """Return the features on the transport of an exchange."""
-        transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
+        transport = (
+            exchange.channel.can_stream,
+            exchange.channel.is_buffered,
+            exchange.connection is None,
+        )
         return self.derived.offered[transport]
 
     def capabilities_for(
@@ -183,7 +196,7 @@ class Services(ABC):
         """Return the capabilities for a client at a revision, on the transport of an exchange."""
         features = self.features(exchange)
         can_push = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        found = to_capabilities(features, can_push=can_push)
+        offered = to_capabilities(features, can_push=can_push)
         experimental = dict(self.registry.experimental)
         if "resources" in features:
             chunk_bytes = self.options.read_chunk_bytes
@@ -194,7 +207,7 @@ class Services(ABC):
         if not revision.is_stateless:
             experimental = {**self.options.limits(can_ping=can_ping), **experimental}
         if experimental:
-            found["experimental"] = experimental
+            offered["experimental"] = experimental
         advertised = dict(self.registry.advertised)
         for extension in self.derived.extensions:
             nothing: Any = {}
@@ -203,10 +216,10 @@ class Services(ABC):
                 logger.error("The extension %s has no capabilities", extension.identifier)
                 continue
             advertised.update(added.get("extensions", {}))
-            found.update({key: value for key, value in added.items() if key != "extensions"})
+            offered.update({key: value for key, value in added.items() if key != "extensions"})
         if advertised:
-            found["extensions"] = advertised
-        return lower("capabilities", found, revision)
+            offered["extensions"] = advertised
+        return lower("capabilities", offered, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return `serverInfo` in the form of a revision."""
@@ -253,7 +266,7 @@ class Services(ABC):
         is_alike = not (
             derived.has_lazy_texts
             or derived.tells_apart
-            or any(each.is_active(call) for each in derived.describing)
+            or any(extension.is_active(call) for extension in derived.describing)
         )
         hint = self.registry.list_hints.get(call.method) or call.options.list_cache.get(call.method)
         return self._cache_fields(call, hint, is_alike=is_alike)
@@ -269,7 +282,7 @@ class Services(ABC):
             # It may contain the client's answers.
             return self._cache_fields(call, None, is_alike=False)
         access = entry.access
-        scopes = access.scopes or call.exchange.visible.scopes_of(entry)
+        scopes = access.scopes or call.exchange.caller.visible.scopes_of(entry)
         is_open = not (access.permission or access.listed_if or scopes or access.check)
         is_alike = is_open and (own is not None or not entry.handler.injections)
         return self._cache_fields(call, own or entry.cache, is_alike=is_alike)
@@ -285,7 +298,7 @@ class Services(ABC):
             hint.scope == "public"
             and is_alike
             and self.is_public
-            and call.exchange.visible.variant is None
+            and call.exchange.caller.visible.variant is None
         )
         return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_public else "private"}
 
@@ -294,14 +307,14 @@ class Services(ABC):
         derived = self._derived or self.derived
         language = self.ports.find_language() if derived.has_lazy_identity else None
         key = (revision.name, language)
-        found = derived.result_fields.get(key)
-        if found is None:
+        fields_made = derived.result_fields.get(key)
+        if fields_made is None:
             has_info = derived.options.has_server_info
             meta = {SERVER_INFO: self.implementation(revision)} if has_info else {}
             parsed = revision.result_fields
             encoded = encode({**parsed, "_meta": meta} if meta else dict(parsed))
-            found = derived.result_fields[key] = ResultFields(parsed, meta, encoded[1:])
-        return found
+            fields_made = derived.result_fields[key] = ResultFields(parsed, meta, encoded[1:])
+        return fields_made
 
 
 class ServedCall(Call, kw_only=True):

@@ -60,8 +60,8 @@ def site_setting(default: T, rule: Rule, help_text: str) -> T:
 
 def settings_of(cls: type[Any]) -> dict[str, Setting]:
     """Return the settings that a dataclass declares, by field name."""
-    found = {each.name: each.metadata.get("setting") for each in fields(cls)}
-    return {name: each for name, each in found.items() if each is not None}
+    settings = {option.name: option.metadata.get("setting") for option in fields(cls)}
+    return {name: each for name, each in settings.items() if each is not None}
 
 
 def check_options(options: Mapping[str, object], known: Mapping[str, Setting]) -> None:
@@ -71,7 +71,7 @@ def check_options(options: Mapping[str, object], known: Mapping[str, Setting]) -
         known[name].rule.demand(value, f"MCPServer({name}=...)", ValueError)
 
 
-_REVISION_NAMES = tuple(each.name for each in REVISIONS)
+_REVISION_NAMES = tuple(revision.name for revision in REVISIONS)
 REVISION_LIST = Rule(
     lambda value: (
         isinstance(value, list | tuple)

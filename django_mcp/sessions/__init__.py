@@ -1,1 +1,4 @@
-"""Sessions in the site's database, with their data, pending questions and recorded streams."""
+"""What exists only for the revisions with a handshake: sessions, and what belongs to one.
+
+`core` is without Django, and `site` stores sessions on a site.
+"""

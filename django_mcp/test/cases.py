@@ -10,7 +10,7 @@ from django.test import TestCase, TransactionTestCase
 
 from django_mcp.calls.recorder import forget_calls
 from django_mcp.servers import MCPServer
-from django_mcp.sessions.writer import forget_sessions
+from django_mcp.sessions.site.writer import forget_sessions
 from django_mcp.test.client import AsyncMCPClient, MCPClient
 
 

@@ -20,7 +20,13 @@ from django_mcp.inprocess.results import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.signatures import named
 from django_mcp.test.conversation import BaseClient
-from django_mcp.test.listening import LISTS, AsyncListening, Listening, in_sync, loop_continues
+from django_mcp.test.listening import (
+    LISTS,
+    AsyncListening,
+    NotificationListener,
+    in_sync,
+    loop_continues,
+)
 from django_mcp.test.visibility import assert_conforming, assert_hidden, assert_visible
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -100,11 +106,11 @@ class AsyncMCPClient(_Requests):
             MCPError: any other error, also if the revision or the tool has no tasks.
             TimeoutError: the task has not ended within `task_limit_s` seconds.
         """
-        found = [part for part in load_parts("testing") if hasattr(part, "call_as_task")]
-        if not found:
+        testing_parts = [part for part in load_parts("testing") if hasattr(part, "call_as_task")]
+        if not testing_parts:
             raise MCPError("This installation has no tasks.")
         with in_calling_thread():
-            raw = await found[0].call_as_task(self, tool, _join(mapping, arguments))
+            raw = await testing_parts[0].call_as_task(self, tool, _join(mapping, arguments))
         return CallResult(raw=raw)
 
     async def read(self, uri: str) -> ResourceResult:
@@ -230,7 +236,7 @@ class MCPClient(_Requests):
     def _loop_ends(self) -> bool:
         return not loop_continues()
 
-    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> Listening:
+    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> NotificationListener:
         """Open a stream of changes for the length of a `with`.
 
             with client.listen("order://1") as changes:
@@ -245,9 +251,9 @@ class MCPClient(_Requests):
         to until the end. Notifications inside of a transaction are sent at its commit, which in a
         `TestCase` is the end of `captureOnCommitCallbacks(execute=True)`.
         """
-        return Listening(AsyncListening(self, uris, lists))
+        return NotificationListener(AsyncListening(self, uris, lists))
 
-    def subscribe(self, *uris: str) -> Listening:
+    def subscribe(self, *uris: str) -> NotificationListener:
         """Open a stream as `listen` does, for these resources alone."""
         return self.listen(*uris, lists=())
 

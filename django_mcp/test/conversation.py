@@ -24,7 +24,7 @@ from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.problems import suggest
 from django_mcp.servers import MCPServer, default_server
-from django_mcp.test.exchanges import ClientSide, LoggedIn, Response, find_endpoint
+from django_mcp.test.exchanges import ClientSide, LoggedIn, ReceivedResponse, find_endpoint
 from django_mcp.transports.http.consumer import MCPConsumer
 
 CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
@@ -79,9 +79,9 @@ class BaseClient:
         capabilities: JSONObject | None = None,
         reruns: bool = False,
     ) -> None:
-        found: Any = find_endpoint(default_server if server is None else server, path)
-        self.server: MCPServer = found[0]
-        self._path, self._url_kwargs = found[1:]
+        endpoint: Any = find_endpoint(default_server if server is None else server, path)
+        self.server: MCPServer = endpoint[0]
+        self._path, self._url_kwargs = endpoint[1:]
         self._revision = revision_called(revision)
         self.headers = dict(headers or {})
         self._capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
@@ -92,7 +92,7 @@ class BaseClient:
         self.logs: list[LogMessage] = []
         self.questions: list[Question] = []
         self.notifications: list[JSONObject] = []
-        self.response: Response | None = None
+        self.response: ReceivedResponse | None = None
         self.task: JSONObject | None = None
         self.task_limit_s = 60.0
         self._results: list[tuple[str, JSONObject]] = []
@@ -227,13 +227,13 @@ class BaseClient:
             has_progress=method != "initialize",
         )
 
-    async def _post(self, message: JSONObject) -> Response:
+    async def _post(self, message: JSONObject) -> ReceivedResponse:
         response = await self._exchange(message, ClientSide(self._receive))
         if "method" in message:
             self.response = response
         return response
 
-    async def _exchange(self, message: JSONObject | None, side: ClientSide) -> Response:
+    async def _exchange(self, message: JSONObject | None, side: ClientSide) -> ReceivedResponse:
         """Post a message, or open the stream of the session without one."""
         own = {
             "Host": "testserver",
@@ -276,19 +276,19 @@ class BaseClient:
 
     def _mirror(self, method: str, params: JSONObject) -> dict[str, str]:
         """Return the headers that repeat a message."""
-        found = {names.METHOD: method}
+        headers = {names.METHOD: method}
         added = self.server.engine.derived.added_rules
         rule = self._revision.methods.get(method) or added.get((self.revision, method))
         mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
         if isinstance(mirrored, str):
-            found[names.NAME] = encode_value(mirrored)
+            headers[names.NAME] = encode_value(mirrored)
         tools = self.server.registry.tools if method == "tools/call" else {}
         tool = tools.get(params.get("name", ""))
         for param in () if tool is None else tool.header_params:
             value = find_argument(param.path, params.get("arguments"))
             if isinstance(value, str | int | bool):
-                found[param.header] = encode_value(value)
-        return found
+                headers[param.header] = encode_value(value)
+        return headers
 
     async def _receive(self, message: JSONObject) -> None:
         method, params = message.get("method"), message.get("params", {})

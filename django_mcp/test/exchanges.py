@@ -15,7 +15,7 @@ from django_mcp.transports.http.view import MCPView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Response:
+class ReceivedResponse:
     """The HTTP response, with its messages.
 
     Attributes:
@@ -66,8 +66,8 @@ class LoggedIn:
     async def authenticate(self, exchange: Exchange) -> None:
         """Set the principal of the request."""
         # The authentication sends the challenges for missing scopes, for a fixed principal as well.
-        exchange.authentication = getattr(self._engine, "authentication", None)
-        exchange.principal = self._principal
+        exchange.caller.authentication = getattr(self._engine, "authentication", None)
+        exchange.caller.principal = self._principal
 
 
 class ClientSide:
@@ -120,16 +120,16 @@ class ClientSide:
                 if data:
                     await self._take(decode(data))
 
-    async def finish(self) -> Response:
+    async def finish(self) -> ReceivedResponse:
         if self._received and not self._is_stream:
             try:
-                found = decode(self._received)
+                content = decode(self._received)
             except JSONDecodeError:
-                found = None
-            for message in found if isinstance(found, list) else [found]:
+                content = None
+            for message in content if isinstance(content, list) else [content]:
                 if isinstance(message, dict):
                     await self._take(message)
-        return Response(status=self._status, headers=self._headers, messages=self._messages)
+        return ReceivedResponse(status=self._status, headers=self._headers, messages=self._messages)
 
     async def _take(self, message: JSONObject) -> None:
         self._messages.append(message)

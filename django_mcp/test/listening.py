@@ -19,7 +19,7 @@ from django_mcp.registry.signatures import named
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.test.conversation import BaseClient
-from django_mcp.test.exchanges import ClientSide, Response
+from django_mcp.test.exchanges import ClientSide, ReceivedResponse
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class AsyncListening:
         self._queue: asyncio.Queue[JSONObject] = asyncio.Queue()
         self._is_ready = asyncio.Event()
         self._side = ClientSide(self._take)
-        self._task: asyncio.Task[Response] | None = None
+        self._task: asyncio.Task[ReceivedResponse] | None = None
         self.heard: list[JSONObject] = []
 
     async def __aenter__(self) -> AsyncListening:
@@ -85,8 +85,9 @@ class AsyncListening:
         Raises:
             TimeoutError: none came in time.
         """
+        limit_s = LIMIT_S if timeout_s is None else timeout_s
         try:
-            async with asyncio.timeout(LIMIT_S if timeout_s is None else timeout_s):
+            async with asyncio.timeout(limit_s):
                 return await self._queue.get()
         except TimeoutError:
             registry = self._client.server.registry
@@ -98,7 +99,7 @@ class AsyncListening:
                 "captureOnCommitCallbacks(execute=True), or use MCPTransactionTestCase."
             )
             raise TimeoutError(
-                f"No notification arrived within {timeout_s:g} s, after {len(self.heard)} before. {why}"
+                f"No notification arrived within {limit_s:g} s, after {len(self.heard)} before. {why}"
             ) from None
 
     async def __aiter__(self) -> AsyncIterator[JSONObject]:
@@ -112,7 +113,7 @@ class AsyncListening:
             self.heard.append(message)
             self._queue.put_nowait(message)
 
-    async def _wait_for(self, ready: asyncio.Event, task: asyncio.Task[Response]) -> None:
+    async def _wait_for(self, ready: asyncio.Event, task: asyncio.Task[ReceivedResponse]) -> None:
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait((waiting, task), return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT_S)
         waiting.cancel()
@@ -124,6 +125,8 @@ class AsyncListening:
         for message in response.messages:
             if "error" in message:
                 raise to_error("subscriptions/listen", message["error"], response.status)
+        if ready.is_set():
+            raise MCPError("The stream ended at once: the server has nothing of what it is for")
         raise MCPError(f"No stream was opened, HTTP {response.status}", status=response.status)
 
 
@@ -248,7 +251,7 @@ def in_sync(
     return named(call, function.__name__, like=function, owner="MCPClient")
 
 
-class Listening:
+class NotificationListener:
     """Receives notifications inside a `with`; see `MCPClient.listen`.
 
     The stream is always open. Only work that needs the database waits until the test waits.
@@ -258,7 +261,7 @@ class Listening:
         self._changes = changes
         self._portal: Portal | None = None
 
-    def __enter__(self) -> Listening:
+    def __enter__(self) -> NotificationListener:
         global _portal
         if _portal is None:
             _portal = Portal()

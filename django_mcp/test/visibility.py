@@ -25,8 +25,8 @@ async def assert_hidden(client: BaseClient, names: Iterable[str]) -> None:
     for name in names:
         ways = _methods_of(client, name)
         _require(ways, f"Nothing is registered as {name!r}: there is nothing to hide.")
-        found = [method for method, seen in listed.items() if name in seen]
-        _require(not found, f"{name!r} is in {' and '.join(found)}.")
+        showing = [method for method, seen in listed.items() if name in seen]
+        _require(not showing, f"{name!r} is in {' and '.join(showing)}.")
         for method, key in ways:
             error = await _refusal(client, method, {key: name})
             expected = await _refusal(client, method, {key: name + _MADE_UP})
@@ -56,29 +56,29 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
 
 
 async def _listed(client: BaseClient) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    names_listed: dict[str, set[str]] = {}
     features = client.server.engine.derived.features
     for method, key in LIST_METHODS.items():
         is_there = method.partition("/")[0] in features
         request = partial(client._request, method)
         entries = await read_pages(method, request) if is_there else []
-        found[method] = {entry[_IDENTITIES[key]] for entry in entries}
-    return found
+        names_listed[method] = {entry[_IDENTITIES[key]] for entry in entries}
+    return names_listed
 
 
 def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
     """Return the methods that use an entry of this name, and the param that holds its name."""
     registry = client.server.registry
-    found = []
+    methods = []
     if name in registry.tools:
-        found.append(("tools/call", "name"))
+        methods.append(("tools/call", "name"))
     if name in registry.prompts:
-        found.append(("prompts/get", "name"))
+        methods.append(("prompts/get", "name"))
     if any(find_matches(registry, name)):
-        found.append(("resources/read", "uri"))
+        methods.append(("resources/read", "uri"))
     elif name in registry.templates:
         raise AssertionError(f"{name!r} is a template: name a URI that it matches.")
-    return found
+    return methods
 
 
 async def _refusal(client: BaseClient, method: str, params: JSONObject) -> str | None:

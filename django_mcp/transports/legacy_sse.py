@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from msgspec import field
+from msgspec.structs import replace
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
@@ -30,10 +31,12 @@ from django_mcp.protocol.messages import (
     encode_error,
 )
 from django_mcp.protocol.records import Record
-from django_mcp.server.delivery.client_streams import count_stream, run_stream
+from django_mcp.server.delivery.open_streams import count_stream, run_stream
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import release_answers
-from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refusal_reply
+from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.channel import Channel
+from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.ports import StoreUnavailable
@@ -122,9 +125,9 @@ class _Connection(Record):
         """Start to serve a message; return an error if too many are being served."""
         is_request, size = isinstance(message, Request | Batch), len(body)
         # As it is now: the exchange may get another principal.
-        quota_key = self._exchange.quota_key
+        quota_key = self._exchange.caller.quota_key
         if is_request:
-            sizes = [each for each in self._running.values() if each]
+            sizes = [call for call in self._running.values() if call]
             if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
                 return _TOO_MANY[QuotaScope.OWN]
         meter = _requests if is_request else _others
@@ -173,16 +176,10 @@ class _Connection(Record):
         exchange = Exchange(
             body=body,
             headers=headers,
-            principal=self._exchange.principal,
-            address=source.address,
-            can_stream=True,
-            build_request=source.build_request,
-            sink=self,
-            url_kwargs=source.url_kwargs,
             connection=self._session,
-            counts_answers=True,
+            caller=replace(source.caller, principal=self._exchange.caller.principal),
+            channel=Channel(can_stream=True, sink=self, counts_answers=True),
         )
-        exchange.authentication = source.authentication
         try:
             try:
                 reply = await self._server.answer(exchange)
@@ -202,7 +199,7 @@ async def keep_stream(
     session = Session(
         key=uuid.uuid4().hex,
         server_name=server.name,
-        principal_key=key_of(exchange.principal),
+        principal_key=key_of(exchange.caller.principal),
         transport=SSE,
     )
     with ExitStack() as counted:
@@ -223,7 +220,7 @@ async def keep_stream(
                 kind=StreamKind.LEGACY,
                 server_name=server.name,
                 sink=sink,
-                principal=exchange.principal,
+                principal=exchange.caller.principal,
                 uris=await server.ports.sessions.read_subscriptions(session),
                 session=session,
             )
@@ -266,7 +263,7 @@ async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
             return refusal_reply(UNKNOWN_SESSION)
     except StoreUnavailable as error:
         return refusal_reply(error.to_refusal())
-    return await _forward(server, session, exchange.body, exchange.address)
+    return await _forward(server, session, exchange.body, exchange.caller.address)
 
 
 async def _forward(server: Engine, session: Session, body: bytes, address: str | None) -> Reply:

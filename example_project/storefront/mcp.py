@@ -56,9 +56,9 @@ class Products(ModelTools):
     everyone = True
 
 
-Orders.register(storefront)
-Products.register(storefront)
-viewset_tools(storefront, OrderViewSet, prefix="rest_orders")
-operation_tools(storefront, api, prefix="ninja")
+Orders.register(server=storefront)
+Products.register(server=storefront)
+viewset_tools(OrderViewSet, server=storefront, prefix="rest_orders")
+operation_tools(api, server=storefront, prefix="ninja")
 # For staff, in the words of the admin.
-admin_tools(storefront, models=["shop.order", "shop.product"], prefix="admin_")
+admin_tools(server=storefront, models=["shop.order", "shop.product"], prefix="admin_")

@@ -315,6 +315,7 @@ def fill(calls: int) -> None:
             "client_version": "'1.0'",
             "arguments": """'{"query":"string"}'""",
             "session": f"CASE WHEN i % 2 = 0 THEN {in_session} ELSE '' END",
+            "coerced": "CASE WHEN i % 20 = 0 THEN 'query' ELSE '' END",
             "error": f"CASE WHEN {mixed} < 10 THEN 'KeyError' WHEN {mixed} < 30 THEN 'ToolError' ELSE '' END",
         },
     )

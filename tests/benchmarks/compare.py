@@ -44,6 +44,13 @@ START_LIMIT_S = 30.0
 SERVER_CORE, LOAD_CORE = 1, 0
 PINNED = ("taskset", "-c", str(SERVER_CORE))
 TEXT = {"text": "hello world"}
+
+
+def _progress(revision: str, **how: Any) -> Request:
+    arguments = {"count": 50}
+    return call(0, "progress", arguments, revision=revision, progress_token="t", **how)
+
+
 REQUESTS: dict[str, Callable[[str], Request]] = {
     "call, async tool": lambda _: call(0, "aecho", TEXT, revision=MODERN),
     "call, sync tool": lambda _: call(0, "echo", TEXT, revision=MODERN),
@@ -53,8 +60,12 @@ REQUESTS: dict[str, Callable[[str], Request]] = {
     ),
     "call on a session, sync tool": lambda key: call(0, "echo", TEXT, revision=LEGACY, session=key),
     "handshake": lambda _: handshake(0),
+    "progress, 50 events": lambda _: _progress(MODERN),
+    "progress on a session, 50 events": lambda key: _progress(LEGACY, session=key),
 }
 """The kinds of requests, each built for the key of a session."""
+STREAMED = {name for name in REQUESTS if name.startswith("progress")}
+"""Those that are answered with a stream; they need a socket."""
 WARM_CALLS = 50
 COUNTED_CALLS = 20
 COUNTED_BATCHES = 7
@@ -83,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--instructions", action="store_true", help="count them, instead of time")
     options = parser.parse_args(arguments)
     names = [name for name in REQUESTS if options.only in name]
+    if options.in_process or options.instructions:
+        names = [name for name in names if name not in STREAMED]
     with ExitStack() as stack:
         trees = [stack.enter_context(_checked_out(each)) for each in (options.base, options.head)]
         if options.instructions:
@@ -238,6 +251,10 @@ def _receive(client: socket.socket) -> bytes:
 
 def _is_complete(answer: bytearray) -> bool:
     head, end, body = answer.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head.lower():
+        if not head.startswith(b"HTTP/1.1 200 "):
+            raise RuntimeError(f"the server answered {bytes(answer[:500])!r}")
+        return body.endswith(b"\r\n0\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head)
     if not end or length is None or len(body) < int(length[1]):
         return False

@@ -89,7 +89,7 @@ def _handlers() -> Handlers:
     def search() -> Any:
         return [show(order) for order in rows().order_by("number")[: LIMIT + 1]][:LIMIT]
 
-    reading, ctx = Orders.register(MCPServer("measured")).reading, SimpleNamespace(user=user)
+    reading, ctx = Orders.register(server=MCPServer("measured")).reading, SimpleNamespace(user=user)
     context: Any = ctx
     assert reading.get(context, {"number": "A-000"}) == get()
     assert reading.search(context, {"limit": LIMIT})["results"] == search()
@@ -126,7 +126,10 @@ def _admin_handlers() -> Handlers:
     site.register(Order, OrderAdmin)
     site.register(User)
     rules, users = site.get_model_admin(Order), site.get_model_admin(User)
-    tools = {tool.name: tool for tool in admin_tools(MCPServer("admin"), site, models=[Order])}
+    tools = {
+        tool.name: tool
+        for tool in admin_tools(server=MCPServer("admin"), site=site, models=[Order])
+    }
     context: Any = SimpleNamespace(user=clerk, request=None)
 
     def make_request() -> HttpRequest:

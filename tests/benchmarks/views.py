@@ -123,7 +123,7 @@ def of_views(ctx: Any) -> list[tuple[str, Handler, Handler]]:
         authentication_classes = ()
 
     server = MCPServer("views", public=True)
-    viewset_tools(server, OrderViewSet, prefix="orders", actions=["retrieve", "list"])
+    viewset_tools(OrderViewSet, server=server, prefix="orders", actions=["retrieve", "list"])
     found = handlers(server, ctx, {"orders_retrieve": {"number": "2026-0001"}, "orders_list": {}})
     retrieve_view = OrderViewSet.as_view({"get": "retrieve"})
     list_view = OrderViewSet.as_view({"get": "list"})

@@ -13,7 +13,9 @@ from random import Random
 from typing import Any
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from tests.fuzz.conversation import Conversation, Shot
 from tests.fuzz.entries import register
 from tests.fuzz.failures import Failure, find_faults
@@ -150,11 +152,8 @@ class Fuzzer:
             exchange = Exchange(
                 body=shot.body,
                 headers=Headers(shot.lines),
-                principal=principal,
-                address="127.0.0.1",
-                can_stream=True,
-                sink=sink,
-                event_stream=sink,
+                caller=Caller(principal=principal, address="127.0.0.1"),
+                channel=Channel(can_stream=True, sink=sink, event_stream=sink),
             )
             task = asyncio.create_task(_enter(server, shot.verb, exchange))
             if await self._wait(task, sink, shot):
@@ -206,13 +205,13 @@ class Fuzzer:
     ) -> None:
         """Abandon open streams, as a client that disconnects does, and end the session."""
         for task, exchange, _, _ in left:
-            exchange.is_disconnected = True
-            if exchange.cancels_on_disconnect:
-                exchange.interrupt(task.cancel)
+            exchange.channel.is_disconnected = True
+            if exchange.channel.cancels_on_disconnect:
+                exchange.channel.interrupt(task.cancel)
         if client.session_id is not None:
             lines = [(b"mcp-session-id", client.session_id)]
             await server.engine.end_session(
-                Exchange(headers=Headers(lines), principal=PEOPLE[client.user])
+                Exchange(headers=Headers(lines), caller=Caller(principal=PEOPLE[client.user]))
             )
         if left:
             await asyncio.wait([task for task, *_ in left], timeout=MAY_WAIT_S)

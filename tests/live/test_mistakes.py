@@ -259,3 +259,26 @@ def test_invalid_settings_are_all_reported(project: Project, value: str):
     started = last_line(project.python("-c", "import mysite.asgi").stdout)
     assert started.startswith("django.core.exceptions.ImproperlyConfigured: DJANGO_MCP[")
     assert "It must be " in started
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("from django_mcp.decorators import tool", "from django_mcp import tool"),
+        ("from django_mcp import tols", "Did you mean from django_mcp import tool?"),
+        ("import django_mcp.contrib.modeladmins", "Did you mean django_mcp.contrib.modeladmin?"),
+        (
+            "from django_mcp.contrib.modeladmin import admin_tool",
+            "Did you mean from django_mcp.contrib.modeladmin import admin_tools?",
+        ),
+        ("import django_mcp.servers.tool", "from django_mcp import tool"),
+        ("from django_mcp.contrib.models import Unlike", "cannot import name 'Unlike'"),
+    ],
+)
+def test_an_import_from_the_wrong_place_names_the_right_one(
+    project: Project, line: str, remedy: str
+):
+    project.write("mysite/mcp.py", line)
+    project.set(INSTALLED_APPS="[*INSTALLED_APPS, 'mysite']")
+
+    assert remedy in last_line(project.check())

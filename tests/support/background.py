@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
-WRITERS = ("django-mcp-calls", "django-mcp-sessions")
+ENDING = re.compile(r"django-mcp(-calls|-sessions|(-task|-own|-auth|-write)?_\d+)")
+"""The names of threads that end when the settings change: those that write, and those of the pools."""
 
 
 def wait_for_pools() -> None:
@@ -25,9 +27,9 @@ def wait_for_pools() -> None:
             time.sleep(0.001)
 
 
-def wait_for_stopped_writers() -> None:
-    """Wait until the threads that write calls and sessions have ended; changed settings stop them."""
+def wait_for_ended_threads() -> None:
+    """Wait until the threads have ended that changed settings stop; each closes its connections first."""
     for thread in threading.enumerate():
-        if thread.name in WRITERS:
+        if ENDING.fullmatch(thread.name):
             thread.join(20)
             assert not thread.is_alive(), thread

@@ -18,6 +18,7 @@ BEGIN = "<!-- Written by `python -m tests.support.checks_page` from the code; a 
 END = "<!-- Here the written table ends. -->\n"
 
 CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
+_NUMBER = re.compile(r"[EWIMO]\d{3}")
 _LEVELS = {"E": "Error", "W": "Warning", "I": "Information"}
 _OF_GENERATED = "check_generated"
 """The check that reports what the modules for views and the admin noted; its ids are in these modules."""
@@ -25,18 +26,19 @@ _OF_GENERATED = "check_generated"
 
 def block() -> str:
     """Return the table with the marks around it."""
-    sources = [
-        ast.parse(path.read_text())
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if "migrations" not in path.parts
-    ]
+    paths = [each for each in sorted(PACKAGE.rglob("*.py")) if "migrations" not in each.parts]
+    texts = [each.read_text() for each in paths]
+    # To parse all of the package takes a second.
+    sources = [ast.parse(text) for text in texts if _NUMBER.search(text) or _OF_GENERATED in text]
     functions = [each for tree in sources for each in _functions(tree)]
-    reports = _read_docstrings(functions)
+    reports, explained = _read_docstrings(functions), _first_sentences()
     rows: dict[str, str] = {}
     for tree in sources:
         for id, around in _find_ids(tree):
             rule = next((each for each in around if _name_of(each) == "_Rule"), None)
             text = reports[id] if rule is None else ast.literal_eval(_keywords(rule)["message"])
+            if rule is None and id in reports.shared:
+                text = explained[id]
             rows[id] = f"| `{id}` | {_level(id, around)} | {text[0].upper()}{text[1:]} |"
     head = ["| Check | Level | What it reports |", "| --- | --- | --- |"]
     return "\n".join([BEGIN, *head, *(rows[id] for id in sorted(rows, key=_order)), "", END])
@@ -54,6 +56,18 @@ def explanations() -> str:
     return before + rest.partition(END)[2]
 
 
+def _first_sentences() -> dict[str, str]:
+    """Return the first sentence of what is written by hand about each id, without links."""
+    sentences: dict[str, str] = {}
+    for ids, text in re.findall(
+        r"^((?:`[^`]+`(?:, )?)+): (.+?)(?:\n\n|\Z)", explanations(), re.MULTILINE | re.DOTALL
+    ):
+        plain = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text.replace("\n", " "))
+        sentence = re.split(r"(?<=\.) (?=[A-Z`])", plain)[0]
+        sentences.update(dict.fromkeys(re.findall(r"`([^`]+)`", ids), sentence))
+    return sentences
+
+
 def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield the names and the first line of the docstring of functions."""
     for node in ast.walk(tree):
@@ -62,9 +76,18 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 class _Reports(dict[str, str]):
-    """What docstrings say of each id; without one, it is `check_generated` that reports it."""
+    """What docstrings say of each id; without one, it is `check_generated` that reports it.
+
+    Attributes:
+        shared: the ids whose docstring is about others too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared: set[str] = set()
 
     def __missing__(self, id: str) -> str:
+        self.shared.add(id)
         return self[_OF_GENERATED]
 
 
@@ -82,6 +105,7 @@ def _read_docstrings(functions: list[tuple[str, str]]) -> _Reports:
             # The function about the fewest checks says most of each.
             if len(ids) < counts.get(id, 100):
                 found[id], counts[id] = text[start.end() :], len(ids)
+                (found.shared.discard if len(ids) == 1 else found.shared.add)(id)
     return found
 
 

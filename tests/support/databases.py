@@ -32,7 +32,7 @@ from django_mcp.models import (
 from django_mcp.models import Session as MCPSession
 from django_mcp.models.sessions import BusMessage
 from example_project.shop.models import Product
-from tests.support.background import wait_for_pools, wait_for_stopped_writers
+from tests.support.background import wait_for_ended_threads, wait_for_pools
 
 ALIASES = ("first", "second")
 MODELS = (
@@ -85,8 +85,10 @@ def databases(
         with override_settings(DJANGO_MCP={}):
             yield request.param
             wait_for_pools()
-        wait_for_stopped_writers()
+        wait_for_ended_threads()
         assert_nothing_left()
+        if request.param == "postgresql":
+            assert_no_connection_left(maker)
 
 
 @contextmanager
@@ -126,6 +128,29 @@ def assert_nothing_left() -> None:
         if model._meta.db_table in tables and model.objects.all()._raw_delete("default")
     ]
     assert not left
+
+
+def assert_no_connection_left(maker: Maker) -> None:
+    """A connection that nobody closes fails this test, and no later one in which it is collected."""
+    for alias in ALIASES:
+        connections[alias].close()
+        # A test may have changed it.
+        connections.settings[alias].update(maker(alias))
+    names = [maker(alias)["NAME"] for alias in ALIASES]
+    left: list[Any] = []
+    with connections["first"].cursor() as cursor:
+        # The service notices the end of a connection a moment later.
+        for _ in range(200):
+            cursor.execute(
+                "SELECT state, query FROM pg_stat_activity"
+                " WHERE datname = ANY(%s) AND pid <> pg_backend_pid()",
+                [names],
+            )
+            left = cursor.fetchall()
+            if not left:
+                return
+            cursor.execute("SELECT pg_sleep(0.1)")
+    raise AssertionError(f"connections are left open: {left}")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from django_mcp.registry.decorators import Registration
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
-from django_mcp.server.memory.ports import PlainConverter
+from django_mcp.server.memory import PlainConverter
 
 
 @dataclass

@@ -63,7 +63,6 @@ from django_mcp import (
     Completion,
     File,
     Image,
-    MCPServer,
     PromptMessage,
     ProtocolError,
     ReadResult,
@@ -71,16 +70,18 @@ from django_mcp import (
     TextContents,
     ToolError,
     ToolResult,
+    completion,
+    prompt,
+    resource,
+    tool,
 )
-
-server = MCPServer("examples")
 """
 
 EXAMPLES = (
     Example(
         title="Text",
         text="A string is one block of text.",
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def greet(name: str) -> str:
     """Greet somebody."""
     return f"Hello {name}"
@@ -93,13 +94,13 @@ def greet(name: str) -> str:
             "The annotation becomes the output schema, and the value becomes structured content. Before 2026-07-28 "
             "structured content is\nalways an object, so 2025-06-18 and 2025-11-25 have the value as the `result` of one."
         ),
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def in_stock(sku: str) -> int:
     """Return how many are in stock."""
     return 3
 
 
-@server.tool(read_only=True)
+@tool(read_only=True)
 def colors(sku: str) -> list[str]:
     """Return the colors that a product comes in."""
     return ["red", "blue"]
@@ -119,7 +120,7 @@ class Product:
     price: float
 
 
-@server.tool(read_only=True)
+@tool(read_only=True)
 def product(sku: str) -> Product:
     """Return a product."""
     return Product(sku, 9.5)
@@ -129,13 +130,13 @@ def product(sku: str) -> Product:
     Example(
         title="Without a return annotation",
         text="A function without a return annotation has no output schema. The value still becomes JSON, and `None` becomes no content.",
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def sizes(sku: str):
     """Return the sizes that a product comes in."""
     return {"sizes": [1, 2]}
 
 
-@server.tool(read_only=True)
+@tool(read_only=True)
 def touch(sku: str):
     """Look at a product."""
 ''',
@@ -144,7 +145,7 @@ def touch(sku: str):
     Example(
         title="Image",
         text="An `Image` holds the bytes of a picture. `Audio` is the same for sound, which clients know from 2025-03-26 on.",
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def photo(sku: str) -> Image:
     """Show a product's photo."""
     return Image(b"bytes of a picture", mime_type="image/png")
@@ -157,7 +158,7 @@ def photo(sku: str) -> Image:
             "A `File` takes bytes, a path or an open file. It becomes an image or audio block if its type says so, and "
             "otherwise an embedded resource."
         ),
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def export() -> File:
     """Export the stock as a CSV file."""
     return File(b"sku,stock\\nmug,3\\n", name="stock.csv")
@@ -170,7 +171,7 @@ def export() -> File:
             "A `ResourceLink` points to a resource that the client may read when it needs it. Clients of older revisions "
             "get it as text."
         ),
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def manual(sku: str) -> ResourceLink:
     """Link to the manual of a product."""
     return ResourceLink(f"manual://{sku}", name=sku, mime_type="text/markdown")
@@ -180,7 +181,7 @@ def manual(sku: str) -> ResourceLink:
     Example(
         title="Several blocks",
         text="Return a list to send several blocks. Strings in it become text.",
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def show(sku: str) -> list[str | Image]:
     """Describe a product and show its photo."""
     return ["A red mug.", Image(b"bytes of a picture")]
@@ -193,7 +194,7 @@ def show(sku: str) -> list[str | Image]:
             "Return a `ToolResult` to choose text and structured content yourself, to add `_meta`, or to mark a result "
             "as an error\nwithout raising an exception."
         ),
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def count_orders(status: str) -> ToolResult:
     """Count orders by status."""
     return ToolResult(
@@ -211,13 +212,13 @@ def count_orders(status: str) -> ToolResult:
             "of JSON-RPC for the\nclient program; most clients do not show it to the model. Its code has to lie outside of -32768 to "
             "-32000, unless it is -32602 or -32603."
         ),
-        code='''@server.tool(read_only=True)
+        code='''@tool(read_only=True)
 def reserve(sku: str) -> str:
     """Reserve a product."""
     raise ToolError(f"{sku} is sold out. Ask for another product.")
 
 
-@server.tool(read_only=True)
+@tool(read_only=True)
 def render(template: str) -> str:
     """Render a template."""
     raise ProtocolError("The renderer is switched off", code=1001, data={"until": "18:00"})
@@ -233,25 +234,25 @@ def render(template: str) -> str:
             "A resource returns a string, bytes, or a value that becomes JSON. The type is `mime_type`, or a default that "
             "follows from the\nvalue. Return a `ReadResult` to send several contents or `_meta`. No revision changes the form of contents."
         ),
-        code='''@server.resource("shop://terms", mime_type="text/markdown")
+        code='''@resource("shop://terms", mime_type="text/markdown")
 def terms() -> str:
     """The terms of sale."""
     return "# Terms"
 
 
-@server.resource("shop://logo", mime_type="image/png")
+@resource("shop://logo", mime_type="image/png")
 def logo() -> bytes:
     """The logo of the shop."""
     return b"bytes of a picture"
 
 
-@server.resource("shop://hours")
+@resource("shop://hours")
 def hours() -> dict[str, str]:
     """The opening hours."""
     return {"monday": "9-17"}
 
 
-@server.resource("shop://both")
+@resource("shop://both")
 def both() -> ReadResult:
     """Two texts at once."""
     return ReadResult([TextContents("shop://a", "A"), TextContents("shop://b", "B")])
@@ -267,7 +268,7 @@ def both() -> ReadResult:
             "A string is one message of the user. A list may hold strings and `PromptMessage`s. The content of a `PromptMessage` "
             "is a string, or a\nblock such as `Image`, `File` or `ResourceLink`."
         ),
-        code='''@server.prompt
+        code='''@prompt
 def advertise(sku: str) -> list[PromptMessage]:
     """Write an advertisement."""
     return [
@@ -285,7 +286,7 @@ def advertise(sku: str) -> list[PromptMessage]:
             "`@completion` makes a function suggest values for an argument of a prompt or of a resource template. It returns a list, "
             "or a\n`Completion` to say how many values there are. `Completion.matching` chooses the candidates that begin with the value."
         ),
-        code="""@server.completion(advertise, "sku")
+        code="""@completion(advertise, "sku")
 def complete_sku(value: str) -> Completion:
     return Completion.matching(value, ["kettle", "lamp", "mug", "muffin tin"])
 """,
@@ -314,7 +315,6 @@ def page() -> str:
         HEAD,
         "## Examples\n",
         _block("python", IMPORTS),
-        "With the default server, write `@tool` for `@server.tool`, and so on.\n",
     ]
     for example in EXAMPLES:
         parts += [f"### {example.title}\n", f"{example.text}\n", _block("python", example.code)]
@@ -324,11 +324,13 @@ def page() -> str:
 
 
 def _examples_server() -> MCPServer:
-    """Return the server of the page, with the handlers that the page shows."""
+    """Return a server with the handlers of the page; the default one would keep them for other tests."""
+    server = MCPServer("examples")
+    decorators = ("completion", "prompt", "resource", "tool")
     namespace: dict[str, Any] = {"__name__": __name__}
-    source = "\n\n".join([IMPORTS, *(each.code for each in EXAMPLES)])
-    exec(compile(source, str(PAGE), "exec", dont_inherit=True), namespace)
-    server: MCPServer = namespace["server"]
+    for code in (IMPORTS, *(each.code for each in EXAMPLES)):
+        exec(compile(code, str(PAGE), "exec", dont_inherit=True), namespace)
+        namespace.update({name: getattr(server, name) for name in decorators})
     return server
 
 

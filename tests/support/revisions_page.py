@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec.structs import fields
 
+from django_mcp.memory_ports import extensions_in_memory
 from django_mcp.protocol import errors
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.memory.ports import extensions_in_memory
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "revisions.md"
 

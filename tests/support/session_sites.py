@@ -12,15 +12,17 @@ from django.test import override_settings
 from django_mcp.known_servers import _servers, remember
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.session import Closing, Session
-from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.options import Options
 from django_mcp.server.ports import SessionStore
 from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.hub import Hub
-from django_mcp.sessions.store import DatabaseSessions
-from tests.support.background import wait_for_pools, wait_for_stopped_writers
+from django_mcp.server.streams.messenger import LocalBus
+from django_mcp.sessions.core.memory import MemorySessions
+from django_mcp.sessions.site.store import DatabaseSessions
+from tests.support.background import wait_for_ended_threads, wait_for_pools
 
 V2025_11_25 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
 
@@ -45,7 +47,7 @@ def in_first(**options: Any) -> Iterator[None]:
         with override_settings(DJANGO_MCP=options):
             yield
             wait_for_pools()
-        wait_for_stopped_writers()
+        wait_for_ended_threads()
 
 
 class Principal:
@@ -111,7 +113,7 @@ class Site:
             revision=V2025_11_25,
             **settled,
         )
-        exchange = Exchange(principal=principal, address=address)
+        exchange = Exchange(caller=Caller(principal=principal, address=address))
         return await self.store.open(session, exchange), session
 
 

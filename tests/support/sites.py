@@ -7,6 +7,7 @@ served instead.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,9 +122,23 @@ def serve(
     os.execve(arguments[0], arguments, environment(package, extra))
 
 
+PORTS_OF_PROCESS = 2_000
+_port_numbers = itertools.count(os.getpid())
+
+
 def free_port(host: str = "127.0.0.1") -> int:
-    with socket.create_server((host, 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port that nothing listens on, to be taken a moment later.
+
+    Each process of a run has its own ports, none of which an outgoing connection gets: the system gave
+    one number to two of them when the first had not taken it yet.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 10_000 + worker % 10 * PORTS_OF_PROCESS
+    for number in itertools.islice(_port_numbers, PORTS_OF_PROCESS):
+        port = first + number % PORTS_OF_PROCESS
+        with suppress(OSError), socket.create_server((host, port)):
+            return port
+    raise RuntimeError("every port is taken")
 
 
 @contextmanager

@@ -11,7 +11,9 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from django_mcp.protocol.headers import Headers, encode_value
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.server import BaseServer
 
 V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28 = REVISIONS
@@ -83,11 +85,13 @@ class WireClient:
         *,
         principal: Any = ANONYMOUS,
         streams: bool = True,
+        url_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.server = server
         self.revision = revision
         self.principal = principal
         self.streams = streams
+        self.url_kwargs = url_kwargs or {}
         self.sink = RecordingSink()
         self.session_id: str | None = None
         self._last_id = 0
@@ -101,10 +105,12 @@ class WireClient:
         exchange = Exchange(
             body=body,
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
-            can_stream=self.streams,
-            sink=self.sink if self.streams else None,
-            event_stream=self.sink if self.streams else None,
-            principal=self.principal,
+            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs),
+            channel=Channel(
+                can_stream=self.streams,
+                sink=self.sink if self.streams else None,
+                event_stream=self.sink if self.streams else None,
+            ),
         )
         return await self.server.engine.answer(exchange)
 

@@ -15,7 +15,8 @@ from django.utils import translation
 
 from django_mcp import Context
 from django_mcp.protocol.json import encode
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context as CoreContext
 from django_mcp.servers import MCPServer
 from django_mcp.test import MCPClient
@@ -36,10 +37,10 @@ def server() -> MCPServer:
     return MCPServer("context")
 
 
-async def call(server: MCPServer, **surroundings: Any) -> str:
+async def call(server: MCPServer, **known: Any) -> str:
     """Return the text that the only tool gives, or the error it ends in."""
     request = message("tools/call", {"name": "probe", "arguments": {}}, revision=V2026_07_28)
-    exchange = Exchange(body=encode(request), **surroundings)
+    exchange = Exchange(body=encode(request), caller=Caller(**known))
     answer = await server.handle(request, exchange)
     assert answer is not None
     assert server.tool_input_schema("probe").get("properties", {}) == {}

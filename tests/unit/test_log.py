@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from django_mcp.log import MAX_KINDS, MOST_ALIKE, PERIOD_S, RepetitionLimit, logger
 from django_mcp.servers import MCPServer
-from django_mcp.sessions import writer
+from django_mcp.sessions.site import writer
 from tests.support.wire import V2026_07_28, WireClient
 
 

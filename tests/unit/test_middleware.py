@@ -17,6 +17,8 @@ from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_mcp import Context
+from django_mcp.extensions.tasks.core.memory import MemoryTasks
 from django_mcp.middleware import (
     GetReply,
     RequestIDFilter,
@@ -29,6 +31,8 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
+from tests.support.ports import use_task_ports
+from tests.support.server.tasks import Person
 from tests.support.wire import V2026_07_28, headers_for, message
 
 HERE = "tests.unit.test_middleware"
@@ -181,7 +185,7 @@ async def test_each_caller_gets_the_lists_in_its_language(title: Any, schema: JS
         reply = await server.engine.answer(exchange_of("tools/list", accept_language=language))
         assert reply.body is not None
         tool = decode(reply.body)["result"]["tools"][0]
-        texts.append(tool.get("title") or tool["inputSchema"]["description"])
+        texts.append(tool["inputSchema"].get("description", tool["title"]))
 
     assert texts == ["Not found.", "Nicht gefunden.", "Not found."]
 
@@ -293,6 +297,85 @@ async def test_a_tenant_is_active_during_the_exchange(server: MCPServer):
 
     assert seen == names
     assert tenant.get() == "nobody"
+
+
+class ByHost(TenantMiddleware):
+    def enter(self, exchange: Exchange) -> AbstractContextManager[object] | None:
+        name = exchange.headers.get("host") if exchange.headers is not None else None
+        return _in_force(name or "")
+
+
+class ByPrivateHeader(ByHeader):
+    def name_tenant(self, exchange: Exchange) -> str:
+        return tenant.get() if exchange.headers is None else exchange.headers.get("x-tenant") or ""
+
+
+TENANTS = pytest.mark.parametrize(
+    ("middleware", "header"), [("ByHost", "host"), ("ByPrivateHeader", "x_tenant")]
+)
+META: JSONObject = {
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {},
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+    }
+}
+
+
+async def ask(server: MCPServer, method: str, params: JSONObject, **headers: str) -> dict[str, Any]:
+    exchange = exchange_of(method, {**params, "_meta": META}, **headers)
+    exchange.caller.principal = Person("user:1")
+    reply = await server.engine.answer(exchange)
+    assert reply.body is not None
+    found: dict[str, Any] = decode(reply.body)
+    return found
+
+
+@TENANTS
+async def test_the_state_of_a_call_counts_for_its_tenant_only(middleware: str, header: str):
+    server = MCPServer("tenants that ask", atomic=False)
+
+    @server.tool
+    async def where(ctx: Context) -> str:
+        async def kept() -> str:
+            return tenant.get()
+
+        name = await ctx.aonce("name", kept)
+        await ctx.aelicit("Sure?", {"type": "object", "properties": {}})
+        return f"{name} {tenant.get()}"
+
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.{middleware}"]}):
+        asked = await ask(server, "tools/call", {"name": "where"}, **{header: "one"})
+        (key,) = asked["result"]["inputRequests"]
+        again = {
+            "name": "where",
+            "requestState": asked["result"]["requestState"],
+            "inputResponses": {key: {"action": "accept", "content": {}}},
+        }
+        other = await ask(server, "tools/call", again, **{header: "two"})
+        same = await ask(server, "tools/call", again, **{header: "one"})
+
+    assert other["error"]["message"] == "Invalid requestState"
+    assert same["result"]["content"][0]["text"] == "one one"
+
+
+@TENANTS
+async def test_a_task_is_unknown_to_other_tenants(middleware: str, header: str):
+    server = MCPServer("tenants with tasks", atomic=False)
+
+    @server.tool(task="required")
+    async def where() -> str:
+        return tenant.get()
+
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.{middleware}"]}):
+        use_task_ports(server, store=MemoryTasks())
+        made = await ask(server, "tools/call", {"name": "where"}, **{header: "one"})
+        params = {"taskId": made["result"]["taskId"]}
+        name = {header: "two", "mcp_name": params["taskId"]}
+        other = await ask(server, "tasks/get", params, **name)
+        same = await ask(server, "tasks/get", params, **{**name, header: "one"})
+
+    assert other["error"]["message"] == "Unknown task"
+    assert same["result"]["taskId"] == params["taskId"]
 
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})

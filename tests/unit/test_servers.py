@@ -93,7 +93,16 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
     with override_settings(DJANGO_MCP={"SESSION_STORE": "model", "TASK_STORE": "model"}):
         after = server.engine
 
-    shared = {"hub", "clock", "counter", "find_language", "make_form", "make_context", "max_step_s"}
+    shared = {
+        "hub",
+        "clock",
+        "counter",
+        "find_language",
+        "make_form",
+        "make_context",
+        "max_step_s",
+        "shows_faults",
+    }
     assert after is not before
     assert after.authentication is not before.authentication
     assert after.registry is before.registry

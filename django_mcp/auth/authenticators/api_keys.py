@@ -54,8 +54,8 @@ class APIKeyAuthenticator(BearerAuthenticator):
             # A gateway's key may be sent with a token. An API key beside other credentials would
             # name two users.
             return _TWO if self.is_mine(alone) else await super().authenticate(exchange)
-        found = await super().authenticate(exchange)
-        return _UNKNOWN if found is None and alone is not None else found
+        principal = await super().authenticate(exchange)
+        return _UNKNOWN if principal is None and alone is not None else principal
 
     def is_mine(self, token: str) -> bool:
         """Return whether a token has the prefix of API keys."""
@@ -124,7 +124,9 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django_mcp.auth.users import active_filter
     from django_mcp.models.keys import APIKey
 
-    client_ids = {each: (each.auth and each.auth.client_id) or "" for each in principals}
+    client_ids = {
+        principal: (principal.auth and principal.auth.client_id) or "" for principal in principals
+    }
     prefixes = {each: id.removeprefix(KEY_START) for each, id in client_ids.items()}
     valid = APIKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()),

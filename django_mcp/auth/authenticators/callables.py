@@ -16,6 +16,7 @@ from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.signatures import is_async_callable
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -64,9 +65,11 @@ class CallableAuthenticator(Authenticator):
         if self._wants_exchange:
             given = Exchange(
                 headers=Headers.from_mapping(given.headers),
-                address=credentials.address,
-                build_request=credentials.build_request,
-                url_kwargs=credentials.url_kwargs,
+                caller=Caller(
+                    address=credentials.address,
+                    build_request=credentials.build_request,
+                    url_kwargs=credentials.url_kwargs,
+                ),
             )
         return to_principal(await self._ask(given), self)
 
@@ -98,8 +101,12 @@ class Credentials:
     @classmethod
     def find(cls, exchange: Exchange) -> Credentials | None:
         """Return the credentials of an exchange; None without an HTTP request."""
-        build = exchange.build_request
-        return None if build is None else cls(build, exchange.address, exchange.url_kwargs)
+        build = exchange.caller.build_request
+        return (
+            None
+            if build is None
+            else cls(build, exchange.caller.address, exchange.caller.url_kwargs)
+        )
 
 
 REFUSED = Rejection(reason="The credentials are not valid", error=None)

@@ -57,18 +57,18 @@ class SessionAuthenticator(Authenticator):
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`; the cookie of an anonymous session does not count."""
-        if exchange.build_request is None or has_authorization(exchange.headers):
+        if exchange.caller.build_request is None or has_authorization(exchange.headers):
             return None
         # A copy, since this may be the site's own request behind the view.
-        request = copy.copy(exchange.build_request())
+        request = copy.copy(exchange.caller.build_request())
         request.csrf_processing_done = False
         cookie = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
         if not cookie or len(cookie) > MAX_COOKIE_LENGTH:
             return None
-        found = await self._find(request, cookie)
-        if isinstance(found, Principal) and not settings.CSRF_USE_SESSIONS:
-            return _check_origin(request) or found
-        return found
+        principal = await self._find(request, cookie)
+        if isinstance(principal, Principal) and not settings.CSRF_USE_SESSIONS:
+            return _check_origin(request) or principal
+        return principal
 
     async def _find(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
         if settings.CSRF_USE_SESSIONS:
@@ -76,10 +76,10 @@ class SessionAuthenticator(Authenticator):
             return await run_in_pool(partial(self._look_up, request, cookie))
         digest = hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
         ask = partial(run_in_pool, partial(self._look_up, request, cookie))
-        found = self._cache.find(digest) or await self._cache.learn(digest, ask)
-        if isinstance(found, Principal):
-            self._sessions[found] = cookie
-        return found
+        principal = self._cache.find(digest) or await self._cache.learn(digest, ask)
+        if isinstance(principal, Principal):
+            self._sessions[principal] = cookie
+        return principal
 
     @reading_primary()
     def _look_up(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
@@ -93,15 +93,15 @@ class SessionAuthenticator(Authenticator):
             refusal = _check_origin(request)
             if refusal is not None:
                 return refusal
-        found = Principal(
+        principal = Principal(
             key=make_key(self.kind, user.pk),
             user=user,
             auth=AuthInfo(subject=str(user.pk), authenticator=self.kind, has_all_scopes=True),
             source=self,
             handle=_hash_of(user),
         )
-        self._sessions[found] = cookie
-        return found
+        self._sessions[principal] = cookie
+        return principal
 
     async def find_ended(
         self, principals: Collection[Principal], *, for_tasks: bool = False
@@ -109,7 +109,7 @@ class SessionAuthenticator(Authenticator):
         """See `Authenticator.find_ended`: an ended session and a changed password count."""
         if for_tasks:
             return await super().find_ended(principals, for_tasks=True)
-        sessions = {each: self._sessions.get(each, "") for each in principals}
+        sessions = {principal: self._sessions.get(principal, "") for principal in principals}
         return await run_in_pool(partial(_find_ended, sessions))
 
 
@@ -128,7 +128,7 @@ def _find_ended(sessions: Mapping[Principal, str]) -> set[Principal]:
     else:
         # Other engines cannot read many at once.
         living = {cookie for cookie in cookies if store(cookie).load()}
-    users = find_users({each.user.pk for each in sessions})
+    users = find_users({session.user.pk for session in sessions})
     return {
         principal
         for principal, cookie in sessions.items()
@@ -142,8 +142,10 @@ def _store() -> Any:
 
 def _hash_of(user: Any) -> str:
     """Return the digest of a user's password; the user's sessions end when it changes."""
-    found: str = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
-    return found
+    session_auth_hash: str = (
+        user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
+    )
+    return session_auth_hash
 
 
 def _check_origin(request: HttpRequest) -> Rejection | None:

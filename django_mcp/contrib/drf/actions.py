@@ -56,7 +56,7 @@ class _CallParser(parsers.BaseParser):  # type: ignore[misc]
         return parser_context["request"]._request.mcp_data
 
 
-class InProcess:
+class InProcessView:
     """What a view does otherwise when it is called in process; a base of its subclass."""
 
     mcp_max_results = 0
@@ -94,7 +94,7 @@ class InProcess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Action:
+class ViewAction:
     """One action of a view.
 
     Attributes:
@@ -109,6 +109,7 @@ class Action:
         kwargs: the URL's variables that are the same for each call.
         serializers: what the site says of the data that actions read.
         auth: the site's function in place of the authentication classes; see `viewset_tools`.
+        is_further: another method has the same function, and so the same name.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Action:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     serializers: Mapping[str, Any] = field(default_factory=dict)
     auth: Callable[[Any], Any] | None = None
+    is_further: bool = False
 
     @property
     def source(self) -> type[Any]:
@@ -197,7 +199,7 @@ def find_actions(
     serializers: Mapping[str, Any],
     kwargs: Mapping[str, Any],
     auth: Callable[[Any], Any] | None,
-) -> list[Action]:
+) -> list[ViewAction]:
     """Return the actions of a view.
 
     Raises:
@@ -212,14 +214,14 @@ def find_actions(
     adapted.__doc__, adapted.__qualname__ = view.__doc__, view.__qualname__
     served: Any = adapted
     each = _view_set_actions if issubclass(view, ViewSetMixin) else _method_actions
-    found = each(adapted, {"serializers": serializers, "kwargs": kwargs, "auth": auth})
-    return [action for action in found if action.method in served.http_method_names]
+    actions = each(adapted, {"serializers": serializers, "kwargs": kwargs, "auth": auth})
+    return [action for action in actions if action.method in served.http_method_names]
 
 
 def _in_process(view: type[Any]) -> type[Any]:
-    """Return `InProcess`, without pages for views that have none."""
+    """Return `InProcessView`, without pages for views that have none."""
     if hasattr(view, "paginate_queryset"):
-        return InProcess
+        return InProcessView
     names = (
         "get_authenticators",
         "get_parsers",
@@ -227,13 +229,13 @@ def _in_process(view: type[Any]) -> type[Any]:
         "mcp_is_truncated",
         "mcp_replaces_auth",
     )
-    return type("InProcess", (), {name: vars(InProcess)[name] for name in names})
+    return type("InProcessView", (), {name: vars(InProcessView)[name] for name in names})
 
 
-def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Action]:
+def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[ViewAction]:
     for name, (method, is_detail) in STANDARD.items():
         if hasattr(view, name):
-            yield Action(
+            yield ViewAction(
                 name=name,
                 method=method,
                 view_class=view,
@@ -244,11 +246,14 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Ac
                 **common,
             )
     for extra in view.get_extra_actions():
+        known: set[str] = set()
         for method, name in extra.mapping.items():
             if method not in METHODS:
                 continue
+            is_further = name in known
+            known.add(name)
             # A method that `@action.mapping` added has a function of its own.
-            yield Action(
+            yield ViewAction(
                 name=name,
                 method=method,
                 view_class=view,
@@ -257,17 +262,18 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Ac
                 action_map=dict(extra.mapping),
                 path=_path(view, common["kwargs"], is_detail=extra.detail, url_path=extra.url_path),
                 url_path=extra.url_path,
+                is_further=is_further,
                 **common,
             )
 
 
-def _method_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Action]:
+def _method_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[ViewAction]:
     is_object = issubclass(
         view, (mixins.RetrieveModelMixin, mixins.UpdateModelMixin, mixins.DestroyModelMixin)
     )
     for method in METHODS:
         if hasattr(view, method):
-            yield Action(
+            yield ViewAction(
                 name=method,
                 method=method,
                 view_class=view,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.protocol.json import JSONObject
 
 
@@ -25,7 +25,7 @@ class Annotated:
     request: Any = None
     is_excluded = False
 
-    def __init__(self, action: Action, view: Any) -> None:
+    def __init__(self, action: ViewAction, view: Any) -> None:
         self._parameters: list[Any] = []
         schema = _find_schema(action)
         if schema is None:
@@ -48,24 +48,27 @@ class Annotated:
         from drf_spectacular.plumbing import build_basic_type, is_basic_type
         from drf_spectacular.utils import OpenApiParameter
 
-        found = {}
-        for each in self._parameters:
-            if not isinstance(each, OpenApiParameter) or each.location != OpenApiParameter.QUERY:
+        parameters = {}
+        for parameter in self._parameters:
+            if (
+                not isinstance(parameter, OpenApiParameter)
+                or parameter.location != OpenApiParameter.QUERY
+            ):
                 continue
-            given = each.type
+            given = parameter.type
             schema = dict(build_basic_type(given) or {}) if is_basic_type(given) else {}
             if isinstance(given, dict):
                 schema = dict(given)
-            if each.enum:
-                schema["enum"] = list(each.enum)
-            if each.many:
+            if parameter.enum:
+                schema["enum"] = list(parameter.enum)
+            if parameter.many:
                 schema = {"type": "array", "items": schema}
-            if each.description:
-                schema["description"] = str(each.description)
-            if each.required:
+            if parameter.description:
+                schema["description"] = str(parameter.description)
+            if parameter.required:
                 schema["required"] = True
-            found[each.name] = schema
-        return found
+            parameters[parameter.name] = schema
+        return parameters
 
 
 def _spectacular_base() -> Any:
@@ -74,13 +77,13 @@ def _spectacular_base() -> Any:
     return AutoSchema
 
 
-def _find_schema(action: Action) -> Any:
+def _find_schema(action: ViewAction) -> Any:
     """Return the inspector that the decorator made; None without one."""
     given = getattr(action.function, "kwargs", {}).get("schema") or getattr(
         action.source, "schema", None
     )
     kind = given if isinstance(given, type) else type(given)
-    if not any(each.__module__.startswith("drf_spectacular.") for each in kind.__mro__):
+    if not any(base.__module__.startswith("drf_spectacular.") for base in kind.__mro__):
         return None
     made = given() if isinstance(given, type) else given
     return made if isinstance(made, _spectacular_base()) else None

@@ -9,7 +9,7 @@ from typing import Any
 from rest_framework import filters, serializers
 from rest_framework.generics import GenericAPIView
 
-from django_mcp.contrib.drf.actions import STANDARD, Action
+from django_mcp.contrib.drf.actions import STANDARD, ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.filtersets import (
     filterset_parameters,
@@ -56,7 +56,7 @@ class ActionArguments:
 
 
 def arguments_of(
-    action: Action,
+    action: ViewAction,
     *,
     query: Mapping[str, JSONObject],
     path: Mapping[str, JSONObject],
@@ -126,7 +126,7 @@ def arguments_of(
     )
 
 
-def _is_list(action: Action, view: Any) -> bool:
+def _is_list(action: ViewAction, view: Any) -> bool:
     if not isinstance(view, GenericAPIView) or action.method != "get":
         return False
     return action.name == "list" or (
@@ -134,7 +134,7 @@ def _is_list(action: Action, view: Any) -> bool:
     )
 
 
-def _path_schema(action: Action, view: Any, name: str) -> JSONObject:
+def _path_schema(action: ViewAction, view: Any, name: str) -> JSONObject:
     lookup = getattr(view, "lookup_field", "pk")
     if action.model is None or name != (getattr(view, "lookup_url_kwarg", None) or lookup):
         return {"type": ["string", "integer"]}
@@ -145,7 +145,7 @@ def _path_schema(action: Action, view: Any, name: str) -> JSONObject:
     return key_schema(field)
 
 
-def _body(action: Action, serializer: Any) -> tuple[JSONObject, bool]:
+def _body(action: ViewAction, serializer: Any) -> tuple[JSONObject, bool]:
     """Return the schema of the data that an action reads, and whether that is a list."""
     if serializer is None:
         return {}, False
@@ -156,7 +156,7 @@ def _body(action: Action, serializer: Any) -> tuple[JSONObject, bool]:
     return schema, False
 
 
-def _find_serializer(action: Action, view: Any, annotated: Annotated) -> Any:
+def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any:
     """Return the serializer of the data that an action reads; None if it reads none."""
     if action.method in ("get", "delete") and action.name not in action.serializers:
         return None
@@ -174,7 +174,7 @@ def _find_serializer(action: Action, view: Any, annotated: Annotated) -> Any:
     return view.get_serializer() if own is not action.view_class.serializer_class else None
 
 
-def _is_standard(action: Action) -> bool:
+def _is_standard(action: ViewAction) -> bool:
     return action.action_map is None or action.name in STANDARD
 
 
@@ -187,8 +187,8 @@ def _instance(given: Any, context: Mapping[str, Any]) -> Any:
 def _page_parameters(view: Any, max_results: int) -> dict[str, JSONObject]:
     if view.paginator is None:
         return {}
-    found = dict(_described(view.paginator.get_schema_operation_parameters(view)))
-    for name, schema in found.items():
+    parameters = dict(_described(view.paginator.get_schema_operation_parameters(view)))
+    for name, schema in parameters.items():
         if schema.get("type") == "integer":
             is_offset = name == getattr(view.paginator, "offset_query_param", None)
             schema["minimum"] = 0 if is_offset else 1
@@ -197,33 +197,33 @@ def _page_parameters(view: Any, max_results: int) -> dict[str, JSONObject]:
         (getattr(view.paginator, "limit_query_param", None), "max_limit"),
     )
     for size_name, attribute in sizes:
-        if size_name in found:
+        if size_name in parameters:
             limit = getattr(view.paginator, attribute, None) or max_results
-            found[size_name]["maximum"] = min(limit, max_results)
-    return found
+            parameters[size_name]["maximum"] = min(limit, max_results)
+    return parameters
 
 
 def _filter_parameters(view: Any) -> dict[str, JSONObject]:
-    found: dict[str, JSONObject] = {}
+    parameters: dict[str, JSONObject] = {}
     for backend_class in view.filter_backends:
         backend = backend_class()
         if isinstance(backend, filters.SearchFilter):
             if backend.get_search_fields(view, view.request):
                 for name, schema in _described(backend.get_schema_operation_parameters(view)):
                     # The query has a condition for each word and each field.
-                    found[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
+                    parameters[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
         elif isinstance(backend, filters.OrderingFilter):
-            found |= _ordering(backend, view)
+            parameters |= _ordering(backend, view)
         elif has_filtersets(backend):
-            found |= filterset_parameters(backend, view)
+            parameters |= filterset_parameters(backend, view)
         else:
-            found |= _described(backend.get_schema_operation_parameters(view))
-    return found
+            parameters |= _described(backend.get_schema_operation_parameters(view))
+    return parameters
 
 
 def _find_patterns(view: Any) -> list[str]:
     """Return the parameters of a view's filters that take regular expressions."""
-    found: list[str] = []
+    patterns: list[str] = []
     for backend_class in view.filter_backends:
         backend = backend_class()
         if isinstance(backend, filters.SearchFilter):
@@ -232,10 +232,10 @@ def _find_patterns(view: Any) -> list[str]:
                 for name in map(str, backend.get_search_fields(view, view.request) or ())
             ]
             if any(map(takes_pattern, lookups)):
-                found.append(backend.search_param)
+                patterns.append(backend.search_param)
         elif has_filtersets(backend):
-            found += pattern_parameters(backend, view)
-    return found
+            patterns += pattern_parameters(backend, view)
+    return patterns
 
 
 def _ordering(backend: filters.OrderingFilter, view: Any) -> dict[str, JSONObject]:
@@ -245,7 +245,7 @@ def _ordering(backend: filters.OrderingFilter, view: Any) -> dict[str, JSONObjec
     return {
         backend.ordering_param: {
             "type": "string",
-            "enum": [each for name in names for each in (name, f"-{name}")],
+            "enum": [order for name in names for order in (name, f"-{name}")],
             "description": str(backend.ordering_description),
         }
     }
@@ -253,11 +253,11 @@ def _ordering(backend: filters.OrderingFilter, view: Any) -> dict[str, JSONObjec
 
 def _described(parameters: Any) -> Iterator[tuple[str, JSONObject]]:
     """Yield the names and schemas of OpenAPI parameters in the query."""
-    for each in parameters:
-        if each.get("in", QUERY) == QUERY:
-            schema = dict(each.get("schema", {}))
-            if each.get("description"):
-                schema["description"] = str(each["description"])
-            if each.get("required"):
+    for parameter in parameters:
+        if parameter.get("in", QUERY) == QUERY:
+            schema = dict(parameter.get("schema", {}))
+            if parameter.get("description"):
+                schema["description"] = str(parameter["description"])
+            if parameter.get("required"):
                 schema["required"] = True
-            yield each["name"], schema
+            yield parameter["name"], schema

@@ -8,10 +8,10 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.drf.actions import ViewAction
 
 
-def find_guard(action: Action, callback: Any) -> str | None:
+def find_guard(action: ViewAction, callback: Any) -> str | None:
     """Return the name of the class that alone keeps requests without credentials from an action.
 
     Such a class raises an exception for them, while the permission classes would let them pass. None: the
@@ -32,15 +32,15 @@ def find_guard(action: Action, callback: Any) -> str | None:
     request = Request(_make_bare_request(action))
     for authenticator in action.source.get_authenticators(view):
         try:
-            found = authenticator.authenticate(request)
+            outcome = authenticator.authenticate(request)
         except Exception:  # noqa: BLE001 - also one that needs more of the request
             return type(authenticator).__name__
-        if found is not None:
+        if outcome is not None:
             return None
     return None
 
 
-def _make_bare_request(action: Action) -> HttpRequest:
+def _make_bare_request(action: ViewAction) -> HttpRequest:
     request = HttpRequest()
     request.method = action.method.upper()
     request.user = AnonymousUser()

@@ -63,7 +63,7 @@ class DRFAuthenticator(Authenticator):
         from rest_framework.request import Request
 
         try:
-            found = self._make().authenticate(Request(credentials.build_request()))
+            outcome = self._make().authenticate(Request(credentials.build_request()))
         except (
             PermissionDenied,
             exceptions.PermissionDenied,
@@ -72,17 +72,19 @@ class DRFAuthenticator(Authenticator):
         ):
             # Any other exception is an internal error, not the client's.
             return REFUSED
-        if found is None:
+        if outcome is None:
             return None
-        return to_principal(found[0], self, _find_scopes(found[1]), credentials=credentials)
+        return to_principal(outcome[0], self, _find_scopes(outcome[1]), credentials=credentials)
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`; it is what the class has for it."""
-        if exchange.build_request is None:
+        if exchange.caller.build_request is None:
             return None
         from rest_framework.request import Request
 
-        header: str | None = self._make().authenticate_header(Request(exchange.build_request()))
+        header: str | None = self._make().authenticate_header(
+            Request(exchange.caller.build_request())
+        )
         return header
 
     def _make(self) -> Any:
@@ -94,12 +96,12 @@ def _find_scopes(token: Any) -> list[str] | None:
     """Return the scopes of what a class calls `request.auth`; None: it has nothing to do with any."""
     claims = token if isinstance(token, Mapping) else getattr(token, "payload", None)
     for name in ("scope", "scopes"):
-        found = getattr(token, name, None)
-        if found is None and isinstance(claims, Mapping):
-            found = claims.get(name)
-        if isinstance(found, str):
-            return found.split()
-        if found is not None:
+        claim = getattr(token, name, None)
+        if claim is None and isinstance(claims, Mapping):
+            claim = claims.get(name)
+        if isinstance(claim, str):
+            return claim.split()
+        if claim is not None:
             # Scopes that cannot be read are none.
-            return [str(each) for each in found] if isinstance(found, Iterable) else []
+            return [str(scope) for scope in claim] if isinstance(claim, Iterable) else []
     return None

@@ -12,10 +12,11 @@ from django.core.exceptions import PermissionDenied
 from django.db import router
 from django.http import Http404, HttpResponse
 from rest_framework.exceptions import APIException
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from django_mcp.context import Context
-from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments, arguments_of
 from django_mcp.contrib.drf.authentication import find_guard
@@ -45,7 +46,7 @@ from django_mcp.contrib.http_calls import (
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer
@@ -53,7 +54,7 @@ from django_mcp.servers import MCPServer
 
 def register_action(
     server: MCPServer,
-    action: Action,
+    action: ViewAction,
     options: GeneratedOptions,
     *,
     prefix: str,
@@ -69,6 +70,12 @@ def register_action(
     """
     what = f"The action {action.name!r} of {action.source.__module__}.{action.source.__qualname__}"
     try:
+        if action.is_further:
+            method = action.method
+            raise ViewProblem(
+                f"its method {method.upper()} has the same function as another one",
+                f"Give it a function of its own: @{action.name}.mapping.{method}.",
+            )
         arguments = arguments_of(
             action, query=query, path=path, rename=rename, max_results=options.max_results
         )
@@ -103,7 +110,7 @@ def register_action(
 
 
 def _find_fault(
-    action: Action,
+    action: ViewAction,
     routes: ViewRoutes,
     arguments: ActionArguments,
     what: str,
@@ -136,7 +143,7 @@ def _find_fault(
 
 
 def _make_rule(
-    action: Action,
+    action: ViewAction,
     routes: ViewRoutes,
     guard_of: Callable[[Any], str | None],
     listed_if: Callable[..., Any] | None,
@@ -144,12 +151,12 @@ def _make_rule(
     """Return what says to whom a tool is shown: nobody if no URL leads to its action, or a tool may not."""
 
     def find_open() -> list[Any]:
-        return [each for each in routes.callbacks if guard_of(each) is None]
+        return [callback for callback in routes.callbacks if guard_of(callback) is None]
 
     if listed_if is None:
 
         def may_be_listed(user: Any) -> Any:
-            return any(_may_be_listed(action, user, each) for each in find_open())
+            return any(_may_be_listed(action, user, callback) for callback in find_open())
 
         may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
         return may_be_listed
@@ -161,7 +168,7 @@ def _make_rule(
     return may_be_listed_by_site
 
 
-def _may_be_listed(action: Action, user: Any, callback: Any) -> bool:
+def _may_be_listed(action: ViewAction, user: Any, callback: Any) -> bool:
     """Return whether the view's permission classes let a user in, before any object is looked at."""
     try:
         view = action.bind_without_call(user, callback)
@@ -179,7 +186,7 @@ def _may_be_listed(action: Action, user: Any, callback: Any) -> bool:
     return True
 
 
-def _alias(action: Action) -> Any:
+def _alias(action: ViewAction) -> Any:
     """Return the database of a writing action's transaction."""
     if action.method == "get":
         return False
@@ -196,7 +203,7 @@ _VERBS = {
 }
 
 
-def _describe(action: Action) -> str:
+def _describe(action: ViewAction) -> str:
     """Return the docstring of the site's function, or what the standard action does."""
     function = action.function
     own = (function.__doc__ or "").strip()
@@ -212,7 +219,7 @@ def _describe(action: Action) -> str:
 
 
 def _run(
-    action: Action,
+    action: ViewAction,
     routes: ViewRoutes,
     arguments: ActionArguments,
     guard_of: Callable[[Any], str | None],
@@ -221,17 +228,17 @@ def _run(
     given: dict[str, Any],
 ) -> Any:
     path, query, body = arguments.all.split(given)
-    found = get_found(routes, path, action.kwargs)
-    if guard_of(found.match.func) is not None:
+    kwargs_read = get_found(routes, path, action.kwargs)
+    if guard_of(kwargs_read.match.func) is not None:
         raise PermissionDenied
-    kwargs = {**found.match.kwargs, **action.kwargs}
-    request = build_request(ctx, action.method.upper(), query, found)
+    kwargs = {**kwargs_read.match.kwargs, **action.kwargs}
+    request = build_request(ctx, action.method.upper(), query, kwargs_read)
     request.mcp_auth = ctx.auth
     request.mcp_data = body.get(MANY, []) if arguments.is_many else body
     if action.method != "get":
         # Tells Django REST framework that there is something to parse.
         request.META["CONTENT_LENGTH"] = "1"
-    view = action.bind(request, kwargs, found.match.func)
+    view = action.bind(request, kwargs, kwargs_read.match.func)
     view.mcp_max_results = max_results
     if action.action_map is None:
         # As `as_view()` of Django does, and that of view sets does not.
@@ -243,7 +250,26 @@ def _run(
         raise ToolError(REDIRECTS)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         raise ToolError(join_errors(find_errors(response.data), response.status_code))
-    return _read_data(response.data, view, arguments, max_results)
+    data = response.data
+    if not _writes_all(response):
+        response.render()
+        if "json" not in response.headers.get("Content-Type", "json"):
+            return _to_file(response)
+        data = decode(response.content) if response.content else None
+    return _read_data(data, view, arguments, max_results)
+
+
+def _writes_all(response: Response) -> bool:
+    """Return whether the renderer of a response writes all data, as that of Django REST framework does.
+
+    Others may leave something out, and to a template the data are no more than its variables.
+    """
+    renderer = getattr(response, "accepted_renderer", None)  # not in pages of a cache
+    return (
+        isinstance(renderer, JSONRenderer)
+        and type(renderer).render is JSONRenderer.render
+        and renderer.encoder_class is JSONRenderer.encoder_class
+    )
 
 
 def _read_plain(response: Any) -> Any:
@@ -252,6 +278,10 @@ def _read_plain(response: Any) -> Any:
         raise ToolError(REDIRECTS)
     if response.status_code >= HTTPStatus.BAD_REQUEST or not isinstance(response, HttpResponse):
         raise ToolError(describe_status(response.status_code))
+    return _to_file(response)
+
+
+def _to_file(response: Any) -> ToolResult:
     mime_type = response.headers.get("Content-Type", "application/octet-stream")
     file = File(response.content, mime_type=mime_type.partition(";")[0])
     return ToolResult(content=[file], structured={"status": response.status_code})
@@ -260,8 +290,10 @@ def _read_plain(response: Any) -> Any:
 def _read_data(data: Any, view: Any, arguments: ActionArguments, max_results: int) -> JSONObject:
     """Return the data of a response; links to pages become the arguments that select them."""
     if not isinstance(data, dict):
-        found = to_object(data, max_results)
-        return {**found, "truncated": True} if getattr(view, "mcp_is_truncated", False) else found
+        content = to_object(data, max_results)
+        return (
+            {**content, "truncated": True} if getattr(view, "mcp_is_truncated", False) else content
+        )
     page = to_object(data, max_results)
     if not arguments.pages or "results" not in page:
         return page

@@ -36,8 +36,8 @@ def pattern_parameters(backend: Any, view: Any) -> list[str]:
 
 def _filters_of(backend: Any, view: Any) -> Mapping[str, Any]:
     filterset = backend.get_filterset_class(view, view.get_queryset())
-    found: Mapping[str, Any] = {} if filterset is None else filterset.base_filters
-    return found
+    declared: Mapping[str, Any] = {} if filterset is None else filterset.base_filters
+    return declared
 
 
 def _takes_pattern(each: Any) -> bool:
@@ -87,14 +87,14 @@ def _schema(field: forms.Field) -> JSONObject:
 
 
 def _keys(field: forms.ChoiceField) -> list[Any]:
-    found: list[Any] = []
+    keys: list[Any] = []
     choices: Any = field.choices
     for key, label in choices:
         if isinstance(label, list | tuple):
-            found += [each for each, _ in label]
+            keys += [each for each, _ in label]
         elif key != "":
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys
 
 
 _SCHEMAS: list[tuple[type[forms.Field], JSONObject]] = [

@@ -10,7 +10,7 @@ from django.urls import URLResolver, get_resolver, path
 from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSetMixin
 
-from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.routes import (
     Route,
     ViewRoutes,
@@ -21,7 +21,7 @@ from django_mcp.contrib.routes import (
 )
 
 
-def find_routes_of(action: Action, nested: Collection[str], *, is_named: bool) -> ViewRoutes:
+def find_routes_of(action: ViewAction, nested: Collection[str], *, is_named: bool) -> ViewRoutes:
     """Return the URLs of an action.
 
     Args:
@@ -38,21 +38,21 @@ def _is_view(layer: Any) -> bool:
     return is_made_by_class(layer) and hasattr(layer, "cls")
 
 
-def _layers_of(action: Action, route: Route) -> list[Any]:
+def _layers_of(action: ViewAction, route: Route) -> list[Any]:
     """Return a view that the action belongs to, behind what is around it; empty: the route leads to none."""
     views = route.find_views(_is_view)
-    return next((each for each in views if each[-1].cls is action.source), [])
+    return next((layers for layers in views if layers[-1].cls is action.source), [])
 
 
-def _is_of(action: Action, route: Route) -> bool:
+def _is_of(action: ViewAction, route: Route) -> bool:
     return bool(_layers_of(action, route))
 
 
-def _leads_to(action: Action, route: Route) -> bool:
+def _leads_to(action: ViewAction, route: Route) -> bool:
     return _serves(action, route) and not find_decorators(_layers_of(action, route))
 
 
-def _serves(action: Action, route: Route) -> bool:
+def _serves(action: ViewAction, route: Route) -> bool:
     layers = _layers_of(action, route)
     if not layers:
         return False
@@ -60,38 +60,38 @@ def _serves(action: Action, route: Route) -> bool:
     return actions is None or actions.get(action.method) == action.name
 
 
-def find_decorators_of(action: Action) -> list[str]:
+def find_decorators_of(action: ViewAction) -> list[str]:
     """Return the names of the decorators in the URLconf that keep an action from being a tool."""
-    served = [each for each in find_routes(get_resolver()) if _serves(action, each)]
-    return [name for each in served for name in find_decorators(_layers_of(action, each))]
+    served = [route for route in find_routes(get_resolver()) if _serves(action, route)]
+    return [name for route in served for name in find_decorators(_layers_of(action, route))]
 
 
-def _make_own(action: Action, nested: Collection[str]) -> list[URLResolver]:
+def _make_own(action: ViewAction, nested: Collection[str]) -> list[URLResolver]:
     """Return URLconfs with the URLs of an action's view, as a router and `path()` make them."""
     names = [name for name in nested if name not in action.path]
     if not issubclass(action.source, ViewSetMixin):
         variables = "".join(f"<{name}>/" for name in (*names, *action.path))
         return [make_urlconf([path(f"view/{variables}", action.source.as_view())])]
-    found = []
+    routes = []
     if _has_converters(action):
         prefix = "".join(f"<{name}>/" for name in names)
-        found.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=False)))
+        routes.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=False)))
     is_plain = "<" not in action.url_path
-    if not found or (is_plain and hasattr(action.source, "lookup_value_regex")):
+    if not routes or (is_plain and hasattr(action.source, "lookup_value_regex")):
         prefix = "".join(f"(?P<{name}>[^/.]+)/" for name in names)
-        found.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=True)))
-    return found
+        routes.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=True)))
+    return routes
 
 
-def _has_converters(action: Action) -> bool:
+def _has_converters(action: ViewAction) -> bool:
     """Return whether a router with path converters is meant, not one with regular expressions."""
     if "<" in action.url_path:
         return "(?P<" not in action.url_path
     return hasattr(action.source, "lookup_value_converter")
 
 
-def _view_set_patterns(action: Action, prefix: str, *, use_regex_path: bool) -> list[Any]:
+def _view_set_patterns(action: ViewAction, prefix: str, *, use_regex_path: bool) -> list[Any]:
     router = SimpleRouter(use_regex_path=use_regex_path)
     router.register(f"{prefix}objects", action.source, basename="own")
-    found: list[Any] = router.urls
-    return found
+    patterns: list[Any] = router.urls
+    return patterns

@@ -80,7 +80,7 @@ def _looks_up(field: Any) -> bool:
     if isinstance(field, relations.RelatedField | relations.ManyRelatedField):
         return True
     # Those of unique values ask for each.
-    if any(hasattr(each, "queryset") for each in getattr(field, "validators", ())):
+    if any(hasattr(validator, "queryset") for validator in getattr(field, "validators", ())):
         return True
     inner = [field.child] if hasattr(field, "child") else _inner_fields(field)
     return any(map(_looks_up, inner))
@@ -88,7 +88,11 @@ def _looks_up(field: Any) -> bool:
 
 def _inner_fields(field: Any) -> list[Any]:
     inner = getattr(field, "fields", None)
-    return [] if inner is None else [each for each in inner.values() if not each.read_only]
+    return (
+        []
+        if inner is None
+        else [inner_field for inner_field in inner.values() if not inner_field.read_only]
+    )
 
 
 def _field_schema(field: fields.Field) -> JSONObject:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def viewset_tools(
-    server: MCPServer,
     view: Any,
     *,
+    server: MCPServer | None = None,
     actions: Collection[str] | None = None,
     exclude: Collection[str] = (),
     prefix: str | None = None,
@@ -46,8 +46,8 @@ def viewset_tools(
     listed and cannot be called without `auth`; `manage.py check` says so.
 
     Args:
-        server: gets the tools.
         view: a `ViewSet`, a generic view or an `APIView`: the class.
+        server: gets the tools; by default the default server.
         actions: those that become tools: names of a view set's actions, such as `"list"`, or
             of an `APIView`'s methods, such as `"get"`. By default all.
         exclude: actions that do not become tools.
@@ -91,9 +91,11 @@ def viewset_tools(
     from django_mcp.contrib.drf.actions import find_actions
     from django_mcp.contrib.drf.calls import register_action
     from django_mcp.contrib.generated import GeneratedOptions
+    from django_mcp.servers import default_server
 
-    found = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
-    _check_names(view, found, [*(actions or ()), *exclude])
+    server = server or default_server
+    adapted = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
+    _check_names(view, adapted, [*(actions or ()), *exclude])
     options = GeneratedOptions(
         include=actions,
         exclude=exclude,
@@ -116,7 +118,7 @@ def viewset_tools(
             rename=rename or {},
             listed_if=listed_if,
         )
-        for action in found
+        for action in adapted
         if options.has(action.name)
     ]
     return [entry for entry in entries if entry is not None]

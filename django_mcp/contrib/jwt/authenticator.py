@@ -79,7 +79,7 @@ class JWTAuthenticator(BearerAuthenticator):
         super().__init__(cache_s=cache_s)
         if isinstance(algorithms, str):
             raise TypeError(f"algorithms must be a list, such as [{algorithms!r}]")
-        unknown = [each for each in algorithms if each not in KEY_TYPES]
+        unknown = [algorithm for algorithm in algorithms if algorithm not in KEY_TYPES]
         if unknown or not algorithms:
             raise ValueError(f"algorithms must be out of {', '.join(KEY_TYPES)}; not {unknown}")
         self._jwt = jwt
@@ -176,9 +176,9 @@ class JWTAuthenticator(BearerAuthenticator):
 def _read_types(types: Any) -> frozenset[str | None]:
     if isinstance(types, str):
         raise TypeError(f"token_types must be a list, such as [{types!r}]")
-    if not types or not all(each is None or (isinstance(each, str) and each) for each in types):
+    if not types or not all(kind is None or (isinstance(kind, str) and kind) for kind in types):
         raise ValueError('token_types must name at least one type, such as "JWT"')
-    return frozenset(_normalize_type(each) for each in types)
+    return frozenset(_normalize_type(kind) for kind in types)
 
 
 def _normalize_type(value: Any) -> str | None:

@@ -107,11 +107,11 @@ class KeySet:
         return fetch_json(self._url, timeout_s=self._timeout_s)
 
     def _take(self, document: Any) -> None:
-        found = document.get("keys") if isinstance(document, dict) else None
-        if not isinstance(found, list):
+        jwk_set = document.get("keys") if isinstance(document, dict) else None
+        if not isinstance(jwk_set, list):
             raise FetchError("The issuer's keys are not a JSON Web Key Set")
         keys = defaultdict(list)
-        for data in found[:MAX_KEYS]:
+        for data in jwk_set[:MAX_KEYS]:
             for algorithm in self._algorithms:
                 key = _parse(data, algorithm)
                 if key is not None:

@@ -52,12 +52,12 @@ def bind_form(
     """Return a form bound to arguments; `check_form` tells what is wrong with them.
 
     A field that is not among the arguments starts as it does in the browser, with its initial value.
-    Fields that callers cannot fill in do so too, whatever the arguments say. A many-to-many field of
+    Fields that callers cannot fill in do so too. A many-to-many field of
     `instance` keeps the members that the user may not see.
 
     Args:
         make: a form class, or a `functools.partial` of one.
-        arguments: values of JSON by the names of fields; others are ignored.
+        arguments: values of JSON by the names of fields.
         instance: the object that the form changes, for a `ModelForm`.
         is_partial: whether fields of the model keep the values of `instance` when they are not among the
             arguments. They are not judged again by their form fields, but by the model, as its
@@ -65,11 +65,18 @@ def bind_form(
         exclude: fields that callers cannot fill in.
         allow_sensitive: password fields that clients may fill in.
         limit: narrows the objects that may be chosen in a field.
+
+    Raises:
+        ArgumentErrors: an argument is no field that callers fill in. The form may lack one for some users.
     """
     given = {} if instance is None else {"instance": instance}
     data: MultiValueDict[str, Any] = MultiValueDict()
     form: Any = make(data=data, files=MultiValueDict(), **given)
     offered = set(offered_fields(form.fields, exclude, allow_sensitive))
+    closed = [name for name in arguments if name not in offered]
+    if closed:
+        told = _("You cannot set this field.")
+        raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
     for name, field in form.fields.items():
         field.show_hidden_initial = False
         if name in offered and name in arguments:
@@ -99,9 +106,9 @@ def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
     rows: models.QuerySet[Any] = field.queryset
     key = _key_field(field)
     known = []
-    for each in keys:
+    for chosen_key in keys:
         with suppress(ValidationError):
-            known.append(to_python(key, getattr(each, key.attname, each), rows.db))
+            known.append(to_python(key, getattr(chosen_key, key.attname, chosen_key), rows.db))
     return rows.filter((f"{key.name}__in", known))
 
 
@@ -114,23 +121,23 @@ def _key_field(field: Any) -> Any:
 
 def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:
     """Have a field add the members that the user may not see to those that are given."""
-    found = find_model_field(form, name)
-    if form.instance.pk is None or found is None or not found.many_to_many:
+    model_field = find_model_field(form, name)
+    if form.instance.pk is None or model_field is None or not model_field.many_to_many:
         return
     members = getattr(form.instance, name).all()
     seen = set(limit(name, members).values_list("pk", flat=True))
-    hidden = [each.pk for each in members if each.pk not in seen]
+    hidden = [member.pk for member in members if member.pk not in seen]
     if not hidden:
         return
     clean, has_changed = field.clean, field.has_changed
 
     def clean_and_add(value: Any) -> Any:
-        keys = [*(each.pk for each in clean(value)), *hidden]
+        keys = [*(instance.pk for instance in clean(value)), *hidden]
         return members.model._base_manager.filter(pk__in=keys)
 
     field.clean = clean_and_add
     field.has_changed = lambda initial, value: has_changed(
-        [each for each in initial or () if each.pk in seen], value
+        [member for member in initial or () if member.pk in seen], value
     )
 
 
@@ -232,7 +239,7 @@ def _find_fault_for(field: Any, value: Any) -> str | None:
     if fault is None and getattr(field, "queryset", None) is not None:
         key = _key_field(field)
         parts = value if isinstance(value, list) else [value]
-        fault = next(filter(None, (_find_key_fault(key, each) for each in parts)), None)
+        fault = next(filter(None, (_find_key_fault(key, part) for part in parts)), None)
     return fault
 
 
@@ -240,11 +247,11 @@ def _find_key_fault(key: Any, value: Any) -> str | None:
     """Return what is wrong with a key that breaks queries; the form finds what else may be wrong."""
     key = value_field(key)
     try:
-        found = key.to_python(value)
+        cleaned_key = key.to_python(value)
     except (ArithmeticError, TypeError, ValidationError, ValueError):
         return None
     try:
-        check_column(key, found, router.db_for_read(key.model))
+        check_column(key, cleaned_key, router.db_for_read(key.model))
     except ValidationError:
         return _("Enter a valid value.")
     return None
@@ -267,7 +274,7 @@ def _find_fault(value: Any, largest: int, *, is_json: bool) -> str | None:
 def _find_large(value: Any, largest: int, *, is_json: bool) -> str | None:
     if isinstance(value, list | dict):
         parts = value if isinstance(value, list) else value.values()
-        faults = (_find_large(each, largest, is_json=is_json) for each in parts)
+        faults = (_find_large(part, largest, is_json=is_json) for part in parts)
         return next(filter(None, faults), None)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and not is_json and not -largest < value < largest:
@@ -277,12 +284,12 @@ def _find_large(value: Any, largest: int, *, is_json: bool) -> str | None:
 
 def _keep(field: Any, instance: Any, name: str) -> None:
     """Have a field return the value of the object as it is."""
-    found = instance._meta.get_field(name)
+    model_field = instance._meta.get_field(name)
 
     def clean(*_values: Any) -> Any:
-        if found.many_to_many:
+        if model_field.many_to_many:
             return getattr(instance, name).all()
-        if found.is_relation and getattr(instance, found.attname) is None:
+        if model_field.is_relation and getattr(instance, model_field.attname) is None:
             return None
         return getattr(instance, name)
 
@@ -307,32 +314,32 @@ def _to_data(field: Any, value: Any) -> Any:
     for classes, convert in _CONVERSIONS:
         if isinstance(field, classes) and isinstance(value, str | int | float):
             try:
-                found = convert(str(value))
+                cleaned_value = convert(str(value))
             except (DecimalException, ValueError):
-                found = None
-            return value if found is None else found
+                cleaned_value = None
+            return value if cleaned_value is None else cleaned_value
     return value
 
 
 def _moment(text: str) -> datetime | None:
-    found = parse_datetime(text)
-    return None if found is None else check_moment(found)
+    moment = parse_datetime(text)
+    return None if moment is None else check_moment(moment)
 
 
 def _aware(text: str) -> datetime | None:
-    found = _moment(text)
-    if found is None or settings.USE_TZ or timezone.is_naive(found):
-        return found
-    return timezone.make_naive(found)
+    moment = _moment(text)
+    if moment is None or settings.USE_TZ or timezone.is_naive(moment):
+        return moment
+    return timezone.make_naive(moment)
 
 
 def _split(text: str) -> list[Any] | None:
-    found = _moment(text)
-    if found is None:
+    naive = _moment(text)
+    if naive is None:
         return None
-    if timezone.is_aware(found):
-        found = timezone.make_naive(found)
-    return [found.date(), found.time()]
+    if timezone.is_aware(naive):
+        naive = timezone.make_naive(naive)
+    return [naive.date(), naive.time()]
 
 
 _CONVERSIONS: tuple[tuple[Any, Callable[[str], Any]], ...] = (

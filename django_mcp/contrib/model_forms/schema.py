@@ -97,8 +97,8 @@ def _fields_of(form: Any) -> Mapping[str, forms.Field]:
     if isinstance(form, partial):
         form = form.func
     is_class = isinstance(form, type)
-    found: Mapping[str, forms.Field] = getattr(form, "base_fields" if is_class else "fields")
-    return found
+    form_fields: Mapping[str, forms.Field] = getattr(form, "base_fields" if is_class else "fields")
+    return form_fields
 
 
 def find_model_field(form: Any, name: str) -> Any:
@@ -111,10 +111,10 @@ def find_model_field(form: Any, name: str) -> Any:
     if is_left_out or (options.fields is not None and name not in options.fields):
         return None
     try:
-        found = model._meta.get_field(name)
+        field = model._meta.get_field(name)
     except FieldDoesNotExist:
         return None
-    return found if getattr(found, "editable", False) else None
+    return field if getattr(field, "editable", False) else None
 
 
 def offered_fields(
@@ -259,12 +259,12 @@ def _several_parts(field: Any) -> JSONObject:
 
 def _number(kind: str) -> Callable[[Any], JSONObject]:
     def describe(field: Any) -> JSONObject:
-        found: JSONObject = {"type": kind}
+        schema: JSONObject = {"type": kind}
         for keyword, limit in (("minimum", field.min_value), ("maximum", field.max_value)):
             value = limit() if callable(limit) else limit
             if value is not None:
-                found[keyword] = value if isinstance(value, int) else float(value)
-        return found
+                schema[keyword] = value if isinstance(value, int) else float(value)
+        return schema
 
     return describe
 

@@ -26,9 +26,9 @@ _SECURITY_APPS = frozenset(
 
 
 def admin_tools(
-    server: MCPServer,
-    site: AdminSite | None = None,
     *,
+    server: MCPServer | None = None,
+    site: AdminSite | None = None,
     models: Sequence[Any] | str,
     actions: bool | Collection[str] = True,
     include: Collection[str] | None = None,
@@ -50,7 +50,7 @@ def admin_tools(
     action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
 
     Args:
-        server: gets the tools.
+        server: gets the tools; by default the default server.
         site: the admin site; by default `django.contrib.admin.site`.
         models: labels such as `"shop.order"`, or classes; `"__all__"`: all that the site
             has, but those of django_mcp itself, OAuth, tokens and sessions, which you have to name.
@@ -88,7 +88,9 @@ def admin_tools(
 
     from django_mcp.contrib.generated import GeneratedOptions
     from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
+    from django_mcp.servers import default_server
 
+    server = server or default_server
     if site is None:
         site = admin.site
     # The app of the admin may be loaded after this one.
@@ -101,11 +103,11 @@ def admin_tools(
     entries: list[ToolEntry] = []
     known: set[str] = set()
     # Who leaves out deletions means all of them.
-    excluded = [*exclude, *(f"{each}_selected" for each in exclude if _is_deletion(each))]
-    found = _find_admins(server, site, models)
+    excluded = [*exclude, *(f"{name}_selected" for name in exclude if _is_deletion(name))]
+    admins = _find_admins(server, site, models)
     # The names of what a model without tools would have are not known.
-    has_problems = models != ALL and len(found) < len(models)
-    for model_admin in found:
+    has_problems = models != ALL and len(admins) < len(models)
+    for model_admin in admins:
         label = model_admin.opts.label_lower
         options = GeneratedOptions(
             include=None if include is None else {*_names_for(label, include)},
@@ -157,14 +159,16 @@ def _find_admins(
         ]
     if isinstance(models, str):
         raise ImproperlyConfigured(f'admin_tools(): write models=["{models}"].')
-    found = []
-    for each in models:
+    admins = []
+    for named_model in models:
         try:
-            model = apps.get_model(each) if isinstance(each, str) else each
+            model = apps.get_model(named_model) if isinstance(named_model, str) else named_model
         except (LookupError, ValueError) as error:
-            raise ImproperlyConfigured(f"admin_tools(): there is no model {each!r}.") from error
+            raise ImproperlyConfigured(
+                f"admin_tools(): there is no model {named_model!r}."
+            ) from error
         if site.is_registered(model):
-            found.append(site.get_model_admin(model))
+            admins.append(site.get_model_admin(model))
             continue
         note_problem(
             server,
@@ -172,7 +176,7 @@ def _find_admins(
             f"the admin site {site.name!r} has no ModelAdmin for it",
             "Register one before admin_tools() is called, or take the model out of models=.",
         )
-    return found
+    return admins
 
 
 def _is_of_security(app: Any) -> bool:
@@ -185,9 +189,9 @@ def _names_for(label: str, names: Iterable[str]) -> Iterable[str]:
 
 def _values_for(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
     start = f"{label}."
-    found = {name: value for name, value in values.items() if "." not in name}
+    values_there = {name: value for name, value in values.items() if "." not in name}
     of_model = {name: value for name, value in values.items() if name.startswith(start)}
-    return {**found, **{name.removeprefix(start): value for name, value in of_model.items()}}
+    return {**values_there, **{name.removeprefix(start): value for name, value in of_model.items()}}
 
 
 def _check_names(known: Collection[str], names: Iterable[str]) -> None:

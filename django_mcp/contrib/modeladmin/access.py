@@ -28,7 +28,7 @@ OWN = (SEARCH, GET, CREATE, UPDATE, DELETE, RELATED)
 _VIEW_HOOKS = ("has_view_permission", "has_change_permission", "has_view_or_change_permission")
 
 
-class Access:
+class AdminAccess:
     """Decides by the rules of one `ModelAdmin`. Every tool asks `allows`, by itself or through the methods below.
 
     Args:
@@ -44,7 +44,7 @@ class Access:
         self.model_admin = model_admin
         self.model: type[Model] = model_admin.model
         self.judges_objects = self.overrides(*_VIEW_HOOKS)
-        self._others: dict[type[Model], Access | None] = {}
+        self._others: dict[type[Model], AdminAccess | None] = {}
 
     def overrides(self, *names: str) -> bool:
         """Return whether the class has methods of its own in place of those of Django."""
@@ -88,10 +88,10 @@ class Access:
         # The page of the admin that has the actions is for those who may view.
         if not grants(admin.has_view_or_change_permission(request, obj)):
             return False
-        found = get_actions(admin, request).get(name)
-        if found is None:
+        action = get_actions(admin, request).get(name)
+        if action is None:
             return False
-        kinds: Sequence[str] = getattr(found[0], "allowed_permissions", ())
+        kinds: Sequence[str] = getattr(action[0], "allowed_permissions", ())
         if obj is None or not kinds:
             return True
         return any(self._has(request, kind, obj) for kind in kinds)
@@ -130,7 +130,7 @@ class Access:
         """Return the objects with each of which the user may do something."""
         if action in (SEARCH, GET, RELATED) and not self.judges_objects:
             return list(objects)  # the rules are about the user alone
-        return [each for each in objects if self.allows(request, action, each)]
+        return [instance for instance in objects if self.allows(request, action, instance)]
 
     def find_one(
         self, request: Any, action: str, key: Any, rows: QuerySet[Any] | None = None
@@ -150,14 +150,14 @@ class Access:
             rows = self.find_rows(request, action)
         lead_to_object(request, self.model_admin, key)
         if not self.overrides("get_object"):
-            found = self._load(rows, key)
+            instance = self._load(rows, key)
         elif self.allows(request, action):
-            found = self.model_admin.get_object(request, str(key))
+            instance = self.model_admin.get_object(request, str(key))
         else:
-            found = None
-        if found is None or not self.keep_allowed(request, action, [found]):
+            instance = None
+        if instance is None or not self.keep_allowed(request, action, [instance]):
             raise self.missing()
-        return found
+        return instance
 
     def _load(self, rows: QuerySet[Any], key: Any) -> Any:
         try:
@@ -192,27 +192,36 @@ class Access:
 
     # -- related objects
 
-    def of(self, model: type[Model]) -> Access | None:
+    def of(self, model: type[Model]) -> AdminAccess | None:
         """Return what decides about another model; None, if the admin has no rules for it."""
         if model not in self._others:
             # An object of a proxy, or of a child model, is one of the model that it extends.
             meta = model._meta
             nearest = (model, meta.concrete_model, *meta.get_parent_list())
-            known = next((each for each in nearest if each and self.site.is_registered(each)), None)
-            found = None if known is None else Access(self.site, self.site.get_model_admin(known))
-            self._others[model] = found
+            known = next(
+                (
+                    candidate
+                    for candidate in nearest
+                    if candidate and self.site.is_registered(candidate)
+                ),
+                None,
+            )
+            access = (
+                None if known is None else AdminAccess(self.site, self.site.get_model_admin(known))
+            )
+            self._others[model] = access
         return self._others[model]
 
-    def find_passed(self, path: Path) -> list[tuple[str, Access]]:
+    def find_passed(self, path: Path) -> list[tuple[str, AdminAccess]]:
         """Return the relations that lead to the last field of a path, with what decides about each."""
-        found = []
+        passed = []
         for length, field in enumerate(path.fields[:-1], 1):
             other = self.of(field.related_model)
             if other is not None:
-                found.append(("__".join(each.name for each in path.fields[:length]), other))
-        return found
+                passed.append(("__".join(part.name for part in path.fields[:length]), other))
+        return passed
 
-    def find_judging(self, path: Path) -> Access | None:
+    def find_judging(self, path: Path) -> AdminAccess | None:
         """Return what decides about each related object on a path, which no query can ask."""
         return next((each for _name, each in self.find_passed(path) if each.judges_objects), None)
 
@@ -258,33 +267,35 @@ class Access:
             rows = rows.filter(pk__in=seen)
         if other.judges_objects:
             allowed = other.keep_allowed(request, RELATED, rows)
-            rows = rows.filter(pk__in=[each.pk for each in allowed])
+            rows = rows.filter(pk__in=[instance.pk for instance in allowed])
         return rows
 
     def see_related(self, request: Any, model: type[Model], objects: Iterable[Any]) -> set[Any]:
         """Return the primary keys of those objects of another model that the user may see."""
-        found = {each.pk: each for each in objects}
+        instances = {instance.pk: instance for instance in objects}
         other = self.of(model)
         if other is None:
-            return set(found)
-        if not found or not other.allows(request, RELATED):
+            return set(instances)
+        if not instances or not other.allows(request, RELATED):
             return set()
         if other.overrides("get_queryset"):
             rows = other.model_admin.get_queryset(request).order_by()
-            seen = set(rows.filter(pk__in=list(found)).values_list("pk", flat=True))
-            found = {key: each for key, each in found.items() if key in seen}
-        return {each.pk for each in other.keep_allowed(request, RELATED, found.values())}
+            seen = set(rows.filter(pk__in=list(instances)).values_list("pk", flat=True))
+            instances = {key: each for key, each in instances.items() if key in seen}
+        return {
+            instance.pk for instance in other.keep_allowed(request, RELATED, instances.values())
+        }
 
     def see_all(self, request: Any, objects: Iterable[Model]) -> set[Model]:
         """Return those of some objects of any models that the user may see."""
         by_model: dict[type[Model], list[Model]] = {}
-        for each in objects:
-            by_model.setdefault(type(each), []).append(each)
-        found: set[Model] = set()
+        for instance in objects:
+            by_model.setdefault(type(instance), []).append(instance)
+        reached: set[Model] = set()
         for model, theirs in by_model.items():
             seen = self.see_related(request, model, theirs)
-            found.update(each for each in theirs if each.pk in seen)
-        return found
+            reached.update(instance for instance in theirs if instance.pk in seen)
+        return reached
 
 
 def grants(answer: Any) -> bool:

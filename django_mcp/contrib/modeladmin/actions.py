@@ -17,9 +17,9 @@ from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
-from django_mcp.contrib.modeladmin.access import DELETE, Access, get_actions
-from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, Deleting
-from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess, get_actions
+from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
+from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
@@ -44,7 +44,7 @@ _DONE = object_schema(
 )
 
 
-class Action:
+class AdminAction:
     """Runs one action.
 
     Args:
@@ -62,9 +62,9 @@ class Action:
 
     def __init__(
         self,
-        access: Access,
-        reading: Reading,
-        deleting: Deleting,
+        access: AdminAccess,
+        reading: AdminReading,
+        deleting: AdminDeleting,
         *,
         name: str,
         function: Any,
@@ -135,11 +135,11 @@ class Action:
         wanted = [self._to_key(key) for key in keys]
         rows = self._access.find_rows(request, self._name)
         rows = rows.filter(pk__in=[key for key in wanted if key is not None])
-        objects = {each.pk: each for each in rows}
+        objects = {row.pk: row for row in rows}
         kinds = (self._name, DELETE) if self.is_deletion else (self._name,)
         for kind in kinds:
             allowed = self._access.keep_allowed(request, kind, objects.values())
-            objects = {each.pk: each for each in allowed}
+            objects = {instance.pk: instance for instance in allowed}
         missing = [index for index, key in enumerate(wanted) if key not in objects]
         if missing:
             told = _("Not found.")

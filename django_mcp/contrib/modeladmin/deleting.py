@@ -19,8 +19,8 @@ from django_mcp.contrib.confirming import (
     read_state,
 )
 from django_mcp.contrib.generated import object_schema
-from django_mcp.contrib.modeladmin.access import DELETE, Access
-from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess
+from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.protocol.json import JSONObject
 
@@ -30,7 +30,7 @@ DELETED_SCHEMA: JSONObject = {
 }
 
 
-class Deleting:
+class AdminDeleting:
     """Deletes objects.
 
     Args:
@@ -38,7 +38,7 @@ class Deleting:
         reading: has the argument that says which object is meant.
     """
 
-    def __init__(self, access: Access, reading: Reading) -> None:
+    def __init__(self, access: AdminAccess, reading: AdminReading) -> None:
         self._access = access
         self._admin: Any = access.model_admin
         self._reading = reading
@@ -59,13 +59,13 @@ class Deleting:
             ToolError: other objects need it, or the user may not delete what falls with it.
         """
         request = make_request(ctx, self._access.site, "POST", {"post": "yes"})
-        found = self._access.lock_one(request, DELETE, arguments[self._reading.key])
-        deletion = self.describe(request, [found])
+        instance = self._access.lock_one(request, DELETE, arguments[self._reading.key])
+        deletion = self.describe(request, [instance])
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:
             return refusal
-        self._admin.log_deletions(request, [found])
-        self._admin.delete_model(request, found)
+        self._admin.log_deletions(request, [instance])
+        self._admin.delete_model(request, instance)
         return {**deletion.done(), "messages": list(request._messages)}
 
     def describe(self, request: Any, objects: Sequence[Any]) -> Deletion:
@@ -89,13 +89,13 @@ class Deleting:
                 % {"what": what, "by": len(protected)}
             )
         label = self._access.model._meta.label
-        state = [read_state(each) for each in objects]
+        state = [read_state(instance) for instance in objects]
         told = [self._access.site.name, str(request.user.pk), label, state]
         return Deletion(what, self._falls(counts, len(objects)), told)
 
     def _falls(self, counts: Mapping[Any, int], own: int) -> list[Count]:
         """Return what is deleted besides the objects themselves."""
         plural = str(self._admin.opts.verbose_name_plural)
-        found = {str(name): count for name, count in counts.items()}
-        found[plural] = found.get(plural, 0) - own
-        return sorted((name, count) for name, count in found.items() if count > 0)
+        falls = {str(name): count for name, count in counts.items()}
+        falls[plural] = falls.get(plural, 0) - own
+        return sorted((name, count) for name, count in falls.items() if count > 0)

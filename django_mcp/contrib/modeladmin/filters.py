@@ -24,7 +24,7 @@ from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.http_calls import DatabaseProblem, reading_at_startup
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.modeladmin.access import Access, grants
+from django_mcp.contrib.modeladmin.access import AdminAccess, grants
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
 from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
@@ -41,7 +41,7 @@ class LeftOut(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Filter:
+class AdminFilter:
     """An argument that narrows a search.
 
     Attributes:
@@ -64,9 +64,15 @@ class Filter:
         if value is None:
             lookup, text = self.lookups[1], "True"
         judge = admin.lookup_allowed
-        if "request" in inspect.signature(judge).parameters:
-            return grants(judge(lookup, text, request))
-        return grants(judge(lookup, text))
+        signature = inspect.signature(judge)
+        # One of before Django 5.0 takes no request.
+        for more, named in (((request,), {}), ((), {"request": request}), ((), {})):
+            try:
+                bound = signature.bind(lookup, text, *more, **named)
+            except TypeError:
+                continue
+            return grants(judge(*bound.args, **bound.kwargs))
+        return False
 
     def apply(self, request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
         """Return the rows that fit.
@@ -84,8 +90,8 @@ class Filter:
 
 
 def read_filters(
-    access: Access, request: Any, taken: Collection[str], allow_sensitive: Collection[str]
-) -> tuple[dict[str, Filter], list[str]]:
+    access: AdminAccess, request: Any, taken: Collection[str], allow_sensitive: Collection[str]
+) -> tuple[dict[str, AdminFilter], list[str]]:
     """Return the filters of a `ModelAdmin` by argument, and why others are left out.
 
     Args:
@@ -94,7 +100,7 @@ def read_filters(
         taken: names of other arguments.
         allow_sensitive: fields that look like secrets and are none.
     """
-    found: dict[str, Filter] = {}
+    filters: dict[str, AdminFilter] = {}
     left_out = []
     admin: Any = access.model_admin
     items = list(admin.get_list_filter(request))
@@ -102,22 +108,22 @@ def read_filters(
         items.append((admin.date_hierarchy, kinds.DateFieldListFilter))
     for item in items:
         try:
-            for each in _read(access, request, item, allow_sensitive):
-                if each.name in taken:
+            for item_filter in _read(access, request, item, allow_sensitive):
+                if item_filter.name in taken:
                     raise LeftOut("another argument has that name")
-                found.setdefault(each.name, each)
+                filters.setdefault(item_filter.name, item_filter)
         except LeftOut as problem:
             left_out.append(f"the filter {_name_of(item)} is left out: {problem}")
-    return found, left_out
+    return filters, left_out
 
 
-def allowed_sources(access: Access, request: Any) -> list[Any]:
+def allowed_sources(access: AdminAccess, request: Any) -> list[Any]:
     """Return the filters that a user has."""
     admin: Any = access.model_admin
-    found = list(admin.get_list_filter(request))
+    sources = list(admin.get_list_filter(request))
     if admin.date_hierarchy:
-        found.append((admin.date_hierarchy, kinds.DateFieldListFilter))
-    return found
+        sources.append((admin.date_hierarchy, kinds.DateFieldListFilter))
+    return sources
 
 
 def _name_of(item: Any) -> str:
@@ -127,8 +133,8 @@ def _name_of(item: Any) -> str:
 
 
 def _read(
-    access: Access, request: Any, item: Any, allow_sensitive: Collection[str]
-) -> list[Filter]:
+    access: AdminAccess, request: Any, item: Any, allow_sensitive: Collection[str]
+) -> list[AdminFilter]:
     if isinstance(item, type) and issubclass(item, kinds.SimpleListFilter):
         return [_read_simple(access, request, item)]
     if callable(item):
@@ -150,7 +156,7 @@ def _read(
     for base, make in _KINDS:
         if _works_like(cls, base):
             return [
-                Filter(
+                AdminFilter(
                     source=item,
                     name=argument,
                     schema=schema,
@@ -170,7 +176,7 @@ def _find_lookup(base: Any, name: str, field: Any, argument: str) -> str:
     return f"{name}__exact" if is_exact else argument
 
 
-def describe_judging(access: Access) -> str:
+def describe_judging(access: AdminAccess) -> str:
     """Return the name of the class that decides about objects."""
     return type(access.model_admin).__qualname__
 
@@ -183,13 +189,15 @@ def _works_like(cls: Any, base: Any) -> bool:
     )
 
 
-def _guard(access: Access, path: Path, narrow: Narrow) -> Narrow:
+def _guard(access: AdminAccess, path: Path, narrow: Narrow) -> Narrow:
     """Have a filter look at no related object that the user may not see, and return each row once."""
     spawns_duplicates = lookup_spawns_duplicates(access.model._meta, path.text)
 
     def narrow_guarded(request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
-        found = narrow(request, access.leave_out_hidden(request, rows, path), value)
-        return rows.filter(pk__in=found.order_by().values("pk")) if spawns_duplicates else found
+        narrowed = narrow(request, access.leave_out_hidden(request, rows, path), value)
+        return (
+            rows.filter(pk__in=narrowed.order_by().values("pk")) if spawns_duplicates else narrowed
+        )
 
     return narrow_guarded
 
@@ -200,12 +208,12 @@ Made = Iterator[tuple[str, JSONObject, Narrow]]
 
 
 def _titled(field: Any, schema: JSONObject, is_nullable: bool) -> JSONObject:  # noqa: FBT001
-    found = or_null(schema) if is_nullable else schema
+    titled = or_null(schema) if is_nullable else schema
     title = getattr(field, "verbose_name", None)
-    return {**found, "title": title} if title else found
+    return {**titled, "title": title} if title else titled
 
 
-def _make_value(access: Access, path: str, field: Any) -> Made:
+def _make_value(access: AdminAccess, path: str, field: Any) -> Made:
     if field.is_relation:
         yield from _make_related(access, path, field)
         return
@@ -218,7 +226,7 @@ def _make_value(access: Access, path: str, field: Any) -> Made:
     yield path, _titled(field, describe_value(field, is_input=True), field.null), narrow
 
 
-def _make_related(access: Access, path: str, field: Any) -> Made:
+def _make_related(access: AdminAccess, path: str, field: Any) -> Made:
     model = get_model_from_relation(field)
     target = field.target_field
     key = target.name
@@ -230,9 +238,9 @@ def _make_related(access: Access, path: str, field: Any) -> Made:
             return rows.exclude((f"{path}__in", access.find_related(request, others)))
         if value is None:
             return rows.filter((f"{path}__isnull", True))
-        found = others.filter((key, to_python(target, value)))
+        narrowed = others.filter((key, to_python(target, value)))
         # Users who may not see an object cannot find out what belongs to it.
-        return rows.filter((f"{path}__in", access.find_related(request, found)))
+        return rows.filter((f"{path}__in", access.find_related(request, narrowed)))
 
     other = access.of(model)
     is_judged = other is not None and other.judges_objects
@@ -240,7 +248,7 @@ def _make_related(access: Access, path: str, field: Any) -> Made:
     yield path, _titled(field, key_schema(target), is_nullable), narrow
 
 
-def _make_date(_access: Access, path: str, field: Any) -> Made:
+def _make_date(_access: AdminAccess, path: str, field: Any) -> Made:
     schema = describe_value(field, is_input=True)
     for lookup, words in (("gte", "not before"), ("lt", "before")):
         yield (
@@ -263,7 +271,7 @@ def _compare(lookup: str, field: Any) -> Narrow:
     return narrow
 
 
-def _make_empty(_access: Access, path: str, field: Any) -> Made:
+def _make_empty(_access: AdminAccess, path: str, field: Any) -> Made:
     condition = Q()
     if field.empty_strings_allowed:
         condition |= Q((path, ""))
@@ -276,7 +284,7 @@ def _make_empty(_access: Access, path: str, field: Any) -> Made:
     yield f"{path}__isempty", _titled(field, {"type": "boolean"}, False), narrow
 
 
-_KINDS: tuple[tuple[Any, Callable[[Access, str, Any], Made]], ...] = (
+_KINDS: tuple[tuple[Any, Callable[[AdminAccess, str, Any], Made]], ...] = (
     (kinds.BooleanFieldListFilter, _make_value),
     (kinds.ChoicesFieldListFilter, _make_value),
     (kinds.RelatedFieldListFilter, _make_related),
@@ -289,7 +297,7 @@ _KINDS: tuple[tuple[Any, Callable[[Access, str, Any], Made]], ...] = (
 # -- filters of the site's own, by the values that they offer
 
 
-def _read_simple(access: Access, request: Any, cls: Any) -> Filter:
+def _read_simple(access: AdminAccess, request: Any, cls: Any) -> AdminFilter:
     admin = access.model_admin
     if not (cls.parameter_name and cls.title):
         raise LeftOut("it has no title or no parameter_name")
@@ -311,10 +319,10 @@ def _read_simple(access: Access, request: Any, cls: Any) -> Filter:
         spec = cls(request, {cls.parameter_name: [value]}, access.model, admin)
         if value not in {str(each) for each, _label in spec.lookup_choices}:
             raise ValidationError(_("Enter a valid value."))
-        found = spec.queryset(request, rows)
-        return rows if found is None else found
+        narrowed = spec.queryset(request, rows)
+        return rows if narrowed is None else narrowed
 
-    return Filter(
+    return AdminFilter(
         source=cls,
         name=cls.parameter_name,
         schema={**schema, "title": str(cls.title)},
@@ -337,10 +345,10 @@ def _no_queries() -> Iterator[None]:
 
 
 def narrow_all(
-    access: Access,
+    access: AdminAccess,
     request: Any,
     rows: QuerySet[Any],
-    filters: Mapping[str, Filter],
+    filters: Mapping[str, AdminFilter],
     arguments: Mapping[str, Any],
 ) -> QuerySet[Any]:
     """Return the rows that fit all filters among the arguments.
@@ -354,15 +362,16 @@ def narrow_all(
     allowed = allowed_sources(access, request)
     is_asked = access.overrides("lookup_allowed")
     problems: list[Problem] = []
-    for each in given:
-        is_allowed = each.source in allowed and (
-            not is_asked or each.is_allowed(request, access.model_admin, arguments[each.name])
+    for given_filter in given:
+        is_allowed = given_filter.source in allowed and (
+            not is_asked
+            or given_filter.is_allowed(request, access.model_admin, arguments[given_filter.name])
         )
         if not is_allowed:
-            problems.append(Problem(to_pointer([each.name]), _("Enter a valid value.")))
+            problems.append(Problem(to_pointer([given_filter.name]), _("Enter a valid value.")))
             continue
         try:
-            rows = each.apply(request, rows, arguments[each.name])
+            rows = given_filter.apply(request, rows, arguments[given_filter.name])
         except ArgumentErrors as error:
             problems.extend(error.problems)
     if problems:

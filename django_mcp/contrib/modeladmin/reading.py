@@ -15,11 +15,11 @@ from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.modeladmin.access import GET, SEARCH, Access
+from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
 from django_mcp.contrib.modeladmin.requests import make_request
 from django_mcp.contrib.modeladmin.sensitive import is_secret
-from django_mcp.contrib.modeladmin.shown import Shown
+from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
@@ -34,7 +34,7 @@ OWN_ARGUMENTS = ("search", "ordering", "limit", "cursor", "count")
 """Arguments of every search, whose names no filter can have."""
 
 
-class Reading:
+class AdminReading:
     """Searches for objects and gets one of them.
 
     Args:
@@ -50,8 +50,8 @@ class Reading:
 
     def __init__(
         self,
-        access: Access,
-        shown: Shown,
+        access: AdminAccess,
+        shown: AdminShown,
         request: Any,
         *,
         max_results: int,
@@ -100,7 +100,7 @@ class Reading:
         names = self._admin.get_sortable_by(request)
         if names is None:
             names = self._admin.get_list_display(request)
-        found = {}
+        sortable = {}
         shown = self._shown.names_of_list(request)
         for name in shown:
             path = self._find_path(name) if isinstance(name, str) and name in names else None
@@ -112,8 +112,8 @@ class Reading:
                 if key is None or self._access.hides_related(request, key.path):
                     continue
                 if self._is_shown(key, shown):
-                    found[order] = key
-        return found
+                    sortable[order] = key
+        return sortable
 
     def _is_shown(self, key: Key, names: Collection[Any]) -> bool:
         """Return whether rows show what they are ordered by: their order tells of it."""
@@ -124,8 +124,8 @@ class Reading:
         if self._to_key(name) is not None:
             return name
         computes = getattr(self._admin, name, None) or getattr(self._access.model, name, None)
-        found = getattr(getattr(computes, "fget", None) or computes, "admin_order_field", None)
-        return found if isinstance(found, str) else None
+        ordering = getattr(getattr(computes, "fget", None) or computes, "admin_order_field", None)
+        return ordering if isinstance(ordering, str) else None
 
     def _to_key(self, order: str) -> Key | None:
         try:
@@ -165,8 +165,8 @@ class Reading:
         """Return what the page of an object shows; raises `DoesNotExist` if the user may not."""
         usual = self._shown.names_of_page(self._schema_request, self._sample)
         rows = self._shown.load(self._access.find_rows(request, action), usual)
-        found = self._access.find_one(request, action, key, rows)
-        return self.read_page(request, found)
+        one = self._access.find_one(request, action, key, rows)
+        return self.read_page(request, one)
 
     def read_page(self, request: Any, found: Any) -> JSONObject:
         """Return what the page of an object shows."""
@@ -242,10 +242,10 @@ class Reading:
         hidden = {
             name: path for name, path in paths.items() if self._access.hides_related(request, path)
         }
-        found = self._search(request, rows, text, names, [n for n in names if n not in hidden])
+        terms = self._search(request, rows, text, names, [n for n in names if n not in hidden])
         half = [n for n in hidden if self._access.find_judging(hidden[n]) is None]
         if not half:
-            return found
+            return terms
         # Rows without hidden related objects are also searched in what these have.
         seen = rows
         for name in half:
@@ -253,18 +253,18 @@ class Reading:
         kept = [name for name in names if name not in hidden or name in half]
         more = self._search(request, seen, text, names, kept)
         return rows.filter(
-            Q(pk__in=found.order_by().values("pk")) | Q(pk__in=more.order_by().values("pk"))
+            Q(pk__in=terms.order_by().values("pk")) | Q(pk__in=more.order_by().values("pk"))
         )
 
     def _read_passing(self, names: Iterable[Any]) -> dict[Any, Path]:
         """Return the paths of those search fields that lead through relations."""
-        found = {}
+        passing = {}
         for name in names:
             with contextlib.suppress(PathError):  # of annotations
                 path = read_path(self._access.model, str(name).lstrip("^=@"))
                 if len(path.fields) > 1:
-                    found[name] = path
-        return found
+                    passing[name] = path
+        return passing
 
     def _search(
         self, request: Any, rows: QuerySet[Any], text: str, names: list[Any], kept: list[Any]
@@ -276,26 +276,28 @@ class Reading:
                 return rows.none()
             admin = copy.copy(admin)
             admin.get_search_fields = lambda _request: kept
-        found, has_duplicates = admin.get_search_results(request, rows, text)
+        matching, has_duplicates = admin.get_search_results(request, rows, text)
         # A search of the site's own may find more than the user has.
         if has_duplicates or is_own:
-            return rows.filter(pk__in=found.order_by().values("pk"))
-        return found  # type: ignore[no-any-return]
+            return rows.filter(pk__in=matching.order_by().values("pk"))
+        return matching  # type: ignore[no-any-return]
 
     def _order(self, request: Any, name: str | None, names: Collection[Any]) -> tuple[Key, ...]:
         if name is not None:
-            chosen = self._sortable[name]
-            is_there = name.removeprefix("-") in names and self._is_shown(chosen, names)
+            chosen, column = self._sortable[name], name.removeprefix("-")
+            sortable = self._admin.get_sortable_by(request)
+            is_there = column in names and (sortable is None or column in sortable)
+            is_there = is_there and self._is_shown(chosen, names)
             if not is_there or self._access.hides_related(request, chosen.path):
                 raise ArgumentErrors([Problem("/ordering", _("Enter a valid value."))])
             return complete(self._access.model, [chosen])
         keys: list[Key] = []
         meta = self._access.model._meta
-        for each in self._admin.get_ordering(request) or meta.ordering or ():
+        for term in self._admin.get_ordering(request) or meta.ordering or ():
             # The order tells of the values, so it is made of what is shown.
-            if not isinstance(each, str) or each.removeprefix("-") not in (*names, "pk", self.key):
+            if not isinstance(term, str) or term.removeprefix("-") not in (*names, "pk", self.key):
                 break
-            key = self._to_key(each)
+            key = self._to_key(term)
             if key is None or self._access.hides_related(request, key.path):
                 break
             keys.append(key)

@@ -72,12 +72,12 @@ def _no_fields() -> QueryDict:
 
 
 def _to_fields(data: Mapping[str, Any]) -> QueryDict:
-    found = QueryDict(mutable=True)
+    query_dict = QueryDict(mutable=True)
     for name, value in data.items():
         if value is not None:
-            found.setlist(name, to_texts(value))
-    found._mutable = False
-    return found
+            query_dict.setlist(name, to_texts(value))
+    query_dict._mutable = False
+    return query_dict
 
 
 def _match(site: AdminSite, view: Any, name: str, **kwargs: str) -> ResolverMatch:

@@ -90,24 +90,24 @@ def _is_of_users(model: type[Model]) -> bool:
 def _holds_permissions(model: type[Model]) -> bool:
     """Return whether objects of a model have permissions which they give to users, as groups do."""
     return not _is_of_users(model) and any(
-        issubclass(each, Permission) for each in _find_related(model)
+        issubclass(related, Permission) for related in _find_related(model)
     )
 
 
 def _is_link(model: type[Model]) -> bool:
     """Return whether rows of a model are the members of a relation to many that gives rights."""
     return any(
-        each.remote_field.through is model and _gives_rights(other, each.name)
+        link_field.remote_field.through is model and _gives_rights(other, link_field.name)
         for other in _find_related(model)
-        for each in other._meta.many_to_many
+        for link_field in other._meta.many_to_many
     )
 
 
 def _find_related(model: type[Model]) -> set[type[Model]]:
     """Return the models that the relations of a model lead to."""
     meta: Any = model._meta
-    fields = (*(each for each in meta.concrete_fields if each.is_relation), *meta.many_to_many)
-    return {each.related_model for each in fields if isinstance(each.related_model, type)}
+    fields = (*(field for field in meta.concrete_fields if field.is_relation), *meta.many_to_many)
+    return {field.related_model for field in fields if isinstance(field.related_model, type)}
 
 
 def ask_about_rights(form: Any, changed: Collection[str], state: list[Any]) -> Agreement:

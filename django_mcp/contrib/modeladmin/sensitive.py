@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,7 +11,7 @@ from django.contrib.auth.forms import ReadOnlyPasswordHashField
 from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
-from django_mcp.contrib.models.paths import find_sensitive
+from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
 from django_mcp.log import logger
 
 _secrets: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
@@ -46,20 +45,15 @@ def is_secret_key(model: Any, allowed: Collection[str] = ()) -> bool:
     key = model._meta.pk
     if key.name in allowed:
         return False
-    if find_sensitive(key.name, ()) is not None:
-        return True
-    # A text that identifies a token is the token.
-    is_text = key.get_internal_type() in ("CharField", "TextField")
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model._meta.object_name)
-    return is_text and find_sensitive(words, ()) is not None
+    return find_sensitive(key.name, ()) is not None or has_secret_values(key, allowed)
 
 
 def find_secret_fields(model_admin: Any) -> frozenset[str]:
     """Return the fields that the forms of a `ModelAdmin` have for passwords."""
-    found = _secrets.get(model_admin)
-    if found is None:
-        found = _secrets[model_admin] = frozenset(_read_secret_fields(model_admin))
-    return found
+    secrets = _secrets.get(model_admin)
+    if secrets is None:
+        secrets = _secrets[model_admin] = frozenset(_read_secret_fields(model_admin))
+    return secrets
 
 
 def find_secrets_of_form(
@@ -72,20 +66,23 @@ def find_secrets_of_form(
         # A form may need an object of the site.
         logger.debug("No form of %s", model_admin, exc_info=True)
         return frozenset()
-    return frozenset(name for name, field in fields.items() if is_secret_field(field))
+    return frozenset(_find_secrets(fields))
+
+
+def _find_secrets(fields: Mapping[str, Any]) -> set[str]:
+    return {name for name, field in fields.items() if is_secret_field(field)}
 
 
 def _read_secret_fields(model_admin: Any) -> set[str]:
-    declared = getattr(model_admin.form, "declared_fields", {})
-    found = {name for name, field in declared.items() if is_secret_field(field)}
+    secrets = _find_secrets(getattr(model_admin.form, "declared_fields", {}))
     # Fields that a page shows without an input are not in the made form.
     widgets = getattr(getattr(model_admin.form, "_meta", None), "widgets", None) or {}
-    found |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
+    secrets |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
     request = make_request_of_anybody(model_admin.admin_site)
     for obj in (None, model_admin.model()):
-        found |= find_secrets_of_form(model_admin, request, obj, is_change=False)
+        secrets |= find_secrets_of_form(model_admin, request, obj, is_change=False)
     for field in model_admin.model._meta.concrete_fields:
-        if field.name in found or field.is_relation or not field.editable:
+        if field.name in secrets or field.is_relation or not field.editable:
             continue
         try:
             made = model_admin.formfield_for_dbfield(field, request)
@@ -93,8 +90,8 @@ def _read_secret_fields(model_admin: Any) -> set[str]:
             logger.debug("No form field of %s", field, exc_info=True)
             continue
         if made is not None and is_secret_field(made):
-            found.add(field.name)
-    return found
+            secrets.add(field.name)
+    return secrets
 
 
 def _find_related_admin(model_admin: Any, name: str) -> Any:

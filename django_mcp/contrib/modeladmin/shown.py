@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import html
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
-from django.db.models import Field, Model, Prefetch, QuerySet, prefetch_related_objects
-from django.utils.html import strip_tags
+from django.db.models import (
+    Field,
+    ForeignKey,
+    Model,
+    Prefetch,
+    QuerySet,
+    prefetch_related_objects,
+)
 
 from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, or_null
-from django_mcp.contrib.modeladmin.access import Access
+from django_mcp.contrib.modeladmin.access import AdminAccess
+from django_mcp.contrib.modeladmin.computed import (
+    cut_querysets,
+    find_objects,
+    find_paths,
+    to_plain,
+    without_objects,
+)
 from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
 from django_mcp.contrib.models.paths import is_to_many
 from django_mcp.contrib.models.schema import describe_field, read_value
@@ -32,7 +49,7 @@ _FORM_HOOKS = (
 )  # fmt: skip
 
 
-class Shown:
+class AdminShown:
     """Loads, reads and describes objects of a `ModelAdmin`.
 
     Args:
@@ -41,7 +58,7 @@ class Shown:
         allow_sensitive: fields that are shown although they look like secrets.
     """
 
-    def __init__(self, access: Access, request: Any, allow_sensitive: Collection[str]) -> None:
+    def __init__(self, access: AdminAccess, request: Any, allow_sensitive: Collection[str]) -> None:
         self._access = access
         self._admin = access.model_admin
         self._allowed = allow_sensitive
@@ -51,6 +68,10 @@ class Shown:
         self._asks_user = access.overrides(*_FORM_HOOKS)
         self.key = access.model._meta.pk
         self._read_key = read_value(self.key)
+        meta = access.model._meta
+        self._field_names = frozenset(
+            model_field.name for model_field in (*meta.fields, *meta.many_to_many)
+        )
 
     # -- which
 
@@ -63,12 +84,16 @@ class Shown:
         if self._page_names is None or self._asks_user:
             names = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
             left_out = set(self._admin.get_exclude(request, obj) or ())
-            found = self._without_secrets(name for name in names if name not in left_out)
+            read_only = self._admin.get_readonly_fields(request, obj)
+            # A field of the form alone has no value here, but the model or the admin may have a method of
+            # its name, which does what the form is for: the field send_invitation stands for a button.
+            known = self._field_names.union(read_only) - left_out
+            names_shown = self._without_secrets(name for name in names if name in known)
             if self._asks_user:
                 secrets = find_secrets_of_form(self._admin, request, obj, is_change=True)
                 secrets -= set(self._allowed)
-                return [name for name in found if name not in secrets]
-            self._page_names = found
+                return [name for name in names_shown if name not in secrets]
+            self._page_names = names_shown
         return self._page_names
 
     def _without_secrets(self, names: Iterable[Any]) -> list[Any]:
@@ -83,8 +108,8 @@ class Shown:
     def load(self, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:
         """Return rows with the relations that are shown, to be read without further queries."""
         columns = self._columns_of(names)
-        joined = [each.joined for each in columns if each.joined]
-        fetched = [each.to_prefetch(self._form_fields) for each in columns if each.is_many]
+        joined = [column.joined for column in columns if column.joined]
+        fetched = [column.to_prefetch(self._form_fields) for column in columns if column.is_many]
         if joined:
             rows = rows.select_related(*joined)
         return rows.prefetch_related(*fetched) if fetched else rows
@@ -93,9 +118,9 @@ class Shown:
         """Load what is shown of one object and was not loaded with it."""
         loaded = vars(instance)
         missing = [
-            each.to_prefetch(self._form_fields)
-            for each in self._columns_of(names)
-            if each.is_many and each.loaded not in loaded
+            column.to_prefetch(self._form_fields)
+            for column in self._columns_of(names)
+            if column.is_many and column.loaded not in loaded
         ]
         if missing:
             prefetch_related_objects([instance], *missing)
@@ -106,11 +131,11 @@ class Shown:
         request, obj = self._whole_request, self._access.model()
         try:
             form = self._admin.get_form(request, obj, change=False)
-            found: Mapping[str, Any] = form().fields
+            form_fields: Mapping[str, Any] = form().fields
         except Exception:
             logger.debug("The form of %s needs an object", self._admin, exc_info=True)
             return {}
-        return found
+        return form_fields
 
     # -- reading
 
@@ -119,32 +144,32 @@ class Shown:
     ) -> list[JSONObject]:
         """Return objects as JSON has them."""
         key, read_key = self.key.name, self._read_key
-        found = [{key: read_key(each)} for each in objects]
+        values = [{key: read_key(instance)} for instance in objects]
         for column in self._columns_of(names):
             label, read = column.label, column.read_plain
             if read is not None:
-                for result, each in zip(found, objects, strict=True):
+                for result, each in zip(values, objects, strict=True):
                     result[label] = read(each)
                 continue
             for result, each, value in zip(
-                found, objects, self._read_column(request, column, objects), strict=True
+                values, objects, self._read_column(request, column, objects), strict=True
             ):
                 if value is not _NOTHING:
                     result[label] = value
                 if column.is_many and column.has_more(each):
                     result.setdefault(TRUNCATED, []).append(label)
-        return found
+        return values
 
     def _read_column(self, request: Any, column: _Column, objects: Sequence[Any]) -> list[Any]:
         """Return the values of a column that is more than a field of the model."""
         if column.is_relation:
-            others = [other for each in objects for other in column.find_related(each)]
+            others = [other for instance in objects for other in column.find_related(instance)]
             seen = self._access.see_related(request, column.relation.related_model, others)
-            return [column.read_related(each, seen) for each in objects]
-        values = [column.compute(self._admin, each) for each in objects]
-        passed = [column.find_passed(self._admin, each) for each in objects]
+            return [column.read_related(instance, seen) for instance in objects]
+        values = [column.compute(self._admin, instance) for instance in objects]
+        passed = [column.find_passed(self._admin, instance) for instance in objects]
         # What a column returns may be other objects, which are shown as their texts.
-        told = [list(_find_objects(value)) for value in values]
+        told = [list(find_objects(value)) for value in values]
         judged = {
             other
             for instance, theirs in zip(objects, map(chain, passed, told), strict=True)
@@ -157,7 +182,7 @@ class Shown:
             if value is _NOTHING
             else None
             if not hidden.isdisjoint(by)
-            else to_plain(_without(value, hidden))
+            else to_plain(without_objects(value, hidden))
             for value, by in zip(values, passed, strict=True)
         ]
 
@@ -173,39 +198,19 @@ class Shown:
         return {"type": "object", "properties": properties, "required": [self.key.name]}
 
     def _columns_of(self, names: Collection[Any]) -> list[_Column]:
-        known = self._columns
-        for name in names:
-            if name not in known:
-                known[name] = _Column(self._access.model, name, self._allowed)
-        return [known[name] for name in names]
+        return [self._column_of(name) for name in names]
+
+    def _column_of(self, name: Any) -> _Column:
+        column = self._columns.get(name)
+        if column is None:
+            column = _Column(self._access.model, name, self._allowed)
+            if not callable(name):  # a function may be another one for each request
+                self._columns[name] = column
+        return column
 
 
 _NOTHING = object()
 """The value of a column that an object does not have."""
-
-
-def _find_objects(value: Any) -> Iterator[Model]:
-    """Yield the objects in a computed value."""
-    if isinstance(value, Model):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from chain.from_iterable(map(_find_objects, value.values()))
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from chain.from_iterable(map(_find_objects, islice(value, MAX_KEYS)))
-
-
-def _without(value: Any, hidden: Collection[Model]) -> Any:
-    """Return a computed value without the objects that are hidden."""
-    if not hidden:
-        return value
-    if isinstance(value, Model):
-        return None if value in hidden else value
-    if isinstance(value, Mapping):
-        return {key: _without(each, hidden) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        kept = islice(value, MAX_KEYS)
-        return [_without(e, hidden) for e in kept if not (isinstance(e, Model) and e in hidden)]
-    return value
 
 
 class _Column:
@@ -232,14 +237,14 @@ class _Column:
             self.label = TEXT
         self._whole = "" if self.path == "__str__" else self.path
         first, _separator, self._below = self.path.partition("__")
-        found = None if not first else _find_field(model, first)
-        if found is None:
+        field = None if not first else _find_field(model, first)
+        if field is None:
             self._below = ""
-        elif found.is_relation:
-            self.relation, self.path = found, first
-            self.field = None if self._below else found
+        elif field.is_relation:
+            self.relation, self.path = field, first
+            self.field = None if self._below else field
         elif not self._below:
-            self.field = found
+            self.field = field
         self.is_many = self.relation is not None and is_to_many(self.relation)
         self.loaded = f"mcp_objects_of_{self.path}"
         self.is_relation = self.relation is not None and not self._below
@@ -275,59 +280,62 @@ class _Column:
         if self.is_many:
             return list(getattr(instance, self.loaded)[:MAX_KEYS])
         try:
-            found = getattr(instance, self.path, None)
+            related = getattr(instance, self.path, None)
         except ObjectDoesNotExist:
-            found = None
-        return [] if found is None else [found]
+            related = None
+        return [] if related is None else [related]
 
     def has_more(self, instance: Any) -> bool:
         """Return whether the to-many relation leads to more objects than are shown."""
         return len(getattr(instance, self.loaded)) > MAX_KEYS
 
     def find_passed(self, model_admin: Any, instance: Any) -> list[Model]:
-        """Return the objects that a path leads through, and ends at: that of the name, or of its order.
+        """Return the objects that a path leads through, and ends at: that of the name, or those of its order.
 
         A computed column that says what it is ordered by tells of that.
         """
-        found: list[Model] = []
-        current: Any = instance
-        for part in self._find_path(model_admin).split("__"):
-            try:
-                current = getattr(current, part, None) if part else None
-            except ObjectDoesNotExist:
-                current = None
-            if isinstance(current, Model):
-                found.append(current)
-            if current is None or hasattr(current, "get_queryset"):
-                # Nothing, or the manager of several objects.
-                break
-        return found
+        passed: list[Model] = []
+        for path in self._find_paths(model_admin):
+            current: Any = instance
+            for part in path.split("__"):
+                current = _follow(current, part)
+                if isinstance(current, Model):
+                    passed.append(current)
+                if current is None or hasattr(current, "get_queryset"):
+                    # Nothing, or the manager of several objects.
+                    break
+        return passed
 
-    def _find_path(self, model_admin: Any) -> str:
+    def _find_paths(self, model_admin: Any) -> list[str]:
         if "__" in self._whole.strip("_"):
-            return self._whole
+            return [self._whole]
         computes = self._name if callable(self._name) else None
         if self._whole:
             computes = getattr(model_admin, self._whole, None)
             computes = computes or getattr(model_admin.model, self._whole, None)
         computes = getattr(computes, "fget", None) or computes
-        path = getattr(computes, "admin_order_field", "")
-        return path.removeprefix("-") if isinstance(path, str) else ""
+        order = getattr(computes, "admin_order_field", "")
+        return [order.removeprefix("-")] if isinstance(order, str) else list(find_paths(order))
 
     def read_related(self, instance: Any, seen: Collection[Any]) -> Any:
         """Return the related objects that the user sees, or the key of one that is hidden."""
-        found = self.find_related(instance)
+        related = self.find_related(instance)
         shown = [
             {
-                "pk": None if self._hides_key else to_plain(each.pk),
-                TEXT: str(each) if each.pk in seen else None,
+                "pk": None if self._hides_key else to_plain(instance.pk),
+                TEXT: self._text_of(instance) if instance.pk in seen else None,
             }
-            for each in found
-            if not self.is_many or each.pk in seen
+            for instance in related
+            if not self.is_many or instance.pk in seen
         ]
         if self.is_many:
             return shown
         return shown[0] if shown else None
+
+    def _text_of(self, related: Any) -> str | None:
+        """Return what a related object is called; None, if that tells a key which is a secret."""
+        text = str(related)
+        return None if self._hides_key and str(related.pk) in text else text
 
     def compute(self, model_admin: Any, instance: Any) -> Any:
         """Return the value that the admin shows; lists of objects are cut."""
@@ -337,7 +345,7 @@ class _Column:
             _field, _attribute, value = lookup_field(self._name, instance, model_admin)
         except (AttributeError, ObjectDoesNotExist, ValueError):
             return _NOTHING if self.label != TEXT else str(instance)
-        return _cut(value) if isinstance(value, QuerySet) else value
+        return cut_querysets(value)
 
     def describe(self, model_admin: Any) -> JSONObject:
         if self.read_plain is not None:
@@ -366,14 +374,26 @@ class _Column:
 
 def _find_field(model: type[Model], name: str) -> Any:
     try:
-        found: Any = model._meta.get_field(name)
+        field: Any = model._meta.get_field(name)
     except FieldDoesNotExist:
         return None
-    if not found.is_relation:
-        return found
+    if not field.is_relation:
+        return field
     # Like the admin, which shows neither reverse nor generic relations as fields.
-    is_shown = isinstance(found, Field) and found.related_model is not None and found.name == name
-    return found if is_shown else None
+    is_shown = isinstance(field, Field) and field.related_model is not None and field.name == name
+    return field if is_shown else None
+
+
+def _follow(instance: Any, name: str) -> Any:
+    """Return what a part of a path leads to; None: nothing. The column of a foreign key leads to its object."""
+    if isinstance(instance, Model):
+        with suppress(FieldDoesNotExist):
+            field: Any = instance._meta.get_field(name)
+            name = field.name if isinstance(field, ForeignKey) else name
+    try:
+        return getattr(instance, name, None) if name else None
+    except ObjectDoesNotExist:
+        return None
 
 
 def _find_joined(model: type[Model], path: str) -> str:
@@ -381,34 +401,9 @@ def _find_joined(model: type[Model], path: str) -> str:
     names: list[str] = []
     current: Any = model
     for part in path.split("__"):
-        found = _find_field(current, part) if part else None
-        if found is None or not found.is_relation or is_to_many(found):
+        field = _find_field(current, part) if part else None
+        if field is None or not field.is_relation or is_to_many(field):
             break
         names.append(part)
-        current = found.related_model
+        current = field.related_model
     return "__".join(names)
-
-
-def _cut(rows: QuerySet[Any]) -> list[Any]:
-    if not rows.query.is_sliced:
-        rows = rows[:MAX_KEYS]  # in its query, unless it was evaluated
-    return list(islice(rows, MAX_KEYS))
-
-
-def to_plain(value: Any) -> Any:
-    """Return a computed value as JSON has it; what has no form there, and HTML, as text."""
-    if value is None or type(value) in (bool, int):
-        return value
-    if type(value) is float:
-        return value if math.isfinite(value) else str(value)
-    if hasattr(value, "__html__"):
-        return html.unescape(strip_tags(value.__html__()))
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(each) for key, each in value.items()}
-    if isinstance(value, QuerySet):
-        value = _cut(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_plain(each) for each in islice(value, MAX_KEYS)]
-    return str(value)

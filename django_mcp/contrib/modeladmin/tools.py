@@ -20,17 +20,17 @@ from django_mcp.contrib.modeladmin.access import (
     OWN,
     SEARCH,
     UPDATE,
-    Access,
+    AdminAccess,
     get_actions,
 )
-from django_mcp.contrib.modeladmin.actions import Action
+from django_mcp.contrib.modeladmin.actions import AdminAction
 from django_mcp.contrib.modeladmin.checks import note_left_out, note_problem, note_unasked
-from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, Deleting
-from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
+from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
 from django_mcp.contrib.modeladmin.sensitive import is_secret_key
-from django_mcp.contrib.modeladmin.shown import Shown
-from django_mcp.contrib.modeladmin.writing import Writing
+from django_mcp.contrib.modeladmin.shown import AdminShown
+from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.write_arguments import HINTS
@@ -88,20 +88,20 @@ class AdminTools:
         self._label = describe_admin(model_admin)
         if not getattr(model_admin.model._meta.pk, "concrete", False):
             raise TypeError("its primary key has several columns")
-        self._access = Access(site, model_admin)
+        self._access = AdminAccess(site, model_admin)
         self._request = make_request_of_anybody(site)
-        self._shown = Shown(self._access, self._request, own.allow_sensitive)
-        self._reading = Reading(
+        self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
+        self._reading = AdminReading(
             self._access,
             self._shown,
             self._request,
             max_results=options.max_results,
             allow_sensitive=own.allow_sensitive,
         )
-        self._writing = Writing(
+        self._writing = AdminWriting(
             self._access, self._shown, self._reading, self._request, own.allow_sensitive
         )
-        self._deleting = Deleting(self._access, self._reading)
+        self._deleting = AdminDeleting(self._access, self._reading)
         self._actions = self._find_actions()
         self._singular, self._plural = find_words(model_admin.model)
         self._entries: list[ToolEntry] = []
@@ -129,8 +129,8 @@ class AdminTools:
         """The names of all that can become a tool."""
         return [SEARCH, GET, CREATE, UPDATE, DELETE, *self._actions]
 
-    def _find_actions(self) -> dict[str, Action]:
-        chosen, found = self._own.actions, {}
+    def _find_actions(self) -> dict[str, AdminAction]:
+        chosen, actions = self._own.actions, {}
         for name, (function, description) in get_actions(self._admin, self._request).items():
             if chosen is False or (chosen is not True and name not in chosen):
                 continue
@@ -143,7 +143,7 @@ class AdminTools:
                     hint,
                 )
                 continue
-            found[name] = Action(
+            actions[name] = AdminAction(
                 self._access,
                 self._reading,
                 self._deleting,
@@ -152,7 +152,7 @@ class AdminTools:
                 description=description,
                 max_results=self._options.max_results,
             )
-        return found
+        return actions
 
     def _add_reading(self) -> None:
         meta, reading = self._admin.model._meta, self._reading
@@ -177,13 +177,14 @@ class AdminTools:
 
     def _add_writing(self) -> None:
         writing, deleting = self._writing, self._deleting
+        written = writing.output
         tools: dict[str, tuple[Any, str, Callable[[], JSONObject], JSONObject]] = {
-            CREATE: (writing.create, "Add a new", writing.create_input, writing.output),
+            CREATE: (writing.create, "Add a new", writing.create_input, written),
             UPDATE: (
                 writing.update,
                 "Change the named fields of one",
                 writing.update_input,
-                writing.output,
+                written,
             ),
             DELETE: (deleting.delete, "Delete one", lambda: deleting.input, DELETED_SCHEMA),
         }
@@ -201,7 +202,7 @@ class AdminTools:
                     **HINTS[action],
                 )
 
-    def _add_action(self, name: str, action: Action) -> None:
+    def _add_action(self, name: str, action: AdminAction) -> None:
         self._add(
             name,
             self._access.in_transaction(action.run),
@@ -209,7 +210,6 @@ class AdminTools:
             description=action.description,
             input_schema=action.input,
             output_schema=action.output,
-            destructive=True if action.is_deletion else None,
             atomic=self._writing.alias,
         )
 

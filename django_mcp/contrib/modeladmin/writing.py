@@ -23,9 +23,8 @@ from django_mcp.contrib.model_forms import (
     check_new,
     form_schema,
 )
-from django_mcp.contrib.model_forms.schema import offered_fields
-from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, Access
-from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
+from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
@@ -34,7 +33,7 @@ from django_mcp.contrib.modeladmin.rights import (
     without_confirmation,
 )
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field
-from django_mcp.contrib.modeladmin.shown import Shown
+from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.schema import read_value
 from django_mcp.contrib.models.write_arguments import (
     IF_UNMODIFIED,
@@ -43,11 +42,11 @@ from django_mcp.contrib.models.write_arguments import (
     is_version,
 )
 from django_mcp.log import logger
-from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import Problem
 
 
-class Writing:
+class AdminWriting:
     """Adds and changes objects.
 
     Args:
@@ -60,9 +59,9 @@ class Writing:
 
     def __init__(
         self,
-        access: Access,
-        shown: Shown,
-        reading: Reading,
+        access: AdminAccess,
+        shown: AdminShown,
+        reading: AdminReading,
         request: Any,
         allow_sensitive: Collection[str],
     ) -> None:
@@ -91,23 +90,29 @@ class Writing:
                     f"the field {name!r} is required and looks like a secret",
                     "Add it to allow_sensitive if it is none.",
                 )
-        found = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
-        properties = {**found["properties"], **self._confirmation(form.base_fields)}
-        return {**found, "properties": properties}
+        schema = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+        needed = self._find_needed_rows()
+        if needed is not None:
+            raise FormProblem(
+                f"its page requires rows of {needed}, which no tool adds",
+                "Leave it out with exclude=, or set min_num of the inline to 0.",
+            )
+        properties = {**schema["properties"], **self._confirmation(form.base_fields)}
+        return {**schema, "properties": properties}
 
     def update_input(self) -> JSONObject:
         """Return the input schema of the tool that changes an object; raises `FormProblem`."""
         # As if not to change it: rules about objects have no say about one that is made up.
         form = self._make_form(self._request, self._access.model(), is_change=False)
-        found = form_schema(
+        schema = form_schema(
             form,
             is_partial=True,
             exclude=self._kept(form.base_fields),
             allow_sensitive=self._allowed,
         )
         key = self._reading.key
-        properties = {key: self._reading.key_schema, **found["properties"]}
-        required = [key, *found.get("required", ())]
+        properties = {key: self._reading.key_schema, **schema["properties"]}
+        required = [key, *schema.get("required", ())]
         if self._version is not None:
             required.append(IF_UNMODIFIED)
             properties[IF_UNMODIFIED] = describe_version(self._version)
@@ -132,7 +137,7 @@ class Writing:
             # The tools are left out, which is reported with their inputs.
             logger.debug("No form of %s", self._admin, exc_info=True)
             fields = {}
-        names = {*fields, *(each.name for each in self._access.model._meta.get_fields())}
+        names = {*fields, *(field.name for field in self._access.model._meta.get_fields())}
         if not find_rights(self._access.model, names, self._allowed, fields):
             return {**shown, "properties": properties}
         # Until the user has agreed, a result has the question in place of the object.
@@ -141,6 +146,35 @@ class Writing:
     def _make_form(self, request: Any, obj: Any, *, is_change: bool) -> Any:
         fields = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
         return self._admin.get_form(request, obj, change=is_change, fields=fields)
+
+    def _find_needed_rows(self) -> str | None:
+        """Return the name of an inline without rows of which no object can be added; None, if there is none."""
+        try:
+            formsets = list(self._admin.get_formsets_with_inlines(self._request))
+        except Exception:
+            # Calls ask again, with a request of their user.
+            logger.debug("No inlines of %s", self._admin, exc_info=True)
+            return None
+        return next((str(each.verbose_name_plural) for cls, each in formsets if cls.min_num), None)
+
+    def _check_inlines(self, request: Any, instance: Any) -> None:
+        """Check that the page of a new object would be saved without a row in its inlines.
+
+        Raises:
+            ArgumentErrors: it would not.
+        """
+        problems = []
+        for cls, inline in self._admin.get_formsets_with_inlines(request):
+            prefix = cls.get_default_prefix()
+            options = self._admin.get_formset_kwargs(request, instance, inline, prefix)
+            sent = {f"{prefix}-TOTAL_FORMS": cls.min_num, f"{prefix}-INITIAL_FORMS": 0}
+            rows = cls(**{**options, "data": sent})
+            if rows.min_num or not rows.is_valid():
+                reasons = [*rows.non_form_errors()] or [_("This field is required.")]
+                what = inline.verbose_name_plural
+                problems += [Problem("", f"{what}: {reason}") for reason in reasons]
+        if problems:
+            raise ArgumentErrors(problems)
 
     def _secrets(self, fields: Mapping[str, Any]) -> set[str]:
         return {
@@ -172,6 +206,7 @@ class Writing:
         excluded = self._secrets(form.base_fields)
         make = partial(form, initial=initial) if initial else form
         bound = self._bind(request, make, given, None, excluded)
+        self._check_inlines(request, bound.instance)
         return self._ask(ctx, request, bound, arguments) or self._save(
             request, bound, is_change=False
         )
@@ -226,11 +261,6 @@ class Writing:
             allow_sensitive=self._allowed,
             limit=limit,
         )
-        offered = set(offered_fields(form.fields, excluded, self._allowed))
-        closed = [name for name in given if name not in offered]
-        if closed:
-            told = _("You cannot set this field.")
-            raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
         check_form(form)
         return form
 
@@ -260,20 +290,20 @@ class Writing:
         else:
             admin.log_addition(request, instance, message)
         try:
-            found = self._reading.read_one(request, GET, instance.pk)
+            one = self._reading.read_one(request, GET, instance.pk)
         except ObjectDoesNotExist:
             # As in the admin, which leads such users back to its first page.
             pk = self._access.model._meta.pk
-            found = {pk.name: read_value(pk)(instance)}
+            one = {pk.name: read_value(pk)(instance)}
         messages = list(request._messages)
-        return {**found, _name_of_messages(found): messages} if messages else found
+        return {**one, _name_of_messages(one): messages} if messages else one
 
 
 def _name_of_messages(shown: Collection[str]) -> str:
     return "messages" if "messages" not in shown else "admin_messages"
 
 
-def _find_version(access: Access, names: Collection[Any]) -> Any:
+def _find_version(access: AdminAccess, names: Collection[Any]) -> Any:
     """Return the field that changes with each change of an object, if it is shown."""
     shown = (field for field in access.model._meta.concrete_fields if field.name in names)
     return next(filter(is_version, shown), None)

@@ -14,7 +14,7 @@ from django.utils.translation import override
 from django_mcp.contrib.generated import MAX_ROWS
 from django_mcp.contrib.models.filters import Filter, Filters, read_filter, read_search
 from django_mcp.contrib.models.paging import Key, complete, may_be_long, read_key
-from django_mcp.contrib.models.paths import PathError, find_sensitive, read_path
+from django_mcp.contrib.models.paths import PathError, find_sensitive, has_secret_values, read_path
 from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.write_arguments import WriteProblem, Written, read_written
 
@@ -40,7 +40,7 @@ class Fault:
     hint: str
 
 
-class Options(Protocol):
+class ToolsOptions(Protocol):
     """The options that a definition is read from; see `ModelTools`."""
 
     model: type[Model]
@@ -92,7 +92,9 @@ class Definition:
         return error
 
 
-def read_definition(options: Options, functions: Mapping[str, Callable[[Any], Any]]) -> Definition:
+def read_definition(
+    options: ToolsOptions, functions: Mapping[str, Callable[[Any], Any]]
+) -> Definition:
     """Return what options come to.
 
     Args:
@@ -103,7 +105,9 @@ def read_definition(options: Options, functions: Mapping[str, Callable[[Any], An
 
 
 class _Reader:
-    def __init__(self, options: Options, functions: Mapping[str, Callable[[Any], Any]]) -> None:
+    def __init__(
+        self, options: ToolsOptions, functions: Mapping[str, Callable[[Any], Any]]
+    ) -> None:
         self._options = options
         self._functions = functions
         self._model = options.model
@@ -160,8 +164,8 @@ class _Reader:
         for name in self._options.sortable_by:
             with self._faults_of("sortable_by", name):
                 self._check_shown(key, name)
-                for each in (name, f"-{name}"):
-                    orders[each] = self._complete(key, [read_key(self._model, each)])
+                for order in (name, f"-{name}"):
+                    orders[order] = self._complete(key, [read_key(self._model, order)])
         return orders
 
     def _default_order(self, key: Any) -> list[Key]:
@@ -171,10 +175,10 @@ class _Reader:
                 self._check_shown(key, name.removeprefix("-"))
                 keys.append(read_key(self._model, name))
         if given is None:
-            for each in self._model._meta.ordering or ():
+            for order in self._model._meta.ordering or ():
                 try:
-                    self._check_shown(key, str(each).removeprefix("-"))
-                    keys.append(read_key(self._model, str(each)))
+                    self._check_shown(key, str(order).removeprefix("-"))
+                    keys.append(read_key(self._model, str(order)))
                 except PathError:
                     break
         return keys
@@ -207,7 +211,7 @@ class _Reader:
                 f"{key.name!r} cannot put rows in order, since it may be null or long",
                 f"Add {self._model._meta.pk.name!r} to fields.",
             )
-        secret = find_sensitive(key.name, self._options.allow_sensitive)
+        secret = self._find_secret(key.name)
         if secret is not None and key.name not in self._options.fields:
             self._add(
                 "django_mcp.M002",
@@ -234,8 +238,10 @@ class _Reader:
         shown = [
             self._shown.columns[name] for name in options.fields if name in self._shown.columns
         ]
-        unique = [each for each in shown if each.unique and not each.null]
-        return next((each for each in unique if each.primary_key), None) or (
+        unique = [
+            model_field for model_field in shown if model_field.unique and not model_field.null
+        ]
+        return next((model_field for model_field in unique if model_field.primary_key), None) or (
             unique[0] if unique else meta.pk
         )
 
@@ -254,7 +260,7 @@ class _Reader:
 
     @contextmanager
     def _faults_of(self, option: str, name: str) -> Iterator[None]:
-        secret = find_sensitive(name.lstrip("-^=@"), self._options.allow_sensitive)
+        secret = self._find_secret(name.lstrip("-^=@"))
         if secret is not None:
             self._add(
                 "django_mcp.M002",
@@ -265,6 +271,18 @@ class _Reader:
             yield
         except PathError as error:
             self._add("django_mcp.M003", f"{option}: {error}", "Correct the name, or leave it out.")
+
+    def _find_secret(self, name: str) -> str | None:
+        """Return why a path looks like one to a secret, such as a relation to a token; None, if it does not."""
+        allowed = self._options.allow_sensitive
+        sensitive = find_sensitive(name, allowed)
+        if sensitive is not None or name in allowed or name in self._functions:
+            return sensitive
+        try:
+            field = read_path(self._model, name).field
+        except PathError:
+            return None
+        return "it has the values of one" if has_secret_values(field, allowed) else None
 
     def _add(self, check: str, text: str, hint: str) -> None:
         self._faults.append(Fault(id=check, text=text, hint=hint))

@@ -65,12 +65,12 @@ class Deleting:
         except RestrictedError as error:
             raise _needed(what, error.restricted_objects) from None
         own = {self._definition.model, *self._definition.model._meta.get_parent_list()}
-        found: Counter[type[models.Model]] = Counter()
+        counter: Counter[type[models.Model]] = Counter()
         for model, instances in collector.data.items():
-            found[model] += len(instances) - (model in own)
+            counter[model] += len(instances) - (model in own)
         for rows in collector.fast_deletes:
-            found[rows.model] += rows.count()
-        return _count(found)
+            counter[rows.model] += rows.count()
+        return _count(counter)
 
 
 def _read_state(user: Any, instance: Any) -> list[Any]:
@@ -87,7 +87,7 @@ def _count(found: Counter[type[models.Model]]) -> list[Count]:
 
 
 def _needed(what: str, instances: Iterable[Any]) -> ToolError:
-    counts = _count(Counter(type(each) for each in instances))
+    counts = _count(Counter(type(instance) for instance in instances))
     by = ", ".join(f"{count} {name}" for name, count in counts)
     return ToolError(
         _("%(what)s cannot be deleted, because other objects refer to it: %(by)s.")

@@ -14,7 +14,14 @@ from django.utils.text import format_lazy, smart_split, unescape_string_literal
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.models.paths import Path, PathError, read_path, read_whole_path
+from django_mcp.contrib.models.paths import (
+    Path,
+    PathError,
+    field_names,
+    name_near,
+    read_path,
+    read_whole_path,
+)
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field, describe_value
 from django_mcp.contrib.values import (
@@ -94,7 +101,8 @@ def _read_lookup(path: Path) -> tuple[Any, str]:
     """Return the field that is compared in the end, and the lookup."""
     compared, rest = value_field(path.field), list(path.rest)
     if rest and path.field.is_relation and rest[0] not in ("exact", "in", "isnull"):
-        raise PathError(f"{path.lookup!r} has no field or lookup {rest[0]!r}")
+        near = name_near(rest[0], [*field_names(path.field.related_model), "in", "isnull"])
+        raise PathError(f"{path.lookup!r} has no field or lookup {rest[0]!r}{near}")
     while rest:
         name = rest.pop(0)
         if name in _YEARS and compared.get_transform(name) is not None:
@@ -104,7 +112,8 @@ def _read_lookup(path: Path) -> tuple[Any, str]:
             return compared, name
         transform = compared.get_transform(name)
         if transform is None:
-            raise PathError(f"{path.lookup!r} has no lookup {name!r}")
+            near = name_near(name, compared.get_lookups())
+            raise PathError(f"{path.lookup!r} has no lookup {name!r}{near}")
         # One element of an array has the field of the elements.
         output = getattr(transform, "output_field", getattr(transform, "base_field", None))
         compared = output if isinstance(output, Field) else compared
@@ -161,7 +170,7 @@ def _converter(compared: Any, lookup: str, using: str) -> Callable[[Any], Any]:
         return to_python(compared, value, using)
 
     if lookup in ("in", "range"):
-        return lambda values: [convert(each) for each in values]
+        return lambda values: [convert(part) for part in values]
     return convert
 
 
@@ -180,15 +189,15 @@ class Filters:
     @property
     def schemas(self) -> JSONObject:
         """The properties of the input schema."""
-        found: JSONObject = {name: each.schema for name, each in self._filters.items()}
+        properties: JSONObject = {name: each.schema for name, each in self._filters.items()}
         if self._search:
-            found["search"] = {
+            properties["search"] = {
                 "type": "string",
                 "maxLength": MAX_TEXT_CHARS,
                 "description": f"Words, of which each has to be in one of: "
                 f"{', '.join(path.text for path, _lookup in self._search)}.",
             }
-        return found
+        return properties
 
     def apply(
         self, queryset: QuerySet[Any], arguments: Mapping[str, Any], related: Related

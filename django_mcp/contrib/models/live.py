@@ -138,10 +138,10 @@ class Live:
         except ValidationError:
             return Completion([])
         keys = rows.values_list(field.attname, flat=True)[: MAX_VALUES + 1]
-        found = [str(key) for key in keys]
+        texts = [str(key) for key in keys]
         if check is not None:
-            found = [key for key in found if _call_check(check, ctx, {field.name: key})]
-        return Completion(found)
+            texts = [key for key in texts if _call_check(check, ctx, {field.name: key})]
+        return Completion(texts)
 
     def _find_beginning(self, rows: models.QuerySet[Any], field: Any, value: str) -> Any:
         """Return the rows whose keys begin with a text, in order.
@@ -200,6 +200,8 @@ class Live:
             self.notify([getattr(instance, self._definition.key.attname)], using)
 
     def _on_related(self, sender: type[models.Model], instance: Any, using: str, **_: Any) -> None:
+        if self._find_server() is None:
+            return
         shown = self._definition.shown
         for name in shown.related:
             relation = shown.relations[name]
@@ -211,7 +213,7 @@ class Live:
     def _on_members(
         self, instance: Any, using: str, action: str, pk_set: set[Any] | None, **_: Any
     ) -> None:
-        if not action.startswith("post_"):
+        if self._find_server() is None or not action.startswith("post_"):
             return
         if isinstance(instance, self._definition.model):
             self._on_change(instance, using)
@@ -228,8 +230,8 @@ def _call_check(check: Callable[..., Any], ctx: Context, arguments: Mapping[str,
     """Return whether a check of the site allows a call; it takes the arguments that it names."""
     first, *others = inspect.signature(check).parameters.values()
     is_context = first.name == "ctx" or first.annotation in (Context, "Context")
-    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in others)
-    names = set(arguments) if takes_all else {each.name for each in others}
+    takes_all = any(other.kind is inspect.Parameter.VAR_KEYWORD for other in others)
+    names = set(arguments) if takes_all else {other.name for other in others}
     given = {name: value for name, value in arguments.items() if name in names}
     verdict = check(ctx if is_context else ctx.user, **given)
     if inspect.iscoroutine(verdict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -96,9 +97,12 @@ class Key:
                 return None
         field = self.path.field
         value = getattr(instance, field.attname)
-        found = value_field(field)
-        stub: Any = SimpleNamespace(**{found.attname: value})
-        return None if value is None else found.value_to_string(stub)
+        own_field = value_field(field)
+        if not hasattr(own_field, "attname"):  # the output field of a generated one has no name
+            own_field = copy(own_field)
+            own_field.set_attributes_from_name("value")
+        stub: Any = SimpleNamespace(**{own_field.attname: value})
+        return None if value is None else own_field.value_to_string(stub)
 
     def convert(self, text: str | None) -> Any:
         """Return the value of a text that `read` returned."""
@@ -129,10 +133,10 @@ def read_key(model: type[Model], text: str) -> Key:
 
 def may_be_long(field: Any) -> bool:
     """Return whether values of a field may be too long for a cursor."""
-    found = value_field(field)
-    if isinstance(found, CharField | TextField):
-        return found.max_length is None or found.max_length > MAX_ORDER_CHARS
-    return isinstance(found, BinaryField | JSONField)
+    own_field = value_field(field)
+    if isinstance(own_field, CharField | TextField):
+        return own_field.max_length is None or own_field.max_length > MAX_ORDER_CHARS
+    return isinstance(own_field, BinaryField | JSONField)
 
 
 def complete(model: type[Model], keys: Sequence[Key], last: str = "pk") -> tuple[Key, ...]:
@@ -244,7 +248,7 @@ class Pages:
     def arguments(self) -> JSONObject:
         """The arguments that select a page, with their schemas."""
         largest = self._max_results
-        found: JSONObject = {
+        schemas: JSONObject = {
             "limit": {
                 "type": "integer",
                 "minimum": 1,
@@ -259,12 +263,12 @@ class Pages:
             },
         }
         if self._max_count is not None:
-            found["count"] = {
+            schemas["count"] = {
                 "type": "boolean",
                 "default": False,
                 "description": f"Whether to count all results, up to {self._max_count}.",
             }
-        return found
+        return schemas
 
     def schema(self, row: JSONObject) -> JSONObject:
         """Return the output schema of a search.
@@ -272,23 +276,23 @@ class Pages:
         Args:
             row: the schema of one result.
         """
-        found: JSONObject = {
+        properties: JSONObject = {
             "results": {"type": "array", "items": row},
             "next_cursor": or_null(
                 {"type": "string", "description": "The cursor of the next page; null: none."}
             ),
         }
-        required = list(found)
+        required = list(properties)
         if self._max_count is not None:
-            found["count"] = {
+            properties["count"] = {
                 "type": "integer",
                 "description": "How many results there are in all.",
             }
-            found["is_count_capped"] = {
+            properties["is_count_capped"] = {
                 "type": "boolean",
                 "description": "Whether there are more results than count says.",
             }
-        return object_schema(found, required=required)
+        return object_schema(properties, required=required)
 
     def read(
         self,
@@ -329,13 +333,13 @@ class Pages:
         # Rows that were not shown are read again, since others may be in their places now.
         passed = max(0, start.skipped - MAX_READ_AGAIN)
         most = start.skipped - passed + limit
-        found = list(page[passed : passed + most + 1])
-        has_more = len(found) > most
-        visible = keep(found[:most])
+        rows_read = list(page[passed : passed + most + 1])
+        has_more = len(rows_read) > most
+        visible = keep(rows_read[:most])
         seen = visible[:limit]
         if len(visible) > limit:
-            has_more, found = True, found[: found.index(seen[-1]) + 1]
-        end = _end(start.values, keys, found[:most], seen, passed)
+            has_more, rows_read = True, rows_read[: rows_read.index(seen[-1]) + 1]
+        end = _end(start.values, keys, rows_read[:most], seen, passed)
         result: JSONObject = {
             "results": show(seen),
             "next_cursor": end.write(search) if has_more else None,

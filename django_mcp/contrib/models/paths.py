@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import ForeignObjectRel, Model
+from django.db.models import ForeignKey, ForeignObjectRel, Model
+
+from django_mcp.registry.problems import find_near
 
 _SENSITIVE = re.compile(
     r"(^|_)(password|passwd|passphrase|passcode|pwd|pin|t?otp|secret|token|salt|hash|credential|ssn"
@@ -81,7 +83,9 @@ def read_path(model: type[Model], text: str) -> Path:
         parts.pop(0)
         current = field.related_model if field.is_relation else None
     if not fields:
-        raise PathError(f"{model._meta.label} has no field {text.split('__')[0]!r}")
+        name = text.split("__")[0]
+        near = name_near(name, field_names(model))
+        raise PathError(f"{model._meta.label} has no field {name!r}{near}")
     return Path(text=text, fields=tuple(fields), rest=tuple(parts))
 
 
@@ -89,8 +93,21 @@ def read_whole_path(model: type[Model], text: str) -> Path:
     """Return a path that has to end with a field; raises `PathError` if it does not."""
     path = read_path(model, text)
     if path.rest:
-        raise PathError(f"{path.lookup!r} has no field {path.rest[0]!r}")
+        related = path.field.related_model if path.field.is_relation else None
+        near = "" if related is None else name_near(path.rest[0], field_names(related))
+        raise PathError(f"{path.lookup!r} has no field {path.rest[0]!r}{near}")
     return path
+
+
+def field_names(model: type[Model]) -> list[str]:
+    """Return the names of the fields of a model, those of relations that lead to it included."""
+    return [field.name for field in model._meta.get_fields()]
+
+
+def name_near(name: str, known: Iterable[str]) -> str:
+    """Return which known names are like a wrong one, as the end of a sentence, or an empty text."""
+    near = find_near(name, known, most=2)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
 def is_to_many(field: Any) -> bool:
@@ -104,3 +121,26 @@ def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:
         return None
     parts = text.split("__")
     return next((part for part in parts if _SENSITIVE.search(_WORDS.sub("_", part))), None)
+
+
+def has_secret_values(field: Any, allowed: Collection[str] = ()) -> bool:
+    """Return whether the values of a field are secrets, whatever it is called: those that identify a token.
+
+    A relation has the values of another field, and so has the primary key of a child model.
+
+    Args:
+        field: of a model.
+        allowed: names of other fields that look like secrets and are none.
+    """
+    while field.is_relation and field.related_model is not None:
+        is_key = isinstance(field, ForeignKey)
+        field = field.target_field if is_key else field.related_model._meta.pk
+        if field.name in allowed:
+            return False
+        if find_sensitive(field.name, ()) is not None:
+            return True
+    # A text that identifies a token is the token.
+    is_text = field.get_internal_type() in ("CharField", "TextField")
+    words = _WORDS.sub("_", field.model._meta.object_name)
+    is_identity = is_text and getattr(field, "primary_key", False)
+    return is_identity and find_sensitive(words, ()) is not None

@@ -94,9 +94,9 @@ class Reading:
     def read_one(self, user: Any, rows: QuerySet[Any], key: Any) -> JSONObject:
         """Return an object as a user sees it; raises `DoesNotExist`."""
         related = self._find_related(user)
-        found = rows.filter(**{self._definition.key.name: key}).order_by()
-        for each in related.read(self._definition.shown, list(self._load(found, related)[:1])):
-            return each
+        matching = rows.filter(**{self._definition.key.name: key}).order_by()
+        for values in related.read(self._definition.shown, list(self._load(matching, related)[:1])):
+            return values
         raise self._definition.missing()
 
     def _load(self, rows: QuerySet[Any], related: Related) -> QuerySet[Any]:

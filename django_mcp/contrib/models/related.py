@@ -65,7 +65,7 @@ class Related:
         if model not in self._open:
             judges = self._find_judges(model)
             # A class that is registered twice decides once.
-            opened = {type(each): each for each in judges if each.shows_rows_to(self._user)}
+            opened = {type(judge): judge for judge in judges if judge.shows_rows_to(self._user)}
             self._open[model] = list(opened.values()) if judges else None
         return self._open[model]
 
@@ -80,7 +80,10 @@ class Related:
         steps = []
         if judge.model._meta.concrete_model is not model._meta.concrete_model:
             parent: Any = judge.model._meta.concrete_model
-            steps = [each.join_field.name for each in model._meta.get_path_to_parent(parent)]
+            steps = [
+                parent_link.join_field.name
+                for parent_link in model._meta.get_path_to_parent(parent)
+            ]
         rows = judge.find_rows(self._user, "get").order_by().using(None).values("pk")
         return Q((f"{prefix}{'__'.join([*steps, _KEY])}__in", rows))
 
@@ -92,32 +95,32 @@ class Related:
     def narrow(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return those of some related rows that the user sees."""
         judges = self._judges_of(rows.model)
-        if judges is None or any(each.is_for_all for each in judges):
+        if judges is None or any(judge.is_for_all for judge in judges):
             return rows
         return rows.filter(self._any_of(judges, rows.model))
 
     def _any_of(self, judges: Iterable[Judge], model: type[Model], prefix: str = "") -> Q:
-        found = Q(pk__in=[])
-        for each in judges:
-            found |= self._rows_of(each, model, prefix)
-        return found
+        condition = Q(pk__in=[])
+        for judge in judges:
+            condition |= self._rows_of(judge, model, prefix)
+        return condition
 
     def find_conditions(self, path: Path) -> list[Q]:
         """Return the conditions under which the user sees where a path leads; without one, always."""
-        found: list[Q] = []
+        conditions: list[Q] = []
         fields = path.fields
         if len(fields) == 1 and self._is_own_key(fields[0]):
-            return found
+            return conditions
         for position, field in enumerate(fields, 1):
             judges = self._judges_of(field.related_model) if field.is_relation else None
             if judges is None:
                 continue
             behind = list(self._until_judged(fields[position:]))
-            showing = [each for each in judges if each.shown.shows_path(behind)]
-            if not any(each.is_for_all for each in showing):
-                prefix = "".join(f"{each.name}__" for each in fields[:position])
-                found.append(self._any_of(showing, field.related_model, prefix))
-        return found
+            showing = [judge for judge in judges if judge.shown.shows_path(behind)]
+            if not any(judge.is_for_all for judge in showing):
+                prefix = "".join(f"{path_field.name}__" for path_field in fields[:position])
+                conditions.append(self._any_of(showing, field.related_model, prefix))
+        return conditions
 
     def _until_judged(self, fields: Sequence[Any]) -> Iterator[Any]:
         """Yield the fields up to one that leads to rows that other classes decide about."""
@@ -149,7 +152,7 @@ class Related:
     def read(self, shown: Shown, objects: Sequence[Any]) -> list[JSONObject]:
         """Return objects as JSON has them: one query more for each class that decides about related rows."""
         if all(self._judges_of(model) is None for model in shown.related_models):
-            return [shown.read(each) for each in objects]
+            return [shown.read(instance) for instance in objects]
         wanted: dict[tuple[type[Model], str], set[Any]] = defaultdict(set)
         self._collect(shown, objects, wanted)
         using = objects[0]._state.db if objects else None
@@ -160,7 +163,7 @@ class Related:
             ]
             for (model, name), values in wanted.items()
         }
-        return [self._read(shown, each, None, seen) for each in objects]
+        return [self._read(shown, instance, None, seen) for instance in objects]
 
     def _collect(
         self, shown: Shown, objects: Sequence[Any], wanted: dict[tuple[type[Model], str], set[Any]]
@@ -168,12 +171,12 @@ class Related:
         """Collect the keys of all related rows that classes decide about."""
         for field in shown.columns.values():
             if self._is_judged_column(shown, field):
-                values = {getattr(each, field.attname) for each in objects} - {None}
+                values = {getattr(instance, field.attname) for instance in objects} - {None}
                 wanted[field.related_model, _target_of(field)] |= values
         for name, below in shown.related.items():
-            others = [other for each in objects for other in shown.rows_of(name, each)]
+            others = [other for instance in objects for other in shown.rows_of(name, instance)]
             if self._judges_of(below.model) is not None:
-                wanted[below.model, _KEY] |= {each.pk for each in others}
+                wanted[below.model, _KEY] |= {other.pk for other in others}
             self._collect(below, others, wanted)
 
     def _is_judged_column(self, shown: Shown, field: Any) -> bool:
@@ -201,26 +204,26 @@ class Related:
         """
         if shown.is_bare:
             return instance.pk
-        found: JSONObject = {}
+        contents: JSONObject = {}
         cut: list[str] = []
         for name in shown.names:
             showing = None
             if by is not None:
-                showing = [each for each in by if each.shows(shown, name)]
+                showing = [judge for judge in by if judge.shows(shown, name)]
                 if not showing:
                     continue
             if name in shown.related:
-                found[name] = self._read_relation(shown, name, instance, showing, seen, cut)
+                contents[name] = self._read_relation(shown, name, instance, showing, seen, cut)
                 continue
-            found[name] = shown.readers[name](instance)
+            contents[name] = shown.readers[name](instance)
             field = shown.columns.get(name)
             if field is not None and self._is_judged_column(shown, field):
                 value, rows = getattr(instance, field.attname), _target_of(field)
                 if not _find_showing(seen[field.related_model, rows], value):
-                    found[name] = None
+                    contents[name] = None
         if cut:
-            found[shown.truncated] = cut
-        return found
+            contents[shown.truncated] = cut
+        return contents
 
     def _read_relation(
         self,
@@ -235,20 +238,20 @@ class Related:
         is_judged = self._judges_of(below.model) is not None
         passed: list[Shown] | None = None
         if by is not None:
-            below_each = (each.below(relation.name) for each in by)
-            passed = [each for each in below_each if each is not None]
-        found: list[Any] = []
+            below_each = (judge.below(relation.name) for judge in by)
+            passed = [content for content in below_each if content is not None]
+        contents: list[Any] = []
         for other in shown.rows_of(name, instance):
             showing: Sequence[Shown] | None = passed
             if is_judged:
                 showing = _find_showing(seen[below.model, _KEY], other.pk)
                 if not showing:
                     continue
-            if is_to_many(relation) and len(found) == below.most:
+            if is_to_many(relation) and len(contents) == below.most:
                 cut.append(name)
                 break
-            found.append(self._read(below, other, showing, seen))
-        return found if is_to_many(relation) else (found[0] if found else None)
+            contents.append(self._read(below, other, showing, seen))
+        return contents if is_to_many(relation) else (contents[0] if contents else None)
 
 
 def _target_of(field: Any) -> str:

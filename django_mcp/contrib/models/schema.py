@@ -43,12 +43,12 @@ def describe_value(field: Any, *, is_input: bool) -> JSONObject:
         is_input: whether clients send the values: then it has choices and limits, which stored values
             may break, and decimals may be numbers.
     """
-    found = value_field(field)
-    if hasattr(found, "base_field"):  # an ArrayField of PostgreSQL
-        return {"type": "array", "items": describe_value(found.base_field, is_input=is_input)}
-    schema = dict(next((kind for cls, kind in _FORMATS if isinstance(found, cls)), _TEXT))
+    own_field = value_field(field)
+    if hasattr(own_field, "base_field"):  # an ArrayField of PostgreSQL
+        return {"type": "array", "items": describe_value(own_field.base_field, is_input=is_input)}
+    schema = dict(next((kind for cls, kind in _FORMATS if isinstance(own_field, cls)), _TEXT))
     if is_input:
-        schema.update(_choices(found, schema) or _limits(found, schema))
+        schema.update(_choices(own_field, schema) or _limits(own_field, schema))
     return schema
 
 
@@ -57,7 +57,9 @@ _TEXT: JSONObject = {"type": "string"}
 
 def _choices(field: Any, schema: JSONObject) -> JSONObject:
     choices = [value for value, _label in field.flatchoices or ()]
-    if not 0 < len(choices) <= MAX_CHOICES or any(type(each) not in (str, int) for each in choices):
+    if not 0 < len(choices) <= MAX_CHOICES or any(
+        type(choice) not in (str, int) for choice in choices
+    ):
         return {}
     if field.blank and "" not in choices and schema.get("type") == "string":
         choices.append("")
@@ -76,13 +78,13 @@ def _limits(field: Any, schema: JSONObject) -> JSONObject:
     if isinstance(field, models.DecimalField):
         return {"type": ["string", "number"]}
     kind = "number" if schema.get("type") == "integer" else schema.get("type")
-    found: JSONObject = {}
+    limits: JSONObject = {}
     for validator in field.validators:
         for cls, of_kind, keyword in _LIMITS:
             if of_kind == kind and type(validator) is cls:
                 limit = validator.limit_value
-                found[keyword] = limit() if callable(limit) else limit
-    return found
+                limits[keyword] = limit() if callable(limit) else limit
+    return limits
 
 
 def describe_field(field: Any, *, is_input: bool, nullable: bool | None = None) -> JSONObject:

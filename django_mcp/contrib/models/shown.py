@@ -78,13 +78,13 @@ class Shown:
             self.functions.add(text)
             return
         try:
-            found = read_path(self.model, name).field
+            model_field = read_path(self.model, name).field
         except PathError:
             if below or not hasattr(self.model, name):
                 raise
             self._put(name, self.computed, _attribute(self.model, name))
             return
-        self._add_field(found, name, below, text)
+        self._add_field(model_field, name, below, text)
 
     def _add_field(self, found: Any, name: str, below: str, text: str) -> None:
         if not found.is_relation and below:
@@ -109,11 +109,11 @@ class Shown:
 
     def count_related(self) -> int:
         """Return how many rows of related models may be shown of one object."""
-        found = 0
+        total = 0
         for name, below in self.related.items():
             most = below.most if is_to_many(self.relations[name]) else 1
-            found += most * (1 + below.count_related())
-        return found
+            total += most * (1 + below.count_related())
+        return total
 
     def _put(self, name: str, place: dict[str, Any], value: Any) -> None:
         if name in self.names:
@@ -149,7 +149,7 @@ class Shown:
             queryset = queryset.select_related(*joined, *select)
         if not (is_whole or select or prefetch):
             queryset = queryset.only(*only, *extra)
-        fetched_now = [each.to_prefetch(narrow) for each in fetched]
+        fetched_now = [relation.to_prefetch(narrow) for relation in fetched]
         return queryset.prefetch_related(*fetched_now, *prefetch)
 
     @cached_property
@@ -173,14 +173,17 @@ class Shown:
                 below = [*below, *_columns_of(shown.model)]
             # Without the column of the key, a row cannot be matched with the other one.
             only += [name] if isinstance(relation, Field) else []
-            only += [f"{name}__{each}" for each in below]
+            only += [f"{name}__{name_below}" for name_below in below]
             only += (
                 []
                 if isinstance(relation, Field)
-                else [f"{name}__{each}" for each in _back_columns(relation)]
+                else [f"{name}__{column}" for column in _back_columns(relation)]
             )
-            joined += [name, *(f"{name}__{each}" for each in joined_below)]
-            fetched += [replace(each, path=f"{accessor}__{each.path}") for each in fetched_below]
+            joined += [name, *(f"{name}__{name_below}" for name_below in joined_below)]
+            fetched += [
+                replace(prefetched, path=f"{accessor}__{prefetched.path}")
+                for prefetched in fetched_below
+            ]
         return list(dict.fromkeys(only)), joined, fetched
 
     # -- reading
@@ -198,11 +201,11 @@ class Shown:
             return lambda instance: {name: read(instance) for name, read in readers}
 
         def read_all(instance: Any) -> JSONObject:
-            found = {name: read(instance) for name, read in readers}
+            contents = {name: read(instance) for name, read in readers}
             cut = [name for name, rows, most in many if len(rows(instance)) > most]
             if cut:
-                found[self.truncated] = cut
-            return found
+                contents[self.truncated] = cut
+            return contents
 
         return read_all
 
@@ -215,8 +218,8 @@ class Shown:
         """Return the loaded rows that a relation leads to."""
         relation = self.relations[name]
         if is_to_many(relation):
-            found: Sequence[Any] = _rows_of(relation)(instance)
-            return found
+            rows: Sequence[Any] = _rows_of(relation)(instance)
+            return rows
         other = getattr(instance, _accessor(relation), None)
         return [] if other is None else [other]
 
@@ -243,7 +246,7 @@ class Shown:
         if is_to_many(self.relations[name]):
             most = self.related[name].most
             rows = _rows_of(self.relations[name])
-            return lambda instance: [read(each) for each in rows(instance)[:most]]
+            return lambda instance: [read(row) for row in rows(instance)[:most]]
 
         def read_one(instance: Any) -> Any:
             other = getattr(instance, accessor, None)
@@ -284,13 +287,13 @@ class Shown:
     @cached_property
     def related_models(self) -> frozenset[type[Model]]:
         """The models that relations lead to."""
-        keys = (each.related_model for each in self.columns.values() if each.is_relation)
-        below = (each.related_models | {each.model} for each in self.related.values())
+        keys = (column.related_model for column in self.columns.values() if column.is_relation)
+        below = (shown.related_models | {shown.model} for shown in self.related.values())
         return frozenset(keys).union(*below)
 
     @cached_property
     def _column_names(self) -> frozenset[str]:
-        return frozenset(each.name for each in self.columns.values())
+        return frozenset(column.name for column in self.columns.values())
 
     def shows(self, other: Shown, name: str) -> bool:
         """Return whether this shows a field that another one shows of the same model, too."""
@@ -315,7 +318,7 @@ class Shown:
         for each, relation in self.relations.items():
             if relation.name == name:
                 return self.related[each]
-        column = next((each for each in self.columns.values() if each.name == name), None)
+        column = next((column for column in self.columns.values() if column.name == name), None)
         if column is None or not column.is_relation:
             return None
         return Shown(model=column.related_model, is_bare=True, is_below=True)
@@ -357,14 +360,14 @@ def _rows_of(relation: Any) -> Callable[[Any], Any]:
     attribute = f"{_CUT}{accessor}"
 
     def read_rows(instance: Any) -> Any:
-        found = vars(instance).get(attribute)
-        return getattr(instance, accessor).all() if found is None else found
+        prefetched = vars(instance).get(attribute)
+        return getattr(instance, accessor).all() if prefetched is None else prefetched
 
     return read_rows
 
 
 def _columns_of(model: type[Model]) -> list[str]:
-    return [each.name for each in model._meta.concrete_fields]
+    return [model_field.name for model_field in model._meta.concrete_fields]
 
 
 def _accessor(relation: Any) -> str:
@@ -388,12 +391,12 @@ def _attribute(model: type[Model], name: str) -> tuple[Read, JSONObject]:
     Raises:
         PathError: it is something else.
     """
-    found = inspect.getattr_static(model, name)
-    function = getattr(found, "fget", None) or getattr(found, "func", None)
+    static_value = inspect.getattr_static(model, name)
+    function = getattr(static_value, "fget", None) or getattr(static_value, "func", None)
     if function is not None:
         return attrgetter(name), _describe_return(function, name)
-    if inspect.isfunction(found) and len(inspect.signature(found).parameters) == 1:
-        return lambda instance: getattr(instance, name)(), _describe_return(found, name)
+    if inspect.isfunction(static_value) and len(inspect.signature(static_value).parameters) == 1:
+        return lambda instance: getattr(instance, name)(), _describe_return(static_value, name)
     raise PathError(f"{name!r} of {model._meta.label} is neither a field nor a property")
 
 

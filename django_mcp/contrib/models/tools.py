@@ -19,6 +19,7 @@ from django_mcp.contrib.generated import (
     GeneratedOptions,
     register_generated,
 )
+from django_mcp.contrib.models.attributes import find_unread
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
@@ -29,10 +30,11 @@ from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
-from django_mcp.registry.problems import check_names
-from django_mcp.servers import MCPServer
+from django_mcp.registry.problems import check_names, suggest
+from django_mcp.servers import MCPServer, default_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
+_ACTIONS = ("search", "get", ACTION, *HINTS)
 
 
 class ModelTools:
@@ -48,7 +50,7 @@ class ModelTools:
                 return Order.objects.visible_to(user)
 
 
-        Orders.register(default_server)
+        Orders.register()
 
     That makes the tools `search_orders` and `get_order`. A class whose options are wrong makes none, and
     `manage.py check` says why.
@@ -131,8 +133,8 @@ class ModelTools:
     def _functions(self) -> dict[str, Callable[[Any], Any]]:
         """Return the functions of this class that compute fields."""
         own = [name for name in self.fields if not hasattr(ModelTools, name)]
-        found = {name: getattr(self, name, None) for name in own}
-        return {name: function for name, function in found.items() if callable(function)}
+        functions = {name: getattr(self, name, None) for name in own}
+        return {name: function for name, function in functions.items() if callable(function)}
 
     # -- what a site overrides
 
@@ -187,17 +189,18 @@ class ModelTools:
     # -- registration
 
     @classmethod
-    def register(cls, server: MCPServer, **options: Any) -> ModelTools:
+    def register(cls, *, server: MCPServer | None = None, **options: Any) -> ModelTools:
         """Register the tools of this class on a server, and return the instance that runs them.
 
         Args:
-            server: gets the tools.
+            server: gets the tools; by default the default server.
             options: override those of the class; see `GeneratedOptions`.
 
         Raises:
             RegistrationError: there is a tool of the same name; `prefix=` or `names=` makes another.
             TypeError: there is no such option.
         """
+        server = server or default_server
         check_names(options, _GENERATED, f"{cls.__qualname__}.register()")
         # A function of the class is taken as it is, not as a method.
         given = {name: getattr(cls, name) for name in _GENERATED}
@@ -212,16 +215,40 @@ class ModelTools:
 
     def find_faults(self) -> list[Fault]:
         """Return what is wrong with the options."""
-        found = list(self.definition.faults)
+        faults = [*self._misnamed, *self.definition.faults]
         if not (self.everyone or self._has_rows_of_its_own):
-            found.append(
+            faults.append(
                 Fault(
                     id="django_mcp.M001",
                     text="nothing says which objects a user may see",
                     hint="Define get_queryset(self, user), or set everyone = True.",
                 )
             )
-        return found
+        return faults
+
+    @cached_property
+    def _misnamed(self) -> list[Fault]:
+        """What has the name of no option and of no action, so that nothing would read it."""
+        cls = type(self)
+        faults = [
+            Fault(
+                id="django_mcp.M006",
+                text=f"{name!r} is no option of a ModelTools class",
+                hint=f"{hint} If it is your own, call it `_{name}`.",
+            )
+            for name, hint in find_unread(cls, ModelTools, self.fields)
+        ]
+        for option in ("include", "exclude", "names", "descriptions", "annotations"):
+            faults += [
+                Fault(
+                    id="django_mcp.M006",
+                    text=f"{option} names {name!r}, which is no action",
+                    hint=suggest(name, _ACTIONS),
+                )
+                for name in getattr(self.options, option) or ()
+                if name not in _ACTIONS
+            ]
+        return faults
 
     @property
     def _has_rows_of_its_own(self) -> bool:
@@ -366,10 +393,10 @@ class ModelTools:
         """
         server = self._server()
         known = [] if server is None else _registered.get(server, [])
-        for each in (model._meta.concrete_model, *model._meta.get_parent_list()):
-            found = [tools for tools in known if tools.model._meta.concrete_model is each]
-            if found:
-                return found
+        for related_model in (model._meta.concrete_model, *model._meta.get_parent_list()):
+            judges = [tools for tools in known if tools.model._meta.concrete_model is related_model]
+            if judges:
+                return judges
         return []
 
     @property
@@ -425,13 +452,13 @@ def notify_changed(objects: QuerySet[Any] | Iterable[Any], *, using: str | None 
             continue
         key = tools.definition.key.attname
         if isinstance(rows, QuerySet):
-            found = rows.order_by().values_list(key, flat=True)
-            tools.live.notify(found.iterator(), using or rows.db)
+            keys_changed = rows.order_by().values_list(key, flat=True)
+            tools.live.notify(keys_changed.iterator(), using or rows.db)
         else:
-            tools.live.notify([getattr(each, key) for each in rows], using or rows[0]._state.db)
+            tools.live.notify([getattr(row, key) for row in rows], using or rows[0]._state.db)
 
 
 def registered_tools() -> list[ModelTools]:
     """Return what was registered in this process, by the name of the class."""
-    found = [tools for of_server in _registered.values() for tools in of_server]
-    return sorted(found, key=lambda tools: tools.class_name)
+    all_tools = [tools for of_server in _registered.values() for tools in of_server]
+    return sorted(all_tools, key=lambda tools: tools.class_name)

@@ -93,11 +93,11 @@ class Written:
 
     def update_schema(self, key_schema: JSONObject) -> JSONObject:
         """Return the input schema of the tool that changes an object."""
-        found = form_schema(
+        schema = form_schema(
             self.form, is_partial=True, exclude=self.kept, allow_sensitive=self.allow_sensitive
         )
-        properties: JSONObject = {self.key.name: key_schema, **found["properties"]}
-        required = [self.key.name, *found.get("required", ())]
+        properties: JSONObject = {self.key.name: key_schema, **schema["properties"]}
+        required = [self.key.name, *schema.get("required", ())]
         if self.version is not None:
             required.append(IF_UNMODIFIED)
             properties[IF_UNMODIFIED] = describe_version(self.version)
@@ -135,14 +135,14 @@ def read_written(options: WriteOptions, shown: Shown, key: Any) -> Written:
 
 def _find_version(options: WriteOptions, shown: Shown) -> Any:
     if options.version_field is not None:
-        found = shown.columns.get(options.version_field)
-        if found is None and options.version_field:
+        version_column = shown.columns.get(options.version_field)
+        if version_column is None and options.version_field:
             raise WriteProblem(
                 f"version_field names {options.version_field!r}, which is not a field among fields",
                 "Add it to fields: callers have to know it.",
             )
-        return found
-    return next((each for each in shown.columns.values() if is_version(each)), None)
+        return version_column
+    return next((column for column in shown.columns.values() if is_version(column)), None)
 
 
 def is_version(field: Any) -> bool:

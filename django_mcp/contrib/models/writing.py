@@ -19,7 +19,7 @@ from django_mcp.contrib.model_forms import bind_form, check_form, check_new
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
-from django_mcp.contrib.models.write_arguments import Written, check_unmodified
+from django_mcp.contrib.models.write_arguments import IF_UNMODIFIED, Written, check_unmodified
 from django_mcp.log import logger
 from django_mcp.protocol.json import to_pointer
 from django_mcp.registry.problems import Problem
@@ -104,20 +104,21 @@ class Writing:
             DoesNotExist: there is none for the user.
         """
         name, key = self._definition.key.name, self._reading.key_of(arguments)
-        found = self._hooks.find_rows(user, action)
-        using = find_database(found)
-        seen = found.using(using).filter(**{name: key})
+        permitted = self._hooks.find_rows(user, action)
+        using = find_database(permitted)
+        seen = permitted.using(using).filter(**{name: key})
         # Locked by a query of its own: rows of a joined or grouped one cannot be.
         rows = self._definition.model._base_manager.using(using).select_for_update()
-        for each in rows.filter(pk__in=seen.order_by().values("pk"))[:1]:
-            return each
+        for row in rows.filter(pk__in=seen.order_by().values("pk"))[:1]:
+            return row
         raise self._definition.missing()
 
     def _bind(self, ctx: Context, arguments: Mapping[str, Any], instance: Any = None) -> Any:
         given = dict(self._hooks.get_form_kwargs(ctx.user))
+        own = () if instance is None else (self._definition.key.name, IF_UNMODIFIED)
         form = bind_form(
             partial(self._written.form, **given) if given else self._written.form,
-            arguments,
+            {name: value for name, value in arguments.items() if name not in own},
             instance=instance,
             is_partial=instance is not None,
             exclude=() if instance is None else self._written.kept,

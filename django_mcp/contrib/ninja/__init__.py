@@ -17,9 +17,9 @@ __all__ = ["operation_tools"]
 
 
 def operation_tools(
-    server: MCPServer,
     api: Any,
     *,
+    server: MCPServer | None = None,
     tags: Collection[str] | None = None,
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
@@ -45,8 +45,8 @@ def operation_tools(
     credentials, which the server has done already; `auth` says what it comes to.
 
     Args:
-        server: gets the tools.
         api: a `NinjaAPI` whose routers have been added.
+        server: gets the tools; by default the default server.
         tags: only operations with one of these tags.
         include: the operations that become tools; by default all that the API's schema shows.
         exclude: operations that do not.
@@ -83,6 +83,7 @@ def operation_tools(
         ) from error
     from django_mcp.contrib.generated import GeneratedOptions
     from django_mcp.contrib.ninja.operations import Operations
+    from django_mcp.servers import default_server
 
     operations = Operations(api, tags=tags, auth=auth)
     for name in [*(include or ()), *exclude]:
@@ -103,5 +104,5 @@ def operation_tools(
         max_results=max_results,
     )
     return operations.register(
-        server, options, prefix=prefix, rename=rename or {}, listed_if=listed_if
+        server or default_server, options, prefix=prefix, rename=rename or {}, listed_if=listed_if
     )

@@ -31,7 +31,7 @@ class Replaced:
         for operation in operations:
             for callback in operation.auth_callbacks:
                 if not _is_session(callback) and not any(
-                    _are_equal(callback, each) for each in self._kinds
+                    _are_equal(callback, kind) for kind in self._kinds
                 ):
                     self._kinds.append(callback)
 
@@ -45,9 +45,9 @@ class Replaced:
             # Without the CSRF check, which is for cookies.
             return partial(_ask_session, callback)
         if isinstance(self._auth, Mapping):
-            found = _find(self._auth, callback)
-            if found is not None:
-                return partial(_ask_site, found)
+            replacement = _find(self._auth, callback)
+            if replacement is not None:
+                return partial(_ask_site, replacement)
         elif self._auth is not None:
             if len(self._kinds) > 1:
                 raise ViewProblem(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ninja.operation import Operation
+from ninja.router import BoundRouter
+
+from django_mcp.contrib.http_calls import ViewProblem
 
 
 def copy_operation(bound_router: Any, operation: Operation) -> Operation:
@@ -12,7 +15,15 @@ def copy_operation(bound_router: Any, operation: Operation) -> Operation:
 
     Args:
         bound_router: the router as the API serves it, to which the operation belongs.
+
+    Raises:
+        ViewProblem: it is not one of Django Ninja, so it may have decorators that cannot be known.
     """
+    if not isinstance(bound_router, BoundRouter):
+        raise ViewProblem(
+            f"it belongs to {type(bound_router).__name__}, which is no router of Django Ninja",
+            "Add it to a router of Django Ninja, or leave the operation out with exclude=.",
+        )
     copied = operation.clone()
     copied.api = operation.api
     # `clone` keeps the decorators of the operation itself, and drops those of its routers and its API.

@@ -98,8 +98,10 @@ class Operations:
         self._openapi: OpenAPISchema = api.get_openapi_schema(path_prefix="")
         self._auth = auth
         operations = [operation for operation, *_ in self._found]
-        self.names = {each.view_func.__name__ for each in operations}
-        self.shown = {each.view_func.__name__ for each in operations if each.include_in_schema}
+        self.names = {operation.view_func.__name__ for operation in operations}
+        self.shown = {
+            operation.view_func.__name__ for operation in operations if operation.include_in_schema
+        }
 
     def register(
         self,
@@ -113,9 +115,9 @@ class Operations:
         """Register those that the options include, and return the tools."""
         taken: set[str] = set()
         entries = []
-        found = [each for each in self._found if options.has(each[0].view_func.__name__)]
-        replaced = Replaced(self._auth, [operation for operation, *_ in found])
-        for operation, path_view, router in found:
+        own = [row for row in self._found if options.has(row[0].view_func.__name__)]
+        replaced = Replaced(self._auth, [operation for operation, *_ in own])
+        for operation, path_view, router in own:
             name = operation.view_func.__name__
             what = f"The operation {operation.view_func.__module__}.{name}"
             try:
@@ -203,38 +205,38 @@ class _Tool:
     # -- arguments
 
     def _add_parameters(self, parameters: list[JSONObject]) -> None:
-        for each in parameters:
-            place, is_required = each["in"], each["required"]
-            if place == QUERY and each["name"] in self.patterns:
+        for parameter in parameters:
+            place, is_required = parameter["in"], parameter["required"]
+            if place == QUERY and parameter["name"] in self.patterns:
                 if is_required:
                     raise ViewProblem(
-                        f"it requires the regular expression {each['name']!r}",
+                        f"it requires the regular expression {parameter['name']!r}",
                         "Give the parameter a default, or leave the operation out with exclude=.",
                     )
             elif place in (PATH, QUERY):
-                schema = each["schema"]
-                if place == QUERY and each["name"] in _SIZES + _STARTS:
-                    schema = self._limit_page(each["name"], schema)
-                self._arguments.add(place, each["name"], schema, is_required=is_required)
+                schema = parameter["schema"]
+                if place == QUERY and parameter["name"] in _SIZES + _STARTS:
+                    schema = self._limit_page(parameter["name"], schema)
+                self._arguments.add(place, parameter["name"], schema, is_required=is_required)
             elif is_required:
                 raise ViewProblem(
-                    f"it requires the {place} {each['name']!r}, which a tool has not",
+                    f"it requires the {place} {parameter['name']!r}, which a tool has not",
                     "Give the parameter a default, or leave the operation out with exclude=.",
                 )
 
     def _limit_page(self, name: str, schema: JSONObject) -> JSONObject:
         """Return the schema of a parameter of the pagination with the limits that it has here."""
         largest = self._max_results if name in _SIZES else _LARGEST_START
-        found = limit_integer(schema, largest)
+        limited = limit_integer(schema, largest)
         usual = schema.get("default")
-        if name in _SIZES and found != schema:
+        if name in _SIZES and limited != schema:
             most = largest if usual is None else min(usual, largest)
             # Without the argument, the operation would use its own.
             if usual != most and (
                 usual is not None or largest < ninja_settings.PAGINATION_PER_PAGE
             ):
-                self._sizes[name] = found["default"] = most
-        return found
+                self._sizes[name] = limited["default"] = most
+        return limited
 
     def _add_body(self, body: JSONObject) -> tuple[bool, bool]:
         """Add the fields of the body; return whether it is a form, and one value that is no object."""
@@ -266,8 +268,8 @@ class _Tool:
             reference = schema["allOf"][0].get("$ref")
         if reference is None:
             return schema
-        found: JSONObject = self._definitions[reference.removeprefix(REFERENCE)]
-        return found
+        definition: JSONObject = self._definitions[reference.removeprefix(REFERENCE)]
+        return definition
 
     def _schema(self) -> JSONObject:
         """Return the schema of all arguments, with the definitions that it refers to."""
@@ -287,15 +289,15 @@ class _Tool:
         path, query, body = self._arguments.split(given)
         for name, size in self._sizes.items():
             query.setdefault(name, str(size))
-        found = get_found(self._routes, path, {})
+        kwargs = get_found(self._routes, path, {})
         if not self._may_enter(ctx.user):
             raise ToolError(describe_status(HTTPStatus.UNAUTHORIZED))
-        request = build_request(ctx, self._method.upper(), query, found)
+        request = build_request(ctx, self._method.upper(), query, kwargs)
         self._fill(request, body)
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
-        return read_response(run(request, **found.match.kwargs), self._max_results)
+        return read_response(run(request, **kwargs.match.kwargs), self._max_results)
 
     def _fill(self, request: Any, body: dict[str, Any]) -> None:
         request._files = {}
@@ -328,7 +330,7 @@ class _Tool:
             request = HttpRequest()
             request.method, request.user = self._method.upper(), user
             try:
-                return not self._callbacks or any(each(request) for each in self._callbacks)
+                return not self._callbacks or any(callback(request) for callback in self._callbacks)
             except PermissionDenied:
                 return False
 
@@ -338,7 +340,9 @@ class _Tool:
 
     def _may_enter(self, user: Any) -> bool:
         """Return whether the site's `LoginRequiredMiddleware`, if there is one, lets a user in."""
-        needs_login = any(getattr(each, "login_required", True) for each in self._routes.callbacks)
+        needs_login = any(
+            getattr(callback, "login_required", True) for callback in self._routes.callbacks
+        )
         return user.is_authenticated or not (
             needs_login and _has_login_middleware(tuple(settings.MIDDLEWARE))
         )
@@ -360,7 +364,7 @@ class _Tool:
 def _has_login_middleware(middleware: tuple[str, ...]) -> bool:
     classes = map(import_string, middleware)
     return any(
-        isinstance(each, type) and issubclass(each, LoginRequiredMiddleware) for each in classes
+        isinstance(cls, type) and issubclass(cls, LoginRequiredMiddleware) for cls in classes
     )
 
 
@@ -372,7 +376,7 @@ def _check_models(operation: Operation) -> int:
     Raises:
         ViewProblem: one has an ambiguous union, or a pattern that may take very long.
     """
-    answers = [each for each in operation.response_models.values() if isinstance(each, type)]
+    answers = [model for model in operation.response_models.values() if isinstance(model, type)]
     try:
         check_models(answers)
         return check_models(operation.models)

@@ -51,12 +51,12 @@ def read_response(response: Any, max_results: int) -> Any:
 def _errors(data: Any) -> Iterator[str]:
     """Yield the errors of a response, each with the path of its field."""
     details = data.get("detail") if isinstance(data, Mapping) else None
-    if not (isinstance(details, list) and all(isinstance(each, dict) for each in details)):
+    if not (isinstance(details, list) and all(isinstance(detail, dict) for detail in details)):
         yield from find_errors(data)
         return
-    for each in details:
+    for fault in details:
         # It begins with the place, such as "body", and the name of the function's parameter.
-        place, *path = map(str, each.get("loc", ("",)))
+        place, *path = map(str, fault.get("loc", ("",)))
         field = ".".join(path[1:] if place in ("body", "form") and len(path) > 1 else path)
-        text = each.get("msg", "")
+        text = fault.get("msg", "")
         yield f"{field}: {text}" if field else text

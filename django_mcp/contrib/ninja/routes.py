@@ -21,7 +21,7 @@ from django_mcp.contrib.routes import (
 def find_routes_of(api: Any, operation: Operation, path_view: PathView) -> ViewRoutes:
     """Return the URLs of an operation, which is one of those at a path."""
     routers = api._get_bound_routers()
-    path_views = [each for router in routers for each in router.path_operations.values()]
+    path_views = [path_view for router in routers for path_view in router.path_operations.values()]
     return ViewRoutes(
         partial(_leads_to, operation, path_view),
         partial(_is_of, path_views),
@@ -35,19 +35,24 @@ def _is_view(layer: Any) -> bool:
 
 def _leads_to(operation: Operation, path_view: PathView, route: Route) -> bool:
     views = route.find_views(_is_view)
-    layers = next((each for each in views if _path_view_of(each[-1]) is path_view), [])
+    layers = next((layers for layers in views if _path_view_of(layers[-1]) is path_view), [])
     if not layers or find_decorators(layers):
         return False
     method = operation.methods[0]
-    return next(each for each in path_view.operations if method in each.methods) is operation
+    return (
+        next(operation for operation in path_view.operations if method in operation.methods)
+        is operation
+    )
 
 
 def _is_of(path_views: Container[PathView], route: Route) -> bool:
-    return any(_path_view_of(each[-1]) in path_views for each in route.find_views(_is_view))
+    return any(_path_view_of(layers[-1]) in path_views for layers in route.find_views(_is_view))
 
 
 def _path_view_of(layer: Any) -> PathView | None:
     """Return what a view of Django Ninja hands its requests to; None: it is another function."""
     if not isfunction(layer) or layer.__globals__.get("__name__") != PathView.__module__:
         return None
-    return next((each for each in closure_of(layer) if isinstance(each, PathView)), None)
+    return next(
+        (captured for captured in closure_of(layer) if isinstance(captured, PathView)), None
+    )

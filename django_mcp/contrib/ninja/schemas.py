@@ -17,7 +17,7 @@ REFERENCE = "#/components/schemas/"
 def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
     """Return a schema in which integers are not larger; it may take null as well."""
     if "anyOf" in schema:
-        return {**schema, "anyOf": [limit_integer(each, largest) for each in schema["anyOf"]]}
+        return {**schema, "anyOf": [limit_integer(branch, largest) for branch in schema["anyOf"]]}
     if schema.get("type") != "integer":
         return schema
     return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
@@ -39,13 +39,19 @@ def find_patterns(models: Iterable[Any]) -> list[str]:
         field.alias or name
         for schema in schemas
         for name, field in schema.model_fields.items()
-        if any(map(takes_pattern, _find_lookups(schema, name, field)))
+        if any(map(takes_pattern, _find_lookups(name, field)))
     ]
 
 
-def _find_lookups(schema: Any, name: str, field: Any) -> list[str]:
-    found = schema._get_field_q_expression(schema.model_construct(), name, field) or name
-    return [found] if isinstance(found, str) else list(found)
+def _find_lookups(name: str, field: Any) -> list[str]:
+    """Return the lookups of a field: those of a `FilterLookup`, or of the option `q`, or its name."""
+    given = [getattr(part, "q", None) for part in field.metadata]
+    if isinstance(field.json_schema_extra, dict):
+        given.append(field.json_schema_extra.get("q"))
+    lookups: list[str] = []
+    for lookup in given:
+        lookups += [lookup] if isinstance(lookup, str) else lookup or ()
+    return lookups or [name]
 
 
 def is_file(schema: JSONObject) -> bool:
@@ -64,7 +70,7 @@ def with_local_references(schema: Any) -> Any:
             else with_local_references(value)
             for key, value in schema.items()
         }
-    return [with_local_references(each) for each in schema] if isinstance(schema, list) else schema
+    return [with_local_references(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def referenced(schema: Any) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
@@ -13,20 +13,15 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from django_mcp.admin.bounded import BoundedList
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.models import ClientEndpoint, SignIn
 from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
 from django_mcp.contrib.oauth.room import find_crowding
 
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[ClientEndpoint]
-    SignInBase = admin.ModelAdmin[SignIn]
-else:
-    Base = SignInBase = admin.ModelAdmin
-
 
 @admin.register(ClientEndpoint)
-class ClientEndpointAdmin(Base):
+class ClientEndpointAdmin(BoundedList):
     """Endpoints are added and deleted; a deleted one ends the client's own tokens."""
 
     list_display = ("application", "resource")
@@ -51,7 +46,7 @@ class ClientEndpointAdmin(Base):
 
 
 @admin.register(SignIn)
-class SignInAdmin(SignInBase):
+class SignInAdmin(BoundedList):
     """The list of sign-ins, the newest first, which nobody edits."""
 
     list_display = ("at", "client", "address", "user", "step", "result", "reason")

@@ -28,4 +28,4 @@ def are_among(resources: Iterable[str], allowed: Iterable[str]) -> bool:
 
 
 def _canonical(resources: Iterable[str]) -> set[str]:
-    return {canonical_uri(each) or each for each in resources}
+    return {canonical_uri(resource) or resource for resource in resources}

@@ -51,7 +51,7 @@ class OAuthConfig(AppConfig):
         from django_mcp.contrib.oauth.expired import find_expired
         from django_mcp.execution.tables import delete_some
 
-        return {name: [(each, delete_some) for each in rows] for name, rows in find_expired()}
+        return {name: [(row, delete_some) for row in rows] for name, rows in find_expired()}
 
     def examine_oauth(
         self, url: str, user: Any | None, examine: Examination | None, clients: Sequence[str]

@@ -19,7 +19,7 @@ from django_mcp.contrib.oauth.client_keys import find_verifying_keys
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, is_signed_by
 from django_mcp.contrib.oauth.models import ClientKeys, UsedAssertion
 from django_mcp.contrib.oauth.room import SOURCES, living_tokens
-from django_mcp.contrib.oauth.sign_ins import Refused
+from django_mcp.contrib.oauth.sign_ins import SignInRefused
 from django_mcp.process import Expiring, reset_on
 from django_mcp.protocol.json import decode, has_repeated_keys
 
@@ -56,7 +56,7 @@ _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TYPES = ("jwt", "client-authentication+jwt")
 
 
-class AssertionRefused(Refused):
+class AssertionRefused(SignInRefused):
     """An assertion that proves nothing; the field is a claim, a part of the header, or `client_assertion`."""
 
 
@@ -193,12 +193,12 @@ def _may_use_another(application: Any) -> bool:
 
 
 def _is_full() -> bool:
-    found = _fullness.get(None)
-    if found is None:
+    is_full = _fullness.get(None)
+    if is_full is None:
         rows = UsedAssertion.objects.filter(application__registration_source__in=SOURCES)
-        found = rows.order_by()[:MAX_USED_IN_ALL].count() >= MAX_USED_IN_ALL
-        _fullness.set(None, found, RECOUNT_S)
-    return found
+        is_full = rows.order_by()[:MAX_USED_IN_ALL].count() >= MAX_USED_IN_ALL
+        _fullness.set(None, is_full, RECOUNT_S)
+    return is_full
 
 
 def _forget_expired() -> None:
@@ -212,13 +212,13 @@ def _forget_expired() -> None:
 def _read_part(part: str) -> dict[str, Any]:
     try:
         data = base64url_decode(part)
-        found = decode(data)
+        content = decode(data)
         is_good = not has_repeated_keys(data)
     except ValueError:
-        found, is_good = None, False
-    if not isinstance(found, dict) or not is_good:
+        content, is_good = None, False
+    if not isinstance(content, dict) or not is_good:
         raise AssertionRefused("client_assertion", "It is no JWT.", "Send a signed JWT.")
-    return found
+    return content
 
 
 def _check_subject(claims: dict[str, Any], client_id: str | None) -> None:

@@ -50,7 +50,11 @@ class OAuthAuthenticator(BearerAuthenticator):
 
     def variant(self, exchange: Exchange) -> str | None:
         """Return the resource that a token has to be for."""
-        return None if exchange.build_request is None else resource_of(exchange.build_request())
+        return (
+            None
+            if exchange.caller.build_request is None
+            else resource_of(exchange.caller.build_request())
+        )
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """See `BearerAuthenticator.verify`."""
@@ -63,16 +67,16 @@ class OAuthAuthenticator(BearerAuthenticator):
 
         checksum = hashlib.sha256(token.encode("latin-1", "replace")).hexdigest()
         tokens = get_access_token_model().objects.select_related("user", "application")
-        found = tokens.filter(token_checksum=checksum).first()
-        if found is None or found.is_expired():
+        row = tokens.filter(token_checksum=checksum).first()
+        if row is None or row.is_expired():
             return _UNKNOWN
-        if found.user is not None and not is_active(found.user):
+        if row.user is not None and not is_active(row.user):
             return _UNKNOWN
-        if not _is_usable(found.application, resource):
+        if not _is_usable(row.application, resource):
             return _UNKNOWN
-        if resource is None or resource not in map(canonical_uri, found.resource):
+        if resource is None or resource not in map(canonical_uri, row.resource):
             return _FOR_ANOTHER
-        return self._to_principal(found)
+        return self._to_principal(row)
 
     def _to_principal(self, token: Any) -> Principal:
         client_id = token.application.client_id
@@ -121,11 +125,11 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
 
     valid = get_access_token_model().objects.filter(
         Q(user=None) | Q(**active_filter("user__")),
-        pk__in={each.handle for each in principals},
+        pk__in={principal.handle for principal in principals},
         expires__gt=timezone.now(),
     )
     known = set(valid.values_list("pk", flat=True))
-    return {each for each in principals if each.handle not in known}
+    return {principal for principal in principals if principal.handle not in known}
 
 
 @reading_primary()
@@ -134,7 +138,7 @@ def _find_without_tokens(principals: Collection[Principal]) -> set[Principal]:
     from django.utils import timezone
     from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 
-    clients = {each: _client_of(each) for each in principals}
+    clients = {principal: _client_of(principal) for principal in principals}
     theirs = Q(application__client_id__in={client for _user, client in clients.values()})
     theirs &= Q(user=None) | Q(**active_filter("user__"))
     living = set()

@@ -54,8 +54,8 @@ def authorized_page(request: HttpRequest) -> HttpResponse:
     """Show what the user has allowed, and end what they take back."""
     if is_switch(request):
         return switch_account(request)
-    found = _find_authorizations(request.user)
-    ended = found.pop(request.POST.get("application", ""), None)
+    authorizations = _find_authorizations(request.user)
+    ended = authorizations.pop(request.POST.get("application", ""), None)
     if ended is not None:
         revoke_tokens(request.user.pk, ended.client["client_id"])
     response = render(
@@ -63,7 +63,7 @@ def authorized_page(request: HttpRequest) -> HttpResponse:
         "django_mcp/oauth/authorized.html",
         {
             "account": request.user.get_username(),
-            "authorizations": found.values(),
+            "authorizations": authorizations.values(),
             "ended": ended and ended.client["client_name"],
         },
     )
@@ -81,7 +81,7 @@ def _find_authorizations(user: Any) -> dict[str, Authorization]:
     since = dict(firsts.annotate(first=Min("created")).values_list("application", "first"))
     kept_s = oauth2_settings.REFRESH_TOKEN_EXPIRE_SECONDS
     kept: timedelta | None = timedelta(seconds=kept_s) if isinstance(kept_s, int) else kept_s
-    found: dict[str, Authorization] = {}
+    authorizations: dict[str, Authorization] = {}
     for token in tokens.select_related("application", "refresh_token").order_by("-created", "-pk"):
         application = token.application
         if application is None:
@@ -91,7 +91,7 @@ def _find_authorizations(user: Any) -> dict[str, Authorization]:
         ends = token.expires
         if is_renewed:
             ends = renewal.created + kept if kept else None
-        allowed = found.setdefault(
+        allowed = authorizations.setdefault(
             str(application.pk),
             Authorization(
                 key=str(application.pk),
@@ -104,4 +104,4 @@ def _find_authorizations(user: Any) -> dict[str, Authorization]:
         allowed.since = min(allowed.since, token.created)
         allowed.scopes.update(token.scopes)
         allowed.resources.extend(set(token.resource) - set(allowed.resources))
-    return found
+    return authorizations

@@ -49,7 +49,7 @@ _ASK_ANYBODY = "oauth2_provider.dcr.AllowAllDCRPermission"
 def _asks_for_login(settings: Any) -> bool:
     if not settings.DCR_ENABLED:
         return False
-    names = {each.__name__ for each in settings.DCR_REGISTRATION_PERMISSION_CLASSES or ()}
+    names = {cls.__name__ for cls in settings.DCR_REGISTRATION_PERMISSION_CLASSES or ()}
     return not names or "IsAuthenticatedDCRPermission" in names
 
 
@@ -134,8 +134,8 @@ _RULES = (
             "http" not in settings.ALLOWED_REDIRECT_URI_SCHEMES
             or not settings.ALLOW_LOCALHOST_LOOPBACK
         ),
-        message="Programs on people's own machines cannot be given an answer: they listen on a port of the "
-        "moment of 127.0.0.1 or localhost.",
+        message="Programs on people's own machines cannot be given an answer: they listen on an "
+        "ephemeral port on 127.0.0.1 or localhost.",
         key="ALLOWED_REDIRECT_URI_SCHEMES",
         right="['https', 'http'] and the schemes of OAUTH_APP_REDIRECTS, and ALLOW_LOCALHOST_LOOPBACK to True",
         is_error=False,

@@ -46,10 +46,10 @@ def find_verifying_keys(row: ClientKeys, kid: str | None, algorithm: str) -> lis
     """
     if row.jwks_uri and (row.expires is None or row.expires <= timezone.now()):
         _refresh(row)
-    found = find_keys(_known_keys(row), kid, algorithm)
-    if not found and row.jwks_uri and _refresh(row):
-        found = find_keys(_known_keys(row), kid, algorithm)
-    return found
+    keys = find_keys(_known_keys(row), kid, algorithm)
+    if not keys and row.jwks_uri and _refresh(row):
+        keys = find_keys(_known_keys(row), kid, algorithm)
+    return keys
 
 
 def _known_keys(row: ClientKeys) -> list[jwk.JWK]:

@@ -22,7 +22,7 @@ from django_mcp.contrib.oauth.fetcher import read_url
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS, KeysRefused, read_keys
 from django_mcp.contrib.oauth.names import clean_name
 from django_mcp.contrib.oauth.redirects import WANTED, is_own_scheme, is_safe_redirect
-from django_mcp.contrib.oauth.sign_ins import Refused
+from django_mcp.contrib.oauth.sign_ins import SignInRefused
 from django_mcp.protocol.json import encode
 
 MAX_REDIRECT_URIS = 10
@@ -32,7 +32,7 @@ GRANT, REFRESH, RESPONSE = "authorization_code", "refresh_token", "code"
 NONE, BASIC, POST, KEY = "none", "client_secret_basic", "client_secret_post", "private_key_jwt"
 
 
-class Unusable(Refused):
+class Unusable(SignInRefused):
     """Metadata from which no client can be made.
 
     Attributes:
@@ -94,8 +94,8 @@ def is_permitted(classes: Iterable[type[Any]] | None, *given: Any) -> bool:
         classes: `DCR_REGISTRATION_PERMISSION_CLASSES` or `CIMD_REGISTRATION_PERMISSION_CLASSES`.
         given: what `has_permission` is called with.
     """
-    for each in classes or ():
-        answer = each().has_permission(*given)
+    for cls in classes or ():
+        answer = cls().has_permission(*given)
         if inspect.iscoroutine(answer):
             answer.close()
         if inspect.isawaitable(answer) or not answer:
@@ -167,8 +167,8 @@ def narrow_document(data: Mapping[str, Any], client_id: str) -> ClientMetadata:
 
 
 def _max_name() -> int:
-    found: int = get_application_model()._meta.get_field("name").max_length
-    return found
+    max_length: int = get_application_model()._meta.get_field("name").max_length
+    return max_length
 
 
 def _check_grants(data: Mapping[str, Any]) -> None:
@@ -189,7 +189,7 @@ def _read_texts(data: Mapping[str, Any], field: str, default: Sequence[str]) -> 
     value = data.get(field)
     if value is None:
         return default
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise Unusable(field, "It is not a list of texts.", "Send a JSON array of strings.")
     return value
 

@@ -14,7 +14,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import REVISIONS
 
 _NEWEST = REVISIONS[-1]
-_HANDSHAKE = next(each for each in reversed(REVISIONS) if not each.is_stateless)
+_HANDSHAKE = next(revision for revision in reversed(REVISIONS) if not revision.is_stateless)
 
 
 def authorization_url(

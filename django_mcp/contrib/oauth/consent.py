@@ -214,7 +214,7 @@ class ConsentView(AuthorizationView):
             return self._refuse(MismatchingRedirectURIError())
         # The default resource was not chosen by the client, so it is not the client's error.
         default = _default_resource(self.request, application)
-        named = [each for each in given["resource"].split() if each != default]
+        named = [part for part in given["resource"].split() if part != default]
         credentials = {name: value for name, value in given.items() if value}
         error = _find_error(self.request, credentials, named)
         if error is not None:
@@ -285,8 +285,8 @@ class ConsentView(AuthorizationView):
         }
 
     def _find_endpoints(self, resources: Iterable[str]) -> dict[str, BaseServer]:
-        found = {each: find_server_of(each, self.request) for each in resources}
-        return {address: server for address, server in found.items() if server is not None}
+        endpoints = {resource: find_server_of(resource, self.request) for resource in resources}
+        return {address: server for address, server in endpoints.items() if server is not None}
 
 
 def show_refused(
@@ -357,7 +357,7 @@ def _is_trusted(client: Any, redirect_uri: str) -> bool:
 def _origins_of_logo() -> list[str]:
     icons = read_icons(default_server.options.icons)[:1]
     parts = [urlsplit(icon.src) for icon in icons]
-    return [f"https://{each.netloc}" for each in parts if each.scheme == "https"]
+    return [f"https://{part.netloc}" for part in parts if part.scheme == "https"]
 
 
 def _describe_site(request: HttpRequest) -> dict[str, Any]:

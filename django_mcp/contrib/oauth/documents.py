@@ -19,7 +19,7 @@ from django_mcp.contrib.oauth.client_metadata import Unusable
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
 from django_mcp.contrib.oauth.refusals import LATER, DocumentRefused, RefusedRequest
 from django_mcp.contrib.oauth.resolving import resolve
-from django_mcp.contrib.oauth.sign_ins import Refused, Step, report, report_refused
+from django_mcp.contrib.oauth.sign_ins import SignInRefused, Step, report, report_refused
 
 is_document_id = is_cimd_client_id
 
@@ -76,7 +76,7 @@ def _too_many(
 
 
 def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
-    refused: Refused
+    refused: SignInRefused
     try:
         client = resolve(client_id, request)
     except Unusable as error:
@@ -84,7 +84,7 @@ def _resolve(client_id: str, request: Any, *, is_known: bool) -> None:
         told = RefusedRequest(error.field, error.reason, error.remedy, UNUSABLE, TELL_MAKERS)
     except CIMDError as error:
         remedy = "Check that this site can reach it. It is asked again in a minute."
-        refused = Refused("client_id", f"The document cannot be read: {error}.", remedy)
+        refused = SignInRefused("client_id", f"The document cannot be read: {error}.", remedy)
         # The reason could tell what this server can reach.
         reason = "The document at this address cannot be read."
         told = RefusedRequest("client_id", reason, remedy, UNREADABLE, IN_A_MINUTE)

@@ -70,7 +70,7 @@ def examine_site(
         try:
             yield from client.discover()
         except _Stop:
-            names = ", ".join(dict.fromkeys(each.name for each in known))
+            names = ", ".join(dict.fromkeys(client.name for client in known))
             yield bad(
                 f"No client gets further: {names}.", "Mend this first: the rest is tried then."
             )
@@ -161,9 +161,9 @@ class _Client:
             )
             raise _Stop
         yield good("Without a token the endpoint answers 401 and a Bearer challenge.")
-        found = re.search(r'resource_metadata="([^"]+)"', challenge)
-        self.metadata_url = found[1] if found else ""
-        if not found:
+        match = re.search(r'resource_metadata="([^"]+)"', challenge)
+        self.metadata_url = match[1] if match else ""
+        if not match:
             yield bad(
                 "The challenge names no resource_metadata, which some clients rely on.",
                 "Include django_mcp.urls at the root of the URLconf.",

@@ -53,5 +53,5 @@ def _expired_refresh_tokens() -> QuerySet[Any]:
     if lifetime is not None:
         until = timezone.now() - lifetime
         is_over |= Q(revoked__lte=until) | Q(revoked=None, created__lte=until)
-    found: QuerySet[Any] = get_refresh_token_model().objects.filter(is_over)
-    return found
+    tokens: QuerySet[Any] = get_refresh_token_model().objects.filter(is_over)
+    return tokens

@@ -87,8 +87,8 @@ def note_superseded(token: Any) -> None:
 
 def find_scope(token: Any) -> str:
     """Return the scopes of a superseded token."""
-    found = SupersededToken.objects.filter(token_checksum=token.token_checksum).first()
-    return "" if found is None else found.scope
+    superseded = SupersededToken.objects.filter(token_checksum=token.token_checksum).first()
+    return "" if superseded is None else superseded.scope
 
 
 def is_late(token: Any) -> bool:

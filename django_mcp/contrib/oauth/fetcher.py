@@ -44,13 +44,13 @@ def fetch_json(url: str) -> tuple[dict[str, Any], int]:
     """
     with _slot():
         try:
-            found: tuple[dict[str, Any], int] = oauth2_settings.CIMD_METADATA_FETCHER().fetch(url)
+            fetched: tuple[dict[str, Any], int] = oauth2_settings.CIMD_METADATA_FETCHER().fetch(url)
         except CIMDError:
             raise
         except Exception as error:
             # A fetcher of the site may have errors of its own, and anybody can cause them.
             raise CIMDError(f"the fetcher failed: {error!r}") from error
-    return found
+    return fetched
 
 
 @contextmanager
@@ -104,10 +104,10 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
             CIMDError: there is none, or one of them is not public.
         """
         try:
-            found = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
+            addresses_found = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
         except (OSError, UnicodeError) as error:
             raise CIMDError(f"could not resolve {host}") from error
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in addresses_found))
         if not addresses or not all(map(is_public, addresses)):
             raise CIMDError(f"{host} has an address that is not public")
         return addresses
@@ -118,17 +118,17 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
         A lookup cannot be cancelled, so it has a thread of its own, which ends when the system's
         resolver gives up. `CIMD_MAX_CONCURRENT_FETCHES` limits how many start within one deadline.
         """
-        found: Future[list[str]] = Future()
+        future: Future[list[str]] = Future()
 
         def look_up() -> None:
             try:
-                found.set_result(self.resolve(host, port))
+                future.set_result(self.resolve(host, port))
             except BaseException as error:  # noqa: BLE001  (raised where the result is awaited)
-                found.set_exception(error)
+                future.set_exception(error)
 
         threading.Thread(target=look_up, daemon=True).start()
         try:
-            return found.result(max(deadline - time.monotonic(), 0))
+            return future.result(max(deadline - time.monotonic(), 0))
         except TimeoutError as error:
             raise CIMDError(f"could not resolve {host} in time") from error
 
@@ -165,8 +165,8 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
                 )
                 with HTTPResponse(connection, method="GET") as response:
                     response.begin()
-                    found: tuple[dict[str, Any], int] = self._read_document(response)
-                    return found
+                    document: tuple[dict[str, Any], int] = self._read_document(response)
+                    return document
             finally:
                 watch.cancel()
 

@@ -6,7 +6,7 @@ import math
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, Max, Min, OuterRef, QuerySet
+from django.db.models import Count, Max, Min, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
@@ -56,9 +56,9 @@ def check_rate(request: Any) -> None:
     counted = [([rows.filter(application=request.client) for rows in issued], most)]
     if user is not None:
         counted.append((issued, CLIENTS_AT_LIMIT * most))
-    for found, limit in counted:
-        if sum(rows.count() for rows in found) >= limit:
-            oldest = filter(None, (rows.aggregate(at=Min("created"))["at"] for rows in found))
+    for querysets, limit in counted:
+        if sum(rows.count() for rows in querysets) >= limit:
+            oldest = filter(None, (rows.aggregate(at=Min("created"))["at"] for rows in querysets))
             wait_s = math.ceil((min(oldest, default=since) - since).total_seconds())
             reason = "The client got too many tokens in the last hour"
             raise TooMany(reason, max(1, wait_s), request)
@@ -97,11 +97,13 @@ def _delete_ended(rows: QuerySet[Any], most: int) -> int:
     """Delete up to so many tokens of sign-ins of which none works, the oldest first; return how many."""
     if most <= 0:
         return 0
-    tokens = get_refresh_token_model().objects
-    family = tokens.filter(token_family=OuterRef("token_family"), revoked=None)
-    ended = rows.filter(~Exists(family), revoked__isnull=False).order_by("pk")
-    found = list(ended.values_list("pk", flat=True)[:most])
-    tokens.filter(pk__in=found).delete()
+    # One list for all rows: to search the tokens of a sign-in for each of them takes the square of their number.
+    working = rows.filter(revoked=None, token_family__isnull=False).order_by()
+    ended = rows.filter(revoked__isnull=False).exclude(
+        token_family__in=working.values("token_family")
+    )
+    found = list(ended.order_by("pk").values_list("pk", flat=True)[:most])
+    get_refresh_token_model().objects.filter(pk__in=found).delete()
     return len(found)
 
 

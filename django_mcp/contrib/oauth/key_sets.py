@@ -39,10 +39,10 @@ def read_keys(data: object) -> list[jwk.JWK]:
         raise KeysRefused(f"It has more than {MAX_KEYS} keys.")
     if any("d" in row or "k" in row for row in rows):
         raise KeysRefused("It holds a private or symmetric key.")
-    found = list(_usable(rows))
-    if not found:
+    keys = list(_usable(rows))
+    if not keys:
         raise KeysRefused("It has no key for " + ", ".join(ALGORITHMS) + ".")
-    return found
+    return keys
 
 
 def find_keys(keys: list[jwk.JWK], kid: str | None, algorithm: str) -> list[jwk.JWK]:

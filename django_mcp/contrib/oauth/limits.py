@@ -160,5 +160,5 @@ def find_wait_for_room_s(source: str) -> int:
 
 
 def _count_by_source(clients: QuerySet[Any]) -> Mapping[str, int]:
-    found = clients.order_by().values_list("registration_source").annotate(Count("pk"))
-    return dict(found)
+    counts = clients.order_by().values_list("registration_source").annotate(Count("pk"))
+    return dict(counts)

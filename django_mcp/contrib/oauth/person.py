@@ -47,8 +47,8 @@ def signed_in(user: Any) -> Iterator[Person]:
 
 def _knows(path: str, user: Any) -> bool:
     """Return whether an authentication backend returns this user for a session."""
-    found = load_backend(path).get_user(user.pk)
-    return found is not None
+    known_user = load_backend(path).get_user(user.pk)
+    return known_user is not None
 
 
 def _allow(url: str, cookie: str) -> str:
@@ -56,7 +56,7 @@ def _allow(url: str, cookie: str) -> str:
         body = page.read(MAX_BYTES)
         cookies = [
             cookie,
-            *(each.split(";", 1)[0] for each in page.headers.get_all("set-cookie", [])),
+            *(header.split(";", 1)[0] for header in page.headers.get_all("set-cookie", [])),
         ]
     location = page.headers.get("location", "")
     redirect_uri = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]
@@ -99,8 +99,8 @@ class _Form(HTMLParser):
         self._is_small = self._is_small and tag != "small"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
         self._is_small = self._is_small or tag == "small"
-        name = found.get("name")
-        if tag == "input" and found.get("type") == "hidden" and name:
-            self.fields[name] = found.get("value") or ""
+        name = attributes.get("name")
+        if tag == "input" and attributes.get("type") == "hidden" and name:
+            self.fields[name] = attributes.get("value") or ""

@@ -366,8 +366,8 @@ class Play:
         told = result.get("_meta", {}).get("mcp/www_authenticate") or [""]
         of_status = answer.headers.get("www-authenticate", "") if answer.status == 403 else ""
         challenge = of_status if self.client.challenge == "status" else str(told[0])
-        found = re.search(r'scope="([^"]*)"', challenge)
-        if found is None:
+        match = re.search(r'scope="([^"]*)"', challenge)
+        if match is None:
             form = (
                 "status 403" if self.client.challenge == "status" else "a result with a challenge"
             )
@@ -375,10 +375,10 @@ class Play:
                 f"a tool that needs more scopes is not refused by {form}, which this client looks for",
                 'Set AUTH_CHALLENGE to "auto".',
             )
-        self._authorize([*sorted(self.scopes), *found[1].split()])
+        self._authorize([*sorted(self.scopes), *match[1].split()])
         self.get_tokens()
         if not needed <= expand_scopes(self.scopes):
-            raise _Stopped(f"the person allows {found[1]}, and the token has less", LOG)
+            raise _Stopped(f"the person allows {match[1]}, and the token has less", LOG)
         return True
 
     def _find_narrow_tool(
@@ -392,7 +392,7 @@ class Play:
         for tool in tools:
             schema = tool.get("inputSchema", {})
             schemes = tool.get("securitySchemes") or ()
-            needed = frozenset(scope for each in schemes for scope in each.get("scopes") or ())
+            needed = frozenset(scope for scheme in schemes for scope in scheme.get("scopes") or ())
             if needed <= granted:
                 continue
             if schema.get("required"):
@@ -447,4 +447,4 @@ def _describe(answer: Answer) -> str:
     if isinstance(error, dict):
         error = error.get("message")
     told = (error, data.get("error_description"))
-    return " ".join([str(answer.status), *(str(each)[:300] for each in told if each)])
+    return " ".join([str(answer.status), *(str(text)[:300] for text in told if text)])

@@ -83,10 +83,10 @@ class PlayedRows:
     def _remove_tokens(self) -> None:
         tokens, access = get_refresh_token_model().objects, get_access_token_model().objects
         own = tokens.filter(token_checksum__in=self._refresh)
-        families = [each for each in set(own.values_list("token_family", flat=True)) if each]
+        families = [family for family in set(own.values_list("token_family", flat=True)) if family]
         own = tokens.filter(Q(token_checksum__in=self._refresh) | Q(token_family__in=families))
         digests = [*self._refresh, *own.values_list("token_checksum", flat=True)]
-        pairs = [each for each in own.values_list("access_token", flat=True) if each]
+        pairs = [token for token in own.values_list("access_token", flat=True) if token]
         access.filter(Q(token_checksum__in=self._access) | Q(pk__in=pairs)).delete()
         own.delete()
         SupersededToken.objects.filter(token_checksum__in=digests).delete()

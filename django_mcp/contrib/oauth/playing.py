@@ -59,16 +59,16 @@ def _find_playable(site: PlayedSite, clients: Iterable[PublishedClient]) -> list
     by_name: dict[str, list[PublishedClient]] = {}
     for client in clients:
         by_name.setdefault(client.name, []).append(client)
-    found = []
+    playable = []
     for ways in by_name.values():
         offered = [way for way in ways if _is_offered(way, site)]
-        found += offered or ways[:1]
+        playable += offered or ways[:1]
     if site.person is None:
         # A document is read when a person arrives.
-        found = [
-            each for each in found if each.kind == "registration" or not _is_offered(each, site)
+        playable = [
+            way for way in playable if way.kind == "registration" or not _is_offered(way, site)
         ]
-    return found
+    return playable
 
 
 def _is_offered(client: PublishedClient, site: PlayedSite) -> bool:

@@ -59,7 +59,7 @@ def oauth2_provider_settings(
             "django_mcp.contrib.oauth needs django-oauth-toolkit: "
             "pip install 'django-mcp-endpoints[oauth]'"
         )
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "SCOPES": dict(scopes) if scopes else {BASE_SCOPE: _("Use this site's tools in your name")},
         "SCOPES_BACKEND_CLASS": f"{_PARTS}.scopes.ToolScopes",
         "OAUTH2_BACKEND_CLASS": f"{_PARTS}.backend.Backend",
@@ -91,8 +91,8 @@ def oauth2_provider_settings(
         "OIDC_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [*_METHODS],
         **{f"COMPLIANT_BCP_RFC9700_{gate}": True for gate in _GATES},
     }
-    found.update(overrides)
-    return found
+    settings.update(overrides)
+    return settings
 
 
 _GATES = (

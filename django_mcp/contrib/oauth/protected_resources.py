@@ -51,11 +51,11 @@ def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
 
 def needs_of(servers: Iterable[BaseServer], user: Any) -> Mapping[str, list[str]]:
     """Return the titles of the visible entries that need each scope."""
-    found: dict[str, list[str]] = {}
+    needs: dict[str, list[str]] = {}
     for entry, scopes in _find_visible(servers, user):
         for scope in scopes:
-            found.setdefault(scope, []).append(str(entry.title or entry.name))
-    return found
+            needs.setdefault(scope, []).append(str(entry.title or entry.name))
+    return needs
 
 
 def count_tools_without_scope(servers: Iterable[BaseServer], user: Any) -> int:

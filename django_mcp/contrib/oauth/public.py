@@ -113,7 +113,9 @@ def _find_problem(request: HttpRequest) -> str | None:
         return "The request has too many parameters, or is too long"
     except BadRequest:
         return "The body is not a form in UTF-8"
-    if any("\0" in text for each in given for _, texts in each.lists() for text in texts):
+    if any(
+        "\0" in text for query_dict in given for _, texts in query_dict.lists() for text in texts
+    ):
         # PostgreSQL would reject it with an internal error.
         return "A parameter holds a NUL character"
     # The authorization endpoint, which alone uses GET with parameters, redirects with this error.

@@ -13,7 +13,7 @@ from oauthlib.oauth2.rfc6749 import errors
 from django_mcp.contrib.oauth.public import find_repeated
 from django_mcp.contrib.oauth.redirects import WANTED
 from django_mcp.contrib.oauth.scopes import find_requested
-from django_mcp.contrib.oauth.sign_ins import Refused
+from django_mcp.contrib.oauth.sign_ins import SignInRefused
 from django_mcp.protocol.sanitize import clean
 
 LATER = _("Try again later.")
@@ -34,7 +34,7 @@ BUSY = _("This site cannot take the request now.")
 CHANGED = _("You are signed in with another account now, or the request has changed.")
 
 
-class RefusedRequest(Refused):
+class RefusedRequest(SignInRefused):
     """An authorization request is refused.
 
     Attributes:
@@ -146,8 +146,8 @@ _BY_CODE = {
 
 def is_nonce_too_long(nonce: str) -> bool:
     """Return whether a database would refuse to store a nonce."""
-    found: int = get_grant_model()._meta.get_field("nonce").max_length
-    return len(nonce) > found
+    max_length: int = get_grant_model()._meta.get_field("nonce").max_length
+    return len(nonce) > max_length
 
 
 def explain(error: errors.OAuth2Error, request: HttpRequest) -> RefusedRequest:

@@ -41,7 +41,7 @@ from django_mcp.protocol.json import decode, encode, has_repeated_keys
 MAX_BODY_BYTES = 16 * 1024
 
 
-class Registration(DynamicClientRegistrationView):
+class ClientRegistration(DynamicClientRegistrationView):
     """Registers public and confidential clients of the authorization code grant, within limits."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -46,7 +46,7 @@ def revoke_tokens_of_principal(principal_key: str, user_id: Any) -> bool | None:
     """End the tokens of a principal of `OAuthAuthenticator`; see `RevokingApp.revoke_tokens`."""
     models = (get_access_token_model(), get_refresh_token_model())
     tokens = (model.objects.filter(user_id=user_id) for model in models)
-    names = (each.values_list("application__client_id", flat=True) for each in tokens)
+    names = (rows.values_list("application__client_id", flat=True) for rows in tokens)
     clients = set(chain.from_iterable(names))
     # A long key is stored as a digest, so the client is searched for.
     for client in clients - {None}:

@@ -43,8 +43,10 @@ _nearly_full = Warner()
 
 def self_registered() -> QuerySet[Any]:
     """Return the clients that count against `OAUTH_MAX_REGISTERED`."""
-    found: QuerySet[Any] = get_application_model().objects.filter(registration_source__in=SOURCES)
-    return found
+    applications: QuerySet[Any] = get_application_model().objects.filter(
+        registration_source__in=SOURCES
+    )
+    return applications
 
 
 def dead(clients: QuerySet[Any]) -> QuerySet[Any]:
@@ -126,8 +128,8 @@ def living_tokens() -> QuerySet[Any]:
     tokens = get_access_token_model().objects.filter(application__isnull=False)
     # Each registration has a token to manage it, which is no use of the client.
     tokens = tokens.exclude(scope=oauth2_settings.DCR_REGISTRATION_SCOPE)
-    found: QuerySet[Any] = tokens.filter(Q(expires__gt=now) | is_renewable).order_by()
-    return found
+    living: QuerySet[Any] = tokens.filter(Q(expires__gt=now) | is_renewable).order_by()
+    return living
 
 
 def _find_surplus(clients: QuerySet[Any], count: int) -> list[Any]:
@@ -137,13 +139,13 @@ def _find_surplus(clients: QuerySet[Any], count: int) -> list[Any]:
     counted = (
         living.exclude(user=None).values("user").annotate(has=Count("application", distinct=True))
     )
-    found: list[Any] = []
+    surplus: list[Any] = []
     for user, has in counted.filter(has__gt=share).values_list("user", "has"):
         others = living.exclude(user=user).values("application")
         own = clients.filter(pk__in=living.filter(user=user).values("application"))
         # The newest are those that the user works with.
         oldest = own.exclude(pk__in=others).order_by("updated", "pk")
-        found += oldest.values_list("pk", flat=True)[: min(has - share, count - len(found))]
-        if len(found) >= count:
+        surplus += oldest.values_list("pk", flat=True)[: min(has - share, count - len(surplus))]
+        if len(surplus) >= count:
             break
-    return found
+    return surplus

@@ -26,11 +26,11 @@ class ToolScopes(BaseScopes):
     def get_all_scopes(self) -> Mapping[str, Any]:
         described: Mapping[str, Any] = oauth2_settings.SCOPES
         others = [*named_scopes(all_servers()), *(settings.SCOPE_IMPLIES or ())]
-        found = {**dict.fromkeys(others, _("No description is given.")), **described}
+        scopes = {**dict.fromkeys(others, _("No description is given.")), **described}
         if "refresh_token" in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
             for name in NOT_OF_RESOURCES:
-                found.setdefault(name, _("Stay signed in, without asking you again"))
-        return found
+                scopes.setdefault(name, _("Stay signed in, without asking you again"))
+        return scopes
 
     def get_available_scopes(
         self, application: Any = None, request: Any = None, *args: Any, **kwargs: Any

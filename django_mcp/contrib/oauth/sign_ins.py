@@ -56,7 +56,7 @@ TRIM_EVERY = 100
 _trouble, _too_many = Warner(), Warner()
 
 
-class _Shares:
+class _ReportShares:
     """Counts what this process reports in a minute: of each caller, and in all."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class _Shares:
         return self._written % TRIM_EVERY == 1
 
 
-class Refused(Exception):
+class SignInRefused(Exception):
     """What a client sent is refused.
 
     Attributes:
@@ -100,7 +100,7 @@ class Refused(Exception):
         self.remedy = remedy
 
 
-_shares = PerProcess(_Shares, settings=("DJANGO_MCP", "DATABASES"))
+_shares = PerProcess(_ReportShares, settings=("DJANGO_MCP", "DATABASES"))
 
 _pending: ContextVar[list[SignIn] | None] = ContextVar("django_mcp_oauth_sign_ins", default=None)
 """The rows of the view that runs in this context; None: none runs."""
@@ -158,7 +158,7 @@ def report(
 
 
 def report_refused(
-    step: Step, request: Any, refused: Refused, client: Any = None, user: Any = None
+    step: Step, request: Any, refused: SignInRefused, client: Any = None, user: Any = None
 ) -> None:
     """Report a refusal at a step; see `report`."""
     report(

@@ -58,10 +58,10 @@ def find_url_problems() -> Iterator[CheckMessage]:
     """O016, O017: the metadata is not where clients look, or leads to another consent page."""
     include = 'path("", include("django_mcp.urls"))'
     try:
-        found = reverse("oauth2_provider:oauth-server-metadata")
+        url = reverse("oauth2_provider:oauth-server-metadata")
         consent = reverse("oauth2_provider:authorize")
     except NoReverseMatch:
-        found = consent = ""
+        url = consent = ""
     if consent and not _is_ours(consent):
         yield Error(
             f"{consent} is a consent page of django-oauth-toolkit: its URLs are included as well.",
@@ -69,7 +69,7 @@ def find_url_problems() -> Iterator[CheckMessage]:
             "DJANGO_MCP['OAUTH_PREFIX'] keeps the old addresses.",
             id="django_mcp.O017",
         )
-    elif found != _at_root(_METADATA):
+    elif url != _at_root(_METADATA):
         yield Error(
             f"The authorization server's metadata is not at {_METADATA}, the one place where "
             "clients look.",

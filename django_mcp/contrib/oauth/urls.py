@@ -22,7 +22,7 @@ from django_mcp.contrib.oauth.authorized import authorized_page
 from django_mcp.contrib.oauth.consent import ConsentView, refuse_on_page
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
 from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
-from django_mcp.contrib.oauth.register import Management, Registration
+from django_mcp.contrib.oauth.register import ClientRegistration, Management
 from django_mcp.contrib.oauth.sign_ins import Step, reporting
 from django_mcp.contrib.oauth.tokens import Token
 from django_mcp.endpoints.well_known import View, open_to_pages
@@ -70,7 +70,11 @@ urlpatterns = [
     ),
     path(f"{_prefix}token/", _token, name="token"),
     path(f"{_prefix}revoke/", _revoke, name="revoke-token"),
-    path(f"{_prefix}register/", _taker(JSON, Registration, Step.REGISTRATION), name="dcr-register"),
+    path(
+        f"{_prefix}register/",
+        _taker(JSON, ClientRegistration, Step.REGISTRATION),
+        name="dcr-register",
+    ),
     path(
         f"{_prefix}register/<str:client_id>/",
         _endpoint(Management, "GET", "DELETE"),

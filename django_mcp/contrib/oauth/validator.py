@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import router, transaction
+from django.db import DatabaseError, router, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from oauth2_provider.models import (
@@ -43,6 +43,7 @@ from django_mcp.contrib.oauth.redirects import is_own_scheme, is_safe_redirect
 from django_mcp.contrib.oauth.room import note_use
 from django_mcp.contrib.oauth.scopes import find_requested
 from django_mcp.contrib.oauth.sign_ins import Step, report
+from django_mcp.log import logger
 
 _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 """An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
@@ -176,7 +177,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         except Exception:
             jti = vars(request).get(_ID_TOKEN)
             if jti is not None:
-                get_id_token_model().objects.filter(jti=jti).delete()
+                _delete_id_token(jti)
             raise
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -271,9 +272,9 @@ class MCPOAuth2Validator(ClientAuthentication):
         if super().validate_code(client_id, code, client, request, *args, **kwargs):
             return True
         family, tokens = _family_of(code), get_refresh_token_model()
-        found = tokens.objects.filter(token_family=family, application=client).first()
-        if found is not None:
-            end_family(found)
+        superseded = tokens.objects.filter(token_family=family, application=client).first()
+        if superseded is not None:
+            end_family(superseded)
         return False
 
     def validate_refresh_token(
@@ -286,9 +287,9 @@ class MCPOAuth2Validator(ClientAuthentication):
         """
         checksum = hashlib.sha256(refresh_token.encode()).hexdigest()
         tokens = get_refresh_token_model()
-        found = tokens.objects.filter(token_checksum=checksum).select_related("access_token")
+        same_tokens = tokens.objects.filter(token_checksum=checksum).select_related("access_token")
         # Several rows may have the digest, at most one of which is valid.
-        known = found.order_by(F("revoked").desc(nulls_first=True)).first()
+        known = same_tokens.order_by(F("revoked").desc(nulls_first=True)).first()
         if known is None:
             _refuse_refresh(request, None, "The token is unknown")
             return False
@@ -357,6 +358,14 @@ def _has_expired(token: Any) -> bool:
     lifetime = refresh_token_expire_timedelta()
     # Each use makes a new one.
     return lifetime is not None and token.created + lifetime <= timezone.now()
+
+
+def _delete_id_token(jti: Any) -> None:
+    """Delete an ID token that was refused; if that fails, the refusal is what the client is told."""
+    try:
+        get_id_token_model().objects.filter(jti=jti).delete()
+    except DatabaseError:
+        logger.exception("Could not delete an ID token that was refused. It ends with its time")
 
 
 def _grants_of(request: Any) -> Any:

@@ -43,7 +43,7 @@ class Command(SiteCommand):
                     "--user and --superuser are for stdio; over HTTP a client authenticates."
                 )
             url = check_url(options["http"])
-            found = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
+            config = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
         else:
             command, env = find_manage()
             command.append("mcp_stdio")
@@ -60,8 +60,8 @@ class Command(SiteCommand):
                     f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
                     "the user with --user."
                 )
-            found = client.over_stdio(server.name, command, env)
-        self.print_json(found)
+            config = client.over_stdio(server.name, command, env)
+        self.print_json(config)
         self.stderr.write(str(client.where), lambda line: line)
 
 

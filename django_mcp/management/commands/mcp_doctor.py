@@ -21,6 +21,7 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
+from django_mcp.endpoints.well_known import authenticators_of
 from django_mcp.execution.migrated import find_missing
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
@@ -33,8 +34,10 @@ from django_mcp.management.base import (
 )
 from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, judge
 from django_mcp.management.doctor.http import Unreachable
+from django_mcp.management.doctor.listing import examine_listing
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
+from django_mcp.server.options import DIRECTORIES
 from django_mcp.servers import MCPServer
 
 
@@ -60,23 +63,21 @@ class Command(SiteCommand):
             default=[],
             help="with --oauth: a client that is played, such as Claude; by default all known ones",
         )
+        parser.add_argument(
+            "--directory",
+            choices=DIRECTORIES,
+            action="append",
+            dest="directories",
+            default=[],
+            help="tell what this directory would object to as well; may occur several times",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
         options["token"] = take_token(options["token"]) or ""
-        url = options["url"]
-        if url and not options["server"]:
-            server = server_at(url)
-        else:
-            server = get_server(options["server"])
-            if not url:
-                path = find_path(server)
-                if path is None:
-                    raise wrong_use(
-                        f"The server {server.name!r} is not in the URLconf. Include "
-                        "django_mcp.urls, or name its endpoint with --url."
-                    )
-                url = f"http://127.0.0.1:8000{path}"
+        server, url = _find_endpoint(options)
+        if options["directories"] and server is None:
+            raise wrong_use("--directory looks at a server of this site: name it with --server.")
         findings: list[Finding] = []
         try:
             for finding in self._examine(server, url, options):
@@ -90,7 +91,7 @@ class Command(SiteCommand):
             raise CommandError(f"{error}. {fix}") from None
         if options["json"]:
             self.print_json({"url": url, "findings": findings})
-        faults = sum(not each.ok for each in findings)
+        faults = sum(not finding.ok for finding in findings)
         if faults:
             raise CommandError(f"{faults} of {len(findings)} findings are problems for a client.")
 
@@ -98,7 +99,13 @@ class Command(SiteCommand):
         self, server: MCPServer | None, url: str, options: dict[str, Any]
     ) -> Iterator[Finding]:
         for message in checks.run_checks(app_configs=[apps.get_app_config("django_mcp")]):
-            if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):
+            # What the directories demand is told with the rest of what they find.
+            is_told = message.id == LISTING_ID and bool(options["directories"])
+            if (
+                message.level >= checks.WARNING
+                and str(message.id).startswith("django_mcp")
+                and not is_told
+            ):
                 yield bad(f"{message.id}: {message.msg}", message.hint or "")
         yield from find_missing_tables()
         yield from find_busy_threads()
@@ -118,6 +125,10 @@ class Command(SiteCommand):
             yield from _oauth(url, options, None if is_examined else look)
         if not is_examined:
             yield from look("")
+        if server is not None:
+            for directory in dict.fromkeys(options["directories"]):
+                yield from examine_listing(server, url, directory)
+                yield from _play_client_of(server, url, directory, options)
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -128,11 +139,28 @@ class Command(SiteCommand):
             self.stdout.write(f"      {printable(finding.fix)}")
 
 
+def _find_endpoint(options: dict[str, Any]) -> tuple[MCPServer | None, str]:
+    """Return the server that the options name, or the one at their URL, and the URL."""
+    url = options["url"]
+    if url and not options["server"]:
+        return server_at(url), url
+    server = get_server(options["server"])
+    if not url:
+        path = find_path(server)
+        if path is None:
+            raise wrong_use(
+                f"The server {server.name!r} is not in the URLconf. Include django_mcp.urls, or name "
+                "its endpoint with --url."
+            )
+        url = f"http://127.0.0.1:8000{path}"
+    return server, url
+
+
 def _oauth(
     url: str, options: dict[str, Any], look: Callable[[str], Iterator[Finding]] | None
 ) -> Iterable[Finding]:
     configs = apps.get_app_configs()
-    examiner = next((each for each in configs if isinstance(each, OAuthExaminer)), None)
+    examiner = next((config for config in configs if isinstance(config, OAuthExaminer)), None)
     if examiner is None:
         fix = "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md"
         return [bad("OAuth is not set up", fix)]
@@ -140,6 +168,19 @@ def _oauth(
         return examiner.examine_oauth(url, find_user(options["user"]), look, options["client"])
     except LookupError as error:
         raise wrong_use(str(error)) from error
+
+
+def _play_client_of(
+    server: MCPServer, url: str, directory: str, options: dict[str, Any]
+) -> Iterable[Finding]:
+    """Return what the client of a directory finds at this site's authorization server, with its callback address."""
+    client = _CLIENTS.get(directory)
+    # With --oauth all clients were played, or those that were named.
+    if client is None or options["oauth"]:
+        return ()
+    if not any(each.is_of_this_site for each in authenticators_of(server)):
+        return ()
+    return _oauth(url, {**options, "client": [client]}, None)
 
 
 def find_missing_tables() -> Iterator[Finding]:
@@ -187,6 +228,11 @@ def find_busy_threads() -> Iterator[Finding]:
         )
 
 
+LISTING_ID = "django_mcp.W019"
+
+_CLIENTS = {"claude": "Claude", "chatgpt": "ChatGPT"}
+"""The known client that belongs to a directory."""
+
 _PLACE = f"the environment variable {TOKEN_VARIABLE}"
 _FLOW = "Have the OAuth flow bring a token with --oauth --user NAME."
 
@@ -195,23 +241,23 @@ def advise(server: MCPServer | None) -> str:
     """Return how to give the command credentials that a server accepts, if the server is known."""
     if server is None or server.engine.authentication is None:
         return f"Put a token into {_PLACE}. {_FLOW}"
-    found = dict.fromkeys(_find_ways(server.engine.authentication.authenticators))
-    if not found:
+    ways = dict.fromkeys(_find_ways(server.engine.authentication.authenticators))
+    if not ways:
         return (
             "No authenticator of the server takes a token, and this command can send nothing else: "
             "try the endpoint with a client that has such credentials."
         )
-    return " Or: ".join(found)
+    return " Or: ".join(ways)
 
 
 def _find_ways(authenticators: Sequence[Authenticator]) -> Iterator[str]:
-    for each in authenticators:
-        if isinstance(each, APIKeyAuthenticator):
+    for authenticator in authenticators:
+        if isinstance(authenticator, APIKeyAuthenticator):
             yield f"Create an API key in the admin, under API keys, and put it into {_PLACE}."
-        elif each.is_of_this_site:
+        elif authenticator.is_of_this_site:
             yield _FLOW
-        elif isinstance(each, BearerAuthenticator):
-            issuers = ", ".join(each.authorization_servers) or "its authorization server"
+        elif isinstance(authenticator, BearerAuthenticator):
+            issuers = ", ".join(authenticator.authorization_servers) or "its authorization server"
             yield f"Put an access token of {issuers} into {_PLACE}."
-        elif not isinstance(each, SessionAuthenticator):
-            yield f"If {type(each).__name__} accepts bearer tokens, put one into {_PLACE}."
+        elif not isinstance(authenticator, SessionAuthenticator):
+            yield f"If {type(authenticator).__name__} accepts bearer tokens, put one into {_PLACE}."

@@ -62,10 +62,10 @@ class Command(ServerCommand):
             raise wrong_use(error.message) from error
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
         if options["json"]:
-            found: JSONObject = {"server": server.name, **lists}
+            listing: JSONObject = {"server": server.name, **lists}
             if options["tokens"]:
-                found["tokens"] = {**tokens, "total": sum(tokens.values())}
-            self.print_json(found)
+                listing["tokens"] = {**tokens, "total": sum(tokens.values())}
+            self.print_json(listing)
             return
         self._print_servers(server)
         if not any(lists.values()):
@@ -88,7 +88,7 @@ class Command(ServerCommand):
         place = f"at {' and '.join(paths)}" if paths else "no URL leads to it"
         self.stdout.write(printable(f'Server "{server.name}", {place}'))
         # After the URLconf is loaded, which may create servers.
-        others = [each.name for each in all_servers() if each is not server]
+        others = [other_server.name for other_server in all_servers() if other_server is not server]
         if others:
             self.stdout.write(printable(f"Other servers: {', '.join(others)} (--server NAME)"))
 

@@ -24,7 +24,7 @@ from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.session import Closing
 from django_mcp.servers import all_servers
-from django_mcp.sessions.closing import (
+from django_mcp.sessions.site.closing import (
     expired_answers,
     expired_events,
     expired_sessions,
@@ -80,7 +80,7 @@ def _find_expired() -> Expired:
     """Return what is to be deleted in this order, and what deletes some of it."""
     now = datetime.now(UTC)
     now_s = now.timestamp()
-    idle_s = {each.name: each.options.session_idle_s for each in all_servers()}
+    idle_s = {server.name: server.options.session_idle_s for server in all_servers()}
     of_servers = [expired_sessions(now_s, idle_s[name]).filter(server=name) for name in idle_s]
     # Those of servers that no longer exist.
     others = expired_sessions(now_s, server_settings.session_idle_s).exclude(server__in=[*idle_s])
@@ -98,7 +98,7 @@ def _find_expired() -> Expired:
         "tallies": [(old_tallies(now), delete_some)],
         "questions": [(expired_answers(), delete_some)],
         "events": [(expired_events(), delete_some)],
-        "states": [(each, delete_some) for each in expired_states()],
+        "states": [(state, delete_some) for state in expired_states()],
         "pages": [(expired_visits(), delete_some)],
         "links": [(expired_links(), delete_some)],
         **{
@@ -111,7 +111,7 @@ def _find_expired() -> Expired:
 
 
 def _pruning_apps() -> list[PruningApp]:
-    return [each for each in apps.get_app_configs() if isinstance(each, PruningApp)]
+    return [config for config in apps.get_app_configs() if isinstance(config, PruningApp)]
 
 
 def _until_none(prune: Callable[[], int]) -> int:

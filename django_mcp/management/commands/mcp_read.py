@@ -39,7 +39,7 @@ class Command(ServerCommand):
             except OSError as error:
                 raise CommandError(f"{file} cannot be written: {error}") from error
             self.stderr.write(f"{len(result.data)} bytes in {file}", lambda line: line)
-        elif any("blob" in each for each in result.contents):
+        elif any("blob" in content for content in result.contents):
             kind = result.mime_type or "unknown type"
             raise CommandError(f"It is binary ({kind}): use --output FILE, or --json.")
         else:

@@ -64,7 +64,7 @@ def _in_url(host: str) -> str:
 def _check_overlap(hosts: Sequence[str]) -> None:
     for one, other in combinations(hosts, 2):
         both = {_address(one), _address(other)}
-        is_one_family = len({":" in each for each in both}) == 1
+        is_one_family = len({":" in address for address in both}) == 1
         if len(both) == 1 or (is_one_family and both & {"0.0.0.0", "::"}):  # noqa: S104
             raise CommandError(f"--host {one} and --host {other} overlap: leave one of them out.")
 

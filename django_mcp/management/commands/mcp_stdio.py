@@ -123,10 +123,10 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
 
 
 async def _load_user(user: Any) -> Principal:
-    found = await run_in_pool(lambda: find_users([user.pk]))
-    if user.pk not in found:
+    users = await run_in_pool(lambda: find_users([user.pk]))
+    if user.pk not in users:
         raise Revoked(f"The user {user.get_username()!r} is not active any more.")
-    principal: Principal = principal_of(found[user.pk])
+    principal: Principal = principal_of(users[user.pk])
     return principal
 
 
@@ -134,7 +134,7 @@ async def _load_token(server: MCPServer, token: str) -> Principal:
     authenticate = server.engine.authenticate
     exchange = Exchange(headers=Headers([(b"authorization", f"Bearer {token}".encode())]))
     refusal = None if authenticate is None else await authenticate(exchange)
-    principal = exchange.principal
+    principal = exchange.caller.principal
     if refusal is not None or not isinstance(principal, Principal):
         raise Revoked("The token is not accepted.")
     # `authenticate` may return a cached result, two seconds old, which is the whole promise.
@@ -149,12 +149,12 @@ def _fresh(load: Callable[[], Coroutine[Any, Any, Principal]]) -> FindPrincipal:
     fresh: Expiring[Principal] = Expiring(1)
 
     async def find() -> Principal:
-        found = fresh.get("")
-        if found is None:
-            found = await lookups.ask("", load)
-            fresh.set("", found, FRESH_S)
+        principal = fresh.get("")
+        if principal is None:
+            principal = await lookups.ask("", load)
+            fresh.set("", principal, FRESH_S)
         # Handlers that run at the same time do not share a user object.
-        return found.for_request()
+        return principal.for_request()
 
     return find
 

@@ -82,9 +82,9 @@ class Command(SiteCommand):
 
 def surface_of(server: MCPServer) -> JSONObject:
     """Return everything registered on a server, in a fixed order, with its access rules."""
-    found: JSONObject = {"server": server.name}
+    surface: JSONObject = {"server": server.name}
     for kind in KINDS:
-        entries = found[kind.key] = {}
+        entries = surface[kind.key] = {}
         for entry in getattr(server.registry, kind.mapping).values():
             wire, permission = entry.to_wire(), entry.access.permission or None
             access = present(
@@ -95,7 +95,7 @@ def surface_of(server: MCPServer) -> JSONObject:
             )
             entries[wire.pop(kind.identity)] = {**wire, **({"access": access} if access else {})}
     # Encoded and decoded, so that it equals what is read from a file.
-    in_order: JSONObject = decode(encode_sorted(found))
+    in_order: JSONObject = decode(encode_sorted(surface))
     return in_order
 
 
@@ -107,14 +107,14 @@ def _name(function: Any) -> str | None:
 
 def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:
     """Return short descriptions of what is added, removed and changed."""
-    found = []
+    changes = []
     for kind in KINDS:
         word, before, now = kind.word, kept.get(kind.key), surface[kind.key]
         if not isinstance(before, dict):
             before = {}
-        found += [f"added {word} {name}" for name in now if name not in before]
-        found += [f"removed {word} {name}" for name in before if name not in now]
-        found += [
+        changes += [f"added {word} {name}" for name in now if name not in before]
+        changes += [f"removed {word} {name}" for name in before if name not in now]
+        changes += [
             f"changed {word} {name}" for name in now if name in before and before[name] != now[name]
         ]
-    return found or ["another server, or another form of file"]
+    return changes or ["another server, or another form of file"]

@@ -170,8 +170,8 @@ def _check_rejection(answer: Answer, credentials: str, *, has_token: bool) -> It
 
 def _find_elsewhere(url: str) -> list[str]:
     """Return the URLs of the site's endpoints, if none of them is at this one."""
-    found = [] if server_at(url) else [mount.path.rstrip("/") for mount in find_mounts()]
-    return [urljoin(url, get_script_prefix() + path[1:]) for path in dict.fromkeys(found)]
+    paths = [] if server_at(url) else [mount.path.rstrip("/") for mount in find_mounts()]
+    return [urljoin(url, get_script_prefix() + path[1:]) for path in dict.fromkeys(paths)]
 
 
 def _check_endpoint(url: str, answer: Answer) -> Iterator[Finding]:
@@ -204,7 +204,9 @@ def _check_endpoint(url: str, answer: Answer) -> Iterator[Finding]:
 
 def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     params = {
-        "protocolVersion": next(each.name for each in reversed(REVISIONS) if not each.is_stateless),
+        "protocolVersion": next(
+            revision.name for revision in reversed(REVISIONS) if not revision.is_stateless
+        ),
         "capabilities": {},
         "clientInfo": {"name": "doctor", "version": "1"},
     }

@@ -33,10 +33,10 @@ class Answer:
     def json(self) -> dict[str, Any]:
         """Return the JSON object in it, or an empty one."""
         try:
-            found = decode(self.body)
+            content = decode(self.body)
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
 
 def ask(
@@ -80,8 +80,8 @@ def next_message(response: http.client.HTTPResponse) -> JSONObject:
     try:
         while line := response.readline(MAX_BYTES):
             if line.startswith(b"data:") and line[5:].strip():
-                found = decode(line[5:])
-                return found if isinstance(found, dict) else {}
+                content = decode(line[5:])
+                return content if isinstance(content, dict) else {}
     except (OSError, http.client.HTTPException, JSONDecodeError):
         pass
     return {}

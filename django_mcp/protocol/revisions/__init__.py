@@ -28,7 +28,9 @@ REVISIONS: tuple[Revision, ...] = (
 """All revisions, oldest first."""
 
 _BY_NAME = {revision.name: revision for revision in REVISIONS}
-_WITH_HANDSHAKE = frozenset(each.name for each in REVISIONS if not each.is_stateless)
+_WITH_HANDSHAKE = frozenset(
+    known_revision.name for known_revision in REVISIONS if not known_revision.is_stateless
+)
 
 UNSTATED_HTTP_REVISION = V2025_03_26
 """The revision of an HTTP request that names none, if no session has one.
@@ -89,12 +91,12 @@ class RevisionSet:
             if revision.name in wanted and (has_stateless or not revision.is_stateless)
         ]
         self._by_name = {revision.name: revision for revision in chosen}
-        self.handshake = tuple(each for each in chosen if not each.is_stateless)
+        self.handshake = tuple(revision for revision in chosen if not revision.is_stateless)
         """Revisions that start with `initialize`, oldest first."""
-        self.stateless = tuple(each for each in chosen if each.is_stateless)
-        self.stateless_by_name = {each.name: each for each in self.stateless}
+        self.stateless = tuple(revision for revision in chosen if revision.is_stateless)
+        self.stateless_by_name = {revision.name: revision for revision in self.stateless}
         """Revisions without a handshake, by name."""
-        self.stateless_names = [each.name for each in self.stateless]
+        self.stateless_names = [revision.name for revision in self.stateless]
 
     def find(self, name: object) -> Revision | None:
         """Return the revision called `name` if this server has enabled it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
@@ -17,6 +18,7 @@ from django_mcp.protocol.asks import (
     holds_link,
 )
 from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.protocol.sampling import (
     SamplingMessage,
     SamplingOptions,
@@ -26,7 +28,7 @@ from django_mcp.protocol.sampling import (
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
-from django_mcp.server.asking.rounds import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.server.asking.round_trips import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk, Suspended, SuspendedForOnce
 from django_mcp.server.services import ServedCall
@@ -48,6 +50,18 @@ def _twin(
         return method(ctx, *args, **kwargs)
 
     return named(twin, f"a{method.__name__}", like=method)
+
+
+def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> JSONObject | None:
+    """Return the params of a question in the form of a revision, with `_meta` if there is any."""
+    params = ask.params
+    if meta:
+        params = {**(params or {}), "_meta": meta}
+    if params is None:
+        return None
+    if ask.kind == "url":
+        params = {"elicitationId": ask.elicitation_id or uuid.uuid4().hex, **params}
+    return lower(ask.method, params, revision)
 
 
 class AskMethods:
@@ -76,7 +90,7 @@ class AskMethods:
             CannotAsk: the client does not support one of them; uncaught, the caller gets its text.
         """
         due: dict[str, Ask] = {}
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for key, given in asks.items():
             question, form = self._prepare(given)
             if key in self._call.answers.failed:
@@ -84,14 +98,14 @@ class AskMethods:
             if key not in self._call.answers.known:
                 due[key] = question
                 continue
-            found[key] = read_answer(question, form, self._call.answers.known[key])
-            if isinstance(found[key], Unfit):
-                due[key] = self._again(key, question, found[key])
+            answers[key] = read_answer(question, form, self._call.answers.known[key])
+            if isinstance(answers[key], Unfit):
+                due[key] = self._again(key, question, answers[key])
         if due:
             check_asks(self._call, due)
             self._call.answers.is_leaving = True
             raise Suspended(due)
-        return found
+        return answers
 
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Do as `ask` does."""
@@ -197,8 +211,8 @@ class AskMethods:
         """Run something once for all rounds of this call, from an asynchronous handler."""
         if key not in self._call.answers.kept:
             self._call.answers.kept[key] = _to_json(key, await function())
-            if self._call.run is not None:
-                await self._call.run.keep(self._call.answers)
+            if self._call.detached_run is not None:
+                await self._call.detached_run.keep(self._call.answers)
         result: T = self._call.answers.kept[key]
         return result
 
@@ -291,16 +305,16 @@ class AskMethods:
 
 def needs_thread_to_ask(call: ServedCall, asks: Mapping[str, Ask]) -> bool:
     """Return whether making one of the forms may query a database."""
-    forms = [each.form for each in asks.values() if each.form is not None]
-    return any(call.server.ports.make_form(each).needs_thread for each in forms)
+    forms = [ask.form for ask in asks.values() if ask.form is not None]
+    return any(call.server.ports.make_form(form).needs_thread for form in forms)
 
 
 def complete_asks(call: ServedCall, asks: Mapping[str, Ask]) -> dict[str, Ask]:
     """Return questions with the schemas of their forms, if this client can be asked them."""
     context: AskMethods = call.context
-    found = {key: context._prepare(each)[0] for key, each in asks.items()}
-    check_asks(call, found)
-    return found
+    forms = {key: context._prepare(each)[0] for key, each in asks.items()}
+    check_asks(call, forms)
+    return forms
 
 
 def check_asks(call: Call, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
@@ -349,7 +363,7 @@ def _convert(cls: type[T], value: Any) -> T:
     from pydantic import ValidationError
 
     try:
-        found: T = convert(cls, value)
+        converted: T = convert(cls, value)
     except ValidationError as error:
         raise ArgumentErrors(describe_conversion(error, value)) from None
-    return found
+    return converted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeAlias
@@ -92,12 +91,12 @@ class ChangePolicy:
                 return True
             visible = self._server.ports.access.find_visible(exchange, requirements)
             if visible is not None:
-                found = next((each for each in entries if visible.includes(each, uri)), None)
-                if found is None and (
+                entry = next((entry for entry in entries if visible.includes(entry, uri)), None)
+                if entry is None and (
                     visible.allowed is None or not any(map(visible.permits, entries))
                 ):
                     return False
-                if found is not None and not _has_conditions(requirements, found):
+                if entry is not None and not _has_conditions(requirements, entry):
                     return True
             # Only a check in a task can tell. It notifies the stream itself.
             is_running = (stream, uri) in self._checks
@@ -319,12 +318,12 @@ def announce(hub: ServerHub, change: Change) -> int | None:
     running = find_running_loop()
     if running is loop:
         return hub.announce(change)
-    found = asyncio.run_coroutine_threadsafe(_announce(hub, change), loop)
+    future = asyncio.run_coroutine_threadsafe(_announce(hub, change), loop)
     if running is not None:
         # Waiting would block that loop.
         return None
     try:
-        return found.result(WAIT_S)
+        return future.result(WAIT_S)
     except TimeoutError:
         return None
 
@@ -372,10 +371,8 @@ def _has_url_elicitation(stream: PushStream) -> bool:
 
 def _make_call(server: Services, stream: PushStream, given: Exchange, uri: str) -> Any:
     """Return the call by which a stream's principal would read a resource."""
-    exchange = copy.copy(given)
-    # These belong to the request that opened the stream.
-    exchange.sink = exchange.event_stream = exchange.timers = exchange.shield = None
-    exchange.can_stream = False
+    # The channel belongs to the request that opened the stream.
+    exchange = Exchange(headers=given.headers, caller=given.caller, connection=given.connection)
     connection = exchange.connection
     if connection is None or stream.kind is StreamKind.LISTEN:
         connection = ConnectionState(

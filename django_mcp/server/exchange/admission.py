@@ -88,15 +88,18 @@ def may_have_session(headers: Headers) -> bool:
 
     One with an unknown version does not: it is refused anyway.
     """
-    found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
+    may_have = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
     # None: the version is unknown, or has blanks around it.
-    return has_handshake(headers.get(PROTOCOL_VERSION)) if found is None else found
+    return has_handshake(headers.get(PROTOCOL_VERSION)) if may_have is None else may_have
 
 
 _VERSION = PROTOCOL_VERSION.encode()
 _MAY_HAVE_SESSION: dict[bytes | None, bool] = {
     None: True,
-    **{each.name.encode(): not each.is_stateless for each in REVISIONS},
+    **{
+        known_revision.name.encode(): not known_revision.is_stateless
+        for known_revision in REVISIONS
+    },
 }
 """By the undecoded header, since every request is looked up."""
 
@@ -302,7 +305,9 @@ def check_batch(
         message = "Batches are not part of this protocol version"
     elif len(batch.messages) > max_batch:
         message = f"A batch may hold at most {max_batch} messages"
-    elif any(isinstance(each, Request) and each.method == "initialize" for each in batch.messages):
+    elif any(
+        isinstance(member, Request) and member.method == "initialize" for member in batch.messages
+    ):
         message = "initialize must not be part of a batch"
     else:
         return None
@@ -327,7 +332,7 @@ def _unsupported(requested: str, revisions: RevisionSet) -> Refusal:
         # A code that stateless revisions do not have makes clients of both kinds initialize.
         return _needs_handshake(revisions, INVALID_REQUEST)
     data = _versions(requested, revisions)
-    older = ", ".join(each.name for each in revisions.handshake)
+    older = ", ".join(known_revision.name for known_revision in revisions.handshake)
     hint = f" ({older} begin with initialize)" if older else ""
     return _refuse(UNSUPPORTED_PROTOCOL_VERSION, f"Unsupported protocol version{hint}", data)
 

@@ -21,18 +21,18 @@ def count_answer(
         size: in bytes.
         is_whole: it is all of the answer, so what was counted for parts of it is in it.
     """
-    request = exchange.batch or exchange
-    if not request.counts_answers:
+    channel = exchange.channel.batch or exchange.channel
+    if not channel.counts_answers:
         return None
     with lock:
-        pending = request.pending
+        pending = channel.pending
         if pending is None:
-            pending = request.pending = PendingBytes(request.quota_key, options)
+            pending = channel.pending = PendingBytes(exchange.caller.quota_key, options)
         before = pending.size if is_whole else 0
         pending.give_back(before - size)
         scope = pending.add(size - before)
         # Another thread may have ended the request meanwhile, which mypy does not know.
-        has_ended: bool = not request.counts_answers
+        has_ended: bool = not channel.counts_answers
         if has_ended:
             pending.close()
     return scope
@@ -40,6 +40,7 @@ def count_answer(
 
 def release_answers(exchange: Exchange) -> None:
     """Count the answers to a request no longer, and none that a thread still encodes for it."""
-    exchange.counts_answers = False
-    if exchange.pending is not None:
-        exchange.pending.close()
+    channel = exchange.channel
+    channel.counts_answers = False
+    if channel.pending is not None:
+        channel.pending.close()

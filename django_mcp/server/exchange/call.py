@@ -81,6 +81,10 @@ class CannotAsk(Exception):
         self.unasked = unasked
 
 
+class NoAnswer(Exception):
+    """A client gave no answer; the text says why."""
+
+
 class AskFailed(ToolError):
     """The client did not answer a question. If a tool does not catch it, the model gets its text.
 
@@ -213,9 +217,11 @@ class Call(Record):
     """Whether the response is not the handler's, which continues; the call is observed at its end."""
     on_progress: Callable[[str], None] | None = None
     """Takes each progress message of the handler, as a text."""
+    coerced: Sequence[str] = ()
+    """The arguments that were read otherwise than they were sent, since they did not fit; `?`: unknown ones."""
     links: Sequence[str] = ()
     """The URIs that the result of the tool links to, if the principal's credentials are restricted."""
-    run: DetachedRun | None = None
+    detached_run: DetachedRun | None = None
     """What runs it apart from its request; None: it is answered directly."""
     _loop: asyncio.AbstractEventLoop | None = None
     _loop_thread: int = 0
@@ -230,7 +236,7 @@ class Call(Record):
         self.message.params = {}
         self.meta = {}
         self.exchange.body = b""
-        forget = getattr(self.exchange.build_request, "forget_body", None)
+        forget = getattr(self.exchange.caller.build_request, "forget_body", None)
         if forget is not None:
             forget()
 
@@ -245,9 +251,8 @@ class Call(Record):
     @property
     def is_cancelled(self) -> bool:
         """Whether the response is not needed: cancelled, timed out, or the client disconnected."""
-        return self.is_abandoned or (
-            self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
-        )
+        channel = self.exchange.channel
+        return self.is_abandoned or (channel.is_disconnected and channel.cancels_on_disconnect)
 
     def is_awaited(self) -> bool:
         """Return whether the response is still needed. From any thread."""
@@ -255,7 +260,7 @@ class Call(Record):
 
     def must_roll_back(self) -> bool:
         """Return whether the transaction of a handler must not be committed. From its thread; may wait."""
-        return self.is_cancelled or (self.run is not None and self.run.is_lost())
+        return self.is_cancelled or (self.detached_run is not None and self.detached_run.is_lost())
 
     def cancel(self, by: Literal["client", "server"] = "server") -> None:
         """Mark the request as cancelled and interrupt its handler. On the event loop only."""
@@ -264,7 +269,7 @@ class Call(Record):
         self.cancelled_by = by
         self.is_abandoned = True
         if self.cancellable is not None:
-            self.exchange.interrupt(self.cancellable.cancel)
+            self.exchange.channel.interrupt(self.cancellable.cancel)
 
     def bind_loop(self) -> None:
         """Remember the running loop, to which a synchronous handler submits coroutines."""
@@ -295,14 +300,14 @@ class Call(Record):
     @property
     def has_back_channel(self) -> bool:
         """Whether the server can send the client a request during this one."""
-        exchange = self.exchange
-        if exchange.connection is not self.connection or self.is_finished:
+        if self.exchange.connection is not self.connection or self.is_finished:
             return False
-        if exchange.server_request is not None:
+        channel = self.exchange.channel
+        if channel.server_request is not None:
             return True
-        return exchange.sink is not None and exchange.can_stream and not exchange.is_buffered
+        return channel.sink is not None and channel.can_stream and not channel.is_buffered
 
     @property
     def unwinds_to_ask(self) -> bool:
         """Whether a question ends this run of the handler, and its answer starts another."""
-        return bool(self.rules.interim_fields) or self.run is not None
+        return bool(self.rules.interim_fields) or self.detached_run is not None

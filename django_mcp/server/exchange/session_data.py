@@ -112,9 +112,9 @@ class SessionData(MutableMapping[str, Any]):
 
     def pop(self, key: str, default: Any = _MISSING) -> Any:
         """Remove a key and return its value; of concurrent callers one gets it."""
-        found = self._read(key)
-        if key in found and self._remove(key):
-            return found[key]
+        value = self._read(key)
+        if key in value and self._remove(key):
+            return value[key]
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -170,7 +170,7 @@ def refuse_data(scope: QuotaScope) -> NoReturn:
 
 
 def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
-    found = {}
+    texts = {}
     for key, value in items.items():
         if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
             raise ValueError(
@@ -183,5 +183,5 @@ def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
             raise ValueError(f"The value of {key!r} cannot be kept as JSON: {error}") from error
         if len(encoded) > MAX_VALUE_BYTES:
             raise ValueError(f"The value of {key!r} is larger than {MAX_VALUE_BYTES} bytes.")
-        found[key] = encoded
-    return found
+        texts[key] = encoded
+    return texts

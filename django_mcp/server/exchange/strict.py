@@ -22,7 +22,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.exchange import Sink
+from django_mcp.server.exchange.channel import Sink
 
 
 class InvalidQuestion(Exception):
@@ -101,9 +101,12 @@ class StrictSink(Record):
 
 
 def _find_problems(value: Any, *schema: Any, **kind: bool) -> str | None:
-    found = _validator(*schema, **kind).check(value, MAX_STEPS)
-    problems = [TOO_COMPLEX] if found is None else found
-    return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None
+    problems_found = _validator(*schema, **kind).check(value, MAX_STEPS)
+    problems = [TOO_COMPLEX] if problems_found is None else problems_found
+    return (
+        "; ".join(f"{problem.pointer or '(all of it)'} {problem.message}" for problem in problems)
+        or None
+    )
 
 
 @functools.lru_cache(1024)

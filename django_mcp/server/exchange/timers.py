@@ -51,9 +51,9 @@ _held: set[Any] = set()
 
 def hold(running: T) -> T:
     """Return a task or future after making sure that it is not collected before it is done."""
-    found: Any = running
-    _held.add(found)
-    found.add_done_callback(_held.discard)
+    cause: Any = running
+    _held.add(cause)
+    cause.add_done_callback(_held.discard)
     return running
 
 
@@ -67,14 +67,14 @@ async def end_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
 
     Clients of Redis take a cancellation for the end of their connection and go on. So one is not enough.
     """
-    left = {each for each in tasks if not each.done()}
+    left = {task for task in tasks if not task.done()}
     for _ in range(END_TRIES):
         if not left:
             break
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=END_TRY_S)
-    await asyncio.gather(*(each for each in tasks if each.done()), return_exceptions=True)
+    await asyncio.gather(*(task for task in tasks if task.done()), return_exceptions=True)
 
 
 class _Waiting(set["Timer"]):
@@ -127,10 +127,10 @@ class Timer(Record):
             self._waiting.discard(self)
 
 
-class Interrupt(Timer, kw_only=True):
+class Interrupt(Timer):
     """Cancels a task on behalf of the server, unlike a cancellation from outside: `is_ours` distinguishes them."""
 
-    task: asyncio.Task[Any] | None
+    task: asyncio.Task[Any] | None = None
     has_fired: bool = False
 
     def expire(self) -> None:
@@ -193,7 +193,7 @@ class TaskTimers(Record):
     def limit(self, delay_s: float | None) -> Interrupt:
         """Return an interrupt of the task after `delay_s`; None: only by `expire()`."""
         waiting = self._waiting
-        interrupt = Interrupt(waiting, delay_s or 0.0, task=self.task)
+        interrupt = Interrupt(waiting, delay_s or 0.0, None, None, self.task)
         if delay_s is None:
             return interrupt
         if delay_s <= START_S:

@@ -1,6 +1,6 @@
 """Who can see what: the requirements of a server's entries, and the entries that a principal can see.
 
-Only this module decides which entries a principal can see: lists, calls, reads, completions and
+Only this module decides which of the entries that staff did not disable a principal can see: lists, calls, reads, completions and
 notifications look into the `VisibleEntries` of their exchange, which are found before a method runs.
 """
 
@@ -77,14 +77,14 @@ def find_requirements(
         f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
     )
     # The server's apply to the prompt or template of a completion handler already.
-    guarded: list[tuple[Guarded, Access]] = [(each, default) for each in registry.entries()]
-    guarded += [(each, Access()) for each in registry.completers.values()]
-    guarded += [(each, default) for each in others]
+    guarded: list[tuple[Guarded, Access]] = [(entry, default) for entry in registry.entries()]
+    guarded += [(completer, Access()) for completer in registry.completers.values()]
+    guarded += [(other, default) for other in others]
     rules, scopes = {}, {}
     for each, fallback in guarded:
         access = each.access
-        if found := access.rules(fallback):
-            rules[each] = found
+        if rules_found := access.rules(fallback):
+            rules[each] = rules_found
         if wanted := fallback.scopes if access.scopes is None else access.scopes:
             scopes[each] = wanted
     return Requirements(rules, scopes, _find_pages(registry))
@@ -92,13 +92,13 @@ def find_requirements(
 
 def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
     """Return the tools that name a resource as their page, by its URI."""
-    found: dict[str, tuple[ToolEntry, ...]] = {}
+    pages: dict[str, tuple[ToolEntry, ...]] = {}
     for tool in registry.tools.values():
         about = (tool.meta or {}).get("ui")
         uri = about.get("resourceUri") if isinstance(about, Mapping) else None
         if isinstance(uri, str):
-            found[uri] = (*found.get(uri, ()), tool)
-    return found
+            pages[uri] = (*pages.get(uri, ()), tool)
+    return pages
 
 
 class VisibleEntries:

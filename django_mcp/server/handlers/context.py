@@ -18,9 +18,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import RequestId, encode_notification, is_request_id
 from django_mcp.registry.signatures import named
-from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
-from django_mcp.server.delivery.client_streams import ResumableSink
+from django_mcp.server.exchange.call import NoAnswer
 from django_mcp.server.exchange.send_rate import SendRate
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
@@ -44,7 +43,7 @@ def _at(
         return method(ctx, level, *args, **kwargs)
 
     shown = signature(method)
-    rest = [each for each in shown.parameters.values() if each.name != "level"]
+    rest = [parameter for parameter in shown.parameters.values() if parameter.name != "level"]
     vars(shortcut)["__signature__"] = shown.replace(parameters=rest)
     shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
     return named(shortcut, method.__name__.replace("log", level), owner="Context")
@@ -139,7 +138,7 @@ class Context(AskMethods, Generic[PrincipalT]):
     @property
     def principal(self) -> PrincipalT:
         """Who is authenticated."""
-        principal: PrincipalT = self._call.exchange.principal
+        principal: PrincipalT = self._call.exchange.caller.principal
         return principal
 
     @property
@@ -150,7 +149,12 @@ class Context(AskMethods, Generic[PrincipalT]):
     @property
     def url_kwargs(self) -> Mapping[str, Any]:
         """The keyword arguments of the URL that the endpoint was reached by."""
-        return self._call.exchange.url_kwargs
+        return self._call.exchange.caller.url_kwargs
+
+    @property
+    def tenant(self) -> str:
+        """The name of the tenant, from `TenantMiddleware.name_tenant`; empty without that middleware."""
+        return self._call.exchange.caller.tenant
 
     def shield(self) -> Shield:
         """Return a block in which the client cannot interrupt an asynchronous handler.
@@ -163,9 +167,9 @@ class Context(AskMethods, Generic[PrincipalT]):
         A client that leaves or cancels meanwhile is cancelled when the block exits. The deadline
         of the call still holds, and a synchronous handler is never interrupted.
         """
-        if self._call.exchange.shield is None:
-            self._call.exchange.shield = Shield()
-        return self._call.exchange.shield
+        if self._call.exchange.channel.shield is None:
+            self._call.exchange.channel.shield = Shield()
+        return self._call.exchange.channel.shield
 
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
         """Ping the client on the stream of this request; return the seconds until it answered.
@@ -178,7 +182,9 @@ class Context(AskMethods, Generic[PrincipalT]):
         clock = asyncio.get_running_loop().time
         begun_s = clock()
         try:
-            await request_client(self._call, "ping", None, timeout_s=timeout_s)
+            await self._call.server.ports.handshakes.request(
+                self._call, "ping", None, timeout_s=timeout_s
+            )
         except NoAnswer:
             return None
         return clock() - begun_s
@@ -194,7 +200,12 @@ class Context(AskMethods, Generic[PrincipalT]):
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
-        return await withdraw(self._call.server, self._call.connection, request_id, reason)
+        server = self._call.server
+        if self._call.rules.is_stateless:
+            return False
+        return await server.ports.handshakes.withdraw(
+            server, self._call.connection, request_id, reason
+        )
 
     def cancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
         """Do as `acancel_request` does, from a synchronous handler."""
@@ -236,8 +247,8 @@ class Context(AskMethods, Generic[PrincipalT]):
         Args:
             retry_ms: when the client should connect again, in milliseconds.
         """
-        if isinstance(self._call.exchange.sink, ResumableSink):
-            await self._call.exchange.sink.hang_up(retry_ms)
+        if not self._call.rules.is_stateless:
+            await self._call.server.ports.handshakes.close_stream(self._call, retry_ms)
 
     def close_stream(self, retry_ms: int = 1000) -> None:
         """Do as `aclose_stream` does, from a synchronous handler."""
@@ -351,16 +362,17 @@ class Context(AskMethods, Generic[PrincipalT]):
     @property
     def _may_send(self) -> bool:
         exchange = self._call.exchange
+        channel = exchange.channel
         return not (
-            exchange.sink is None
-            or not exchange.can_stream
+            channel.sink is None
+            or not channel.can_stream
             or self._call.is_finished
             # A client with a session may resume the stream.
-            or (exchange.is_gone and exchange.connection is None)
+            or (channel.is_gone and exchange.connection is None)
         )
 
     async def _notify(self, method: str, params: JSONObject) -> None:
-        sink = self._call.exchange.sink
+        sink = self._call.exchange.channel.sink
         # Encoded first, so that a wrong value is an error whether or not the message is sent.
         message = encode_notification(method, params)
         if self._call.options.strict:

@@ -15,7 +15,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.registry.access import Forbidden
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.signatures import Unavailable
-from django_mcp.server.asking.back_channel import ask_params
+from django_mcp.server.asking.questions import ask_params
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import CannotAsk, Failure, FailureKind, StateTooLarge
 from django_mcp.server.handlers.watching import report_error
@@ -30,7 +30,8 @@ class HandlerTimeout(Exception):
 async def describe_error(call: ServedCall, error: Exception | SystemExit, what: str) -> Failure:
     """Return what the client may see of an exception; an unexpected one is logged.
 
-    The message for an unexpected one contains nothing of it but a reference to the log record.
+    The message for an unexpected one contains nothing of it but a reference to the log record, unless the
+    server shows faults.
     """
     exceptions = call.server.ports.exceptions
     if isinstance(error, Forbidden):
@@ -59,6 +60,8 @@ async def describe_error(call: ServedCall, error: Exception | SystemExit, what: 
     logger.error("%s failed, reference %s", what, reference, exc_info=error)
     await report_error(call, error, reference)
     message = f"Internal error (reference {reference})"
+    if call.server.ports.shows_faults:
+        message += f": {type(error).__name__}: {short(str(error))}"
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 

@@ -16,9 +16,8 @@ from django_mcp.protocol.records import Record
 from django_mcp.registry.access import ObjectCheck
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
-from django_mcp.server.asking.rounds import open_answers, sign_state
+from django_mcp.server.asking.round_trips import open_answers, sign_state
 from django_mcp.server.exchange.answers import count_answer
 from django_mcp.server.exchange.call import (
     CannotAsk,
@@ -128,7 +127,7 @@ class HandlerRun(Record):
                         return Failure(kind=FailureKind.FAULT, message=message)
                     return await self._ask(outcome.asks, state)
                 # They are asked on the stream of the request.
-                known, failed = await ask_client(call, outcome.asks)
+                known, failed = await call.server.ports.handshakes.ask(call, outcome.asks)
                 answers = call.answers
                 answers.known.update(known)
                 answers.failed.update(failed)
@@ -143,16 +142,18 @@ class HandlerRun(Record):
         call, timeout_s = self.call, self.timeout_s
         if timeout_s is None:
             options = call.options
-            timeout_s = options.call_timeout_s if call.run is None else options.task_timeout_s
-        timers = call.exchange.timers or TaskTimers.of_current_task()
+            timeout_s = (
+                options.call_timeout_s if call.detached_run is None else options.task_timeout_s
+            )
+        timers = call.exchange.channel.timers or TaskTimers.of_current_task()
         deadline = call.deadline = timers.limit(timeout_s)
         has_lost = False
         try:
             while True:
                 try:
-                    return await self._run_once()
+                    return await self._run_handler()
                 except SuspendedForOnce as due:
-                    await self._keep(due)
+                    await self._run_and_keep(due)
                 except Exception as error:
                     if has_lost or not self._may_run_again(error):
                         raise
@@ -170,7 +171,7 @@ class HandlerRun(Record):
             deadline.cancel()
             call.deadline = None
 
-    async def _run_once(self) -> bytes | Refusal | InputRequired:
+    async def _run_handler(self) -> bytes | Refusal | InputRequired:
         """Convert the arguments, and run the handler where it belongs."""
         call, handler, arguments = self.call, self.handler, self.arguments
         server = call.server
@@ -226,7 +227,7 @@ class HandlerRun(Record):
         if call.has_lost_question:
             logger.warning(_LOST_QUESTION, call.method, getattr(call.entry, "name", ""))
         outcome = finish(call, value)
-        if type(outcome) is bytes and len(outcome) > PART_BYTES and call.run is None:
+        if type(outcome) is bytes and len(outcome) > PART_BYTES and call.detached_run is None:
             scope = count_answer(call.exchange, len(outcome), call.options)
             return outcome if scope is None else ANSWER_DROPPED[scope]
         return outcome
@@ -237,7 +238,7 @@ class HandlerRun(Record):
         aliases = self.handler.aliases
         return self.call.options.atomic if aliases is None else aliases
 
-    async def _keep(self, due: SuspendedForOnce) -> None:
+    async def _run_and_keep(self, due: SuspendedForOnce) -> None:
         """Run a function that is due once, and keep its result for all rounds."""
         call = self.call
         try:
@@ -245,8 +246,8 @@ class HandlerRun(Record):
         except SuspendedForOnce as inner:
             raise RuntimeError(_NESTED_ONCE.format(inner.key, due.key)) from None
         call.answers.kept[due.key] = result
-        if call.run is not None:
-            await call.run.keep(call.answers)
+        if call.detached_run is not None:
+            await call.detached_run.keep(call.answers)
         call.answers.begin()
 
     def _may_run_again(self, error: Exception) -> bool:
@@ -258,7 +259,7 @@ class HandlerRun(Record):
     def _time_out(self, timeout_s: float) -> Exception:
         """Return the exception of a round that took too long."""
         call, text = self.call, f"No result within {timeout_s:g} s"
-        if not call.exchange.waits_for_thread:
+        if not call.exchange.channel.waits_for_thread:
             return HandlerTimeout(text)
         if self.handler.is_async or call.answers.kept:
             # It may have done something already, so the client must not be told to send it again.
@@ -269,8 +270,8 @@ class HandlerRun(Record):
     async def _ask(self, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
         """Return the result that contains the questions, and the state of the call."""
         call = self.call
-        if call.run is not None:
-            call.run.park(asks, state)
+        if call.detached_run is not None:
+            call.detached_run.park(asks, state)
             return b""
         try:
             signed = await sign_state(call, list(asks), state)

@@ -63,9 +63,9 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
     if result.is_error:
-        call.failure = Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself")
+        note_tool_error(call, is_error=True)
     wire = result.to_wire()
-    if call.exchange.visible.allowed is not None:
+    if call.exchange.caller.visible.allowed is not None:
         call.links = _find_links(wire)
     if call.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)
@@ -78,14 +78,22 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
 def _find_links(wire: JSONObject) -> list[str]:
     """Return the URIs of the resources that the content of a result links to or contains."""
     blocks = wire.get("content", ())
-    uris = [each["uri"] for each in blocks if each.get("type") == "resource_link"]
-    uris += [each["resource"]["uri"] for each in blocks if each.get("type") == "resource"]
+    uris = [block["uri"] for block in blocks if block.get("type") == "resource_link"]
+    uris += [block["resource"]["uri"] for block in blocks if block.get("type") == "resource"]
     return list(dict.fromkeys(uris))
 
 
 def _refuse_large(call: ServedCall, message: str) -> bytes:
     text = f"{message}. Ask for less."
     return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=text))
+
+
+def note_tool_error(call: ServedCall, *, is_error: bool) -> None:
+    """Note for observers what a result says of itself, unless what failed is known already."""
+    if not is_error:
+        call.failure = None
+    elif call.failure is None:
+        call.failure = Failure(kind=FailureKind.TOOL_ERROR, message="The result says so itself")
 
 
 def encode_failure(call: ServedCall, failure: Failure) -> bytes:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.services import ServedCall
@@ -30,13 +27,13 @@ of detached calls may wait long for a thread."""
 
 
 async def check_in_turn(
-    call: ServedCall, entry: ToolEntry, arguments: JSONObject
-) -> list[Problem] | Failure:
-    """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
+    call: ServedCall, entry: ToolEntry, function: Callable[[], T]
+) -> T | Failure:
+    """Return what a check of arguments returns, or that the deadline of the call passed meanwhile."""
     timeout_s = call.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
-    deadline = (call.exchange.timers or TaskTimers.of_current_task()).limit(timeout_s)
+    deadline = (call.exchange.channel.timers or TaskTimers.of_current_task()).limit(timeout_s)
     try:
-        return await run_in_turn(call, partial(entry.input_validator.problems, arguments))
+        return await run_in_turn(call, function)
     except asyncio.CancelledError:
         call.is_abandoned = True
         if not deadline.is_ours():
@@ -49,5 +46,5 @@ async def check_in_turn(
 async def run_in_turn(call: ServedCall, function: Callable[[], T]) -> T:
     """Run work on the arguments of a call where it may block, after that of other calls."""
     locks = _turns.setdefault(asyncio.get_running_loop(), (asyncio.Lock(), asyncio.Lock()))
-    async with locks[call.run is not None]:
+    async with locks[call.detached_run is not None]:
         return await call.server.ports.scope.run(function, call)

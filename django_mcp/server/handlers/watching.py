@@ -22,10 +22,10 @@ MAX_TRACE_CHARS = 8192
 
 def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the trace context in a request's `_meta`, unchecked; empty when there is none."""
-    found = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
+    trace = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
     return {
         key: value
-        for key, value in found.items()
+        for key, value in trace.items()
         if type(value) is str and len(value) <= MAX_TRACE_CHARS
     }
 

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from django_mcp.protocol.errors import ProtocolError, Refusal
+from django_mcp.protocol.errors import ProtocolError, Refusal, ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.capabilities import Derived
 from django_mcp.server.exchange.admission import unknown_method
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.extension import Answer, Extension, ExtensionMethod, NextCall, check_declared
 from django_mcp.server.handlers.failures import within_limit
+from django_mcp.server.handlers.tools import encode_failure, note_tool_error
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
@@ -35,7 +37,7 @@ async def _answer(
 
 def may_use(extension: Extension, call: ServedCall) -> bool:
     """Return whether the principal of a call may use the methods and listening keys of an extension."""
-    visible = call.exchange.visible
+    visible = call.exchange.caller.visible
     is_served = visible.allowed is None or extension.serves_restricted
     return is_served and visible.permits(extension)
 
@@ -49,11 +51,11 @@ async def _finish(
         return error.to_refusal()
     if isinstance(answer, bytes | Refusal):
         return answer
-    found: object = answer
-    if not isinstance(found, Mapping):
+    finished: object = answer
+    if not isinstance(finished, Mapping):
         kind = type(answer).__name__
         raise TypeError(f"{extension.identifier} answers {call.method} with {kind}, not a dict")
-    return within_limit(call, "result", call.server.encode_answer(found, call.rules))
+    return within_limit(call, "result", call.server.encode_answer(finished, call.rules))
 
 
 async def call_wrapped(
@@ -76,5 +78,13 @@ async def _wrap(
     arguments: JSONObject,
     call_next: NextCall,
 ) -> bytes | Refusal:
-    answer_it = partial(extension.call_tool, call, entry, arguments, call_next)
-    return await _finish(extension, call, answer_it)
+    async def answer_it() -> Answer:
+        answer = await extension.call_tool(call, entry, arguments, call_next)
+        if isinstance(answer, Mapping):
+            note_tool_error(call, is_error=answer.get("isError") is True)
+        return answer
+
+    try:
+        return await _finish(extension, call, answer_it)
+    except ToolError as error:
+        return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=str(error)))

@@ -6,22 +6,17 @@ encoded, until the registry or the options change.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_mcp.log import logger
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
-from django_mcp.protocol.errors import FAULT, Refusal, invalid_params
-from django_mcp.protocol.headers import SESSION_ID
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.exchange.exchange import Reply, key_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Extension, ask
-from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall
 from django_mcp.server.setting import LIST_METHODS
 
@@ -41,46 +36,11 @@ async def initialize(call: ServedCall) -> bytes | Refusal:
 
 
 def _instructions(call: ServedCall) -> JSONObject:
-    found = call.options.instructions
+    text = call.options.instructions
     # They are for the whole server, and may name what restricted credentials do not see.
-    if found is None or call.exchange.visible.allowed is not None:
+    if text is None or call.exchange.caller.visible.allowed is not None:
         return {}
-    return {"instructions": str(found)}
-
-
-async def complete_handshake(call: ServedCall, reply: Reply) -> Reply | Refusal:
-    """Store what an `initialize` has settled; return the reply, with the id of a new session."""
-    server, kept = call.server, call.exchange.connection
-    try:
-        if isinstance(kept, Session):
-            # HTTP+SSE opens the session and its stream before the handshake.
-            for stream in server.hub.streams_of(kept.key):
-                stream.client_info = call.connection.client_info
-                stream.revision_name = call.rules.name
-            await server.ports.sessions.update(kept, call.connection.settled())
-        elif kept is not None:
-            kept.update(call.connection.settled())
-        elif call.exchange.headers is not None and server.keeps_sessions:
-            session = Session(
-                key=uuid.uuid4().hex,
-                server_name=server.name,
-                principal_key=key_of(call.exchange.principal),
-                **call.connection.settled(),
-            )
-            token = await server.ports.sessions.open(session, call.exchange)
-            if isinstance(token, Refusal):
-                return token
-            if not call.exchange.is_buffered:
-                # The hub ends sessions that expire.
-                server.join_hub()
-            server.ports.connection_observer.session_opened(session)
-            reply.headers = ((SESSION_ID.encode(), token.encode()),)
-    except StoreUnavailable as error:
-        return error.to_refusal()
-    except Exception:
-        logger.exception("Could not answer %s", call.method)
-        return FAULT
-    return reply
+    return {"instructions": str(text)}
 
 
 async def ping(call: ServedCall) -> bytes | Refusal:
@@ -127,14 +87,17 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
     """Answer one of the four list methods."""
     server = call.server
     after = None
-    if "cursor" in call.params:
-        after = decode_cursor(call.params["cursor"], call.method, server.ports.signer.unsign)
+    cursor = call.params.get("cursor")
+    if cursor is not None:
+        after = decode_cursor(cursor, call.method, server.ports.signer.unsign)
         if after is None:
             return INVALID_CURSOR
     derived = call.derived
     describing: Sequence[Extension] = ()
     if derived.describing:
-        describing = tuple(each for each in derived.describing if each.is_active(call))
+        describing = tuple(
+            extension for extension in derived.describing if extension.is_active(call)
+        )
     # What an extension adds may be in any language.
     is_translated = derived.has_lazy_texts or describing
     key = (
@@ -142,7 +105,7 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
         call.rules.name,
         after,
         server.ports.find_language() if is_translated else None,
-        call.exchange.visible.variant,
+        call.exchange.caller.visible.variant,
         describing,
     )
     cache = derived.lists
@@ -164,7 +127,9 @@ def _page(
     attribute = "templates" if result_key == "resourceTemplates" else result_key
     registered: Mapping[str, Entry] = getattr(server.registry, attribute)
     visible = [
-        (key, entry) for key, entry in registered.items() if call.exchange.visible.includes(entry)
+        (key, entry)
+        for key, entry in registered.items()
+        if call.exchange.caller.visible.includes(entry)
     ]
     start = 0
     if after is not None:
@@ -184,7 +149,7 @@ def _page(
 def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -> JSONObject:
     """Return an entry in wire form; a tool with the scopes that it needs, where ChatGPT looks for them."""
     wire = entry.to_wire()
-    scopes = call.exchange.visible.scopes_of(entry) if isinstance(entry, ToolEntry) else ()
+    scopes = call.exchange.caller.visible.scopes_of(entry) if isinstance(entry, ToolEntry) else ()
     if scopes:
         schemes = [{"type": "oauth2", "scopes": list(scopes)}]
         meta = {"securitySchemes": schemes, **wire.get("_meta", {})}

@@ -19,13 +19,15 @@ from django_mcp.server.services import ServedCall
 async def get(call: ServedCall) -> bytes | Refusal:
     """Answer `prompts/get`. Source: all revisions, server/prompts "Getting a Prompt"."""
     name = call.params.get("name")
-    arguments = call.params.get("arguments", {})
+    arguments = call.params.get("arguments")
+    if arguments is None:
+        arguments = {}
     if type(name) is not str:
         return invalid_params("name must be a string")
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
     entry = call.server.registry.prompts.get(name)
-    if entry is None or not call.exchange.visible.includes(entry):
+    if entry is None or not call.exchange.caller.visible.includes(entry):
         return invalid_params(f"Unknown prompt: {short(name)}")
     call.entry = entry
     refusal = check_scopes(call, entry)
@@ -63,7 +65,7 @@ async def complete(call: ServedCall) -> bytes | Refusal:
     if name not in entry.argument_names:
         return invalid_params(f"Unknown argument: {short(name)}")
     handler = call.server.registry.completer(entry, name)
-    if handler is None or not call.exchange.visible.includes(handler):
+    if handler is None or not call.exchange.caller.visible.includes(handler):
         return _encode_completion(call, Completion(values=[]))
     refusal = check_scopes(call, entry, handler)
     if refusal is not None:
@@ -95,7 +97,7 @@ def _find(call: ServedCall, ref: JSONObject) -> PromptEntry | TemplateEntry | Re
             entry = registry.templates.get(key) if isinstance(key, str) else None
         case _:
             return invalid_params("ref.type must be ref/prompt or ref/resource")
-    if entry is None or not call.exchange.visible.includes(entry):
+    if entry is None or not call.exchange.caller.visible.includes(entry):
         return invalid_params(f"Unknown reference: {short(str(key))}")
     return entry
 
@@ -103,7 +105,9 @@ def _find(call: ServedCall, ref: JSONObject) -> PromptEntry | TemplateEntry | Re
 def _known_arguments(context: Any) -> dict[str, str] | Refusal:
     if context is None:
         return {}
-    known = context.get("arguments", {}) if type(context) is dict else None
+    known = context.get("arguments") if type(context) is dict else context
+    if known is None:
+        return {}
     if type(known) is not dict or not all(type(value) is str for value in known.values()):
         return invalid_params("context.arguments must be an object of strings")
     return known

@@ -27,10 +27,10 @@ async def read(call: ServedCall) -> bytes | Refusal:
     part = find_range(call.params, call.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
-    found = await _find_readable(call, uri)
-    if isinstance(found, Refusal):
-        return found
-    entry, variables = found
+    readable = await _find_readable(call, uri)
+    if isinstance(readable, Refusal):
+        return readable
+    entry, variables = readable
 
     def finish(_call: ServedCall, value: Any) -> bytes | Refusal:
         whole = entry.convert(value, uri)
@@ -56,10 +56,10 @@ async def read(call: ServedCall) -> bytes | Refusal:
 
 async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
-    found = await _find_readable(call, uri)
-    if isinstance(found, Refusal):
-        return found
-    entry, variables = found
+    readable = await _find_readable(call, uri)
+    if isinstance(readable, Refusal):
+        return readable
+    entry, variables = readable
     outcome = await HandlerRun(
         call, entry.handler, dict(variables), check_only, "resource", entry.name
     ).run()
@@ -88,7 +88,7 @@ def _to_refusal(call: ServedCall, uri: str, failure: Failure) -> Refusal:
 async def _find_readable(
     call: ServedCall, uri: str
 ) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    visible, exchange = call.exchange.visible, call.exchange
+    visible, exchange = call.exchange.caller.visible, call.exchange
     for entry, variables in find_matches(call.server.registry, uri):
         # Restricted credentials may also read what a tool linked to.
         if visible.includes(entry, uri) or (
@@ -101,10 +101,10 @@ async def _find_readable(
 
 def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
     contents = []
-    for each in result.contents:
-        if not isinstance(each, TextContents):
+    for content in result.contents:
+        if not isinstance(content, TextContents):
             return invalid_params("Only a text can be read in parts")
-        contents.append(replace(each, text=part.cut(each.text)))
+        contents.append(replace(content, text=part.cut(content.text)))
     return replace(result, contents=contents)
 
 

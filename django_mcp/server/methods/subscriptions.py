@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from django_mcp.log import logger
 from django_mcp.protocol.errors import ProtocolError, Refusal, invalid_params
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.server.delivery.client_streams import check_stream_limits, run_stream
+from django_mcp.server.delivery.open_streams import check_stream_limits, run_stream
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.extension import Listening, Watch, check_declared
+from django_mcp.server.extension import Listening, check_declared
 from django_mcp.server.methods.added import may_use
 from django_mcp.server.methods.resources import authorize_read
 from django_mcp.server.request_checks import check_scopes
@@ -21,6 +18,9 @@ from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKi
 
 MAX_TOLD = 1024
 """Characters of a session's URIs that one message tells other processes."""
+
+MAX_WANTED_BYTES = 16 * 1024
+"""Bytes of the value of an extension's key of a listening stream, which may keep it while it is open."""
 
 
 async def subscribe(call: ServedCall) -> bytes | Refusal:
@@ -66,46 +66,62 @@ async def unsubscribe(call: ServedCall) -> bytes | Refusal:
 def _tell(call: ServedCall, session: Session) -> None:
     uris, version = sorted(session.subscriptions or ()), session.subscriptions_version
     told = uris if sum(map(len, uris)) <= MAX_TOLD else None
-    call.server.hub.broadcast(SubscriptionsChanged(session=session.key, version=version, uris=told))
+    message = SubscriptionsChanged(session=session.key, version=version, uris=told)
+    # A client may do this at will, and each message has all URIs.
+    call.server.hub.broadcast(message, newest_of=session.key)
 
 
 async def listen(call: ServedCall) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
     Kinds that the server does not have are not acknowledged. All URIs are. Updates are sent only for those
-    that the principal may read. Source: 2026-07-28 subscriptions/listen.
+    that the principal may read at that time. The stream ends at once if the server has none of the kinds.
+    Source: 2026-07-28 subscriptions/listen.
     """
-    made = await _make_stream(call)
-    if isinstance(made, Refusal):
-        return made
-    stream, watches = made
+    stream = await _make_stream(call)
+    if isinstance(stream, Refusal):
+        return stream
     server, request_id = call.server, call.message.id
-    quota_key, count, size = call.exchange.quota_key, len(stream.uris), sum(map(len, stream.uris))
-    watching: list[asyncio.Task[None]] = []
+    result = {"_meta": {SUBSCRIPTION_ID: request_id}}
+    if not (stream.lists or stream.uris or _asks_extensions(call)):
+        await stream.drain()
+        stream.end(Ending.CLOSED)
+        return server.encode_result(result, call.rules)
+    quota_key, count, size = (
+        call.exchange.caller.quota_key,
+        len(stream.uris),
+        sum(map(len, stream.uris)),
+    )
     try:
-        watching += [asyncio.create_task(_watch(watch, stream)) for watch in watches]
+        for key in stream.watches:
+            stream.start_watch(key)
         # Thousands of streams may stay open for an hour.
         call.forget_params()
         reason = await run_stream(server, call.exchange, stream)
     finally:
-        for each in watching:
-            each.cancel()
+        for key in stream.watches:
+            stream.stop_watch(key)
         server.hub.uris.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
         return invalid_params("The client has gone")
-    return server.encode_result({"_meta": {SUBSCRIPTION_ID: request_id}}, call.rules)
+    return server.encode_result(result, call.rules)
 
 
 def _take_uris(call: ServedCall, uris: set[str]) -> Refusal | None:
     """Count the URIs of a listening stream, or return why it cannot have so many."""
     count, size = len(uris), sum(map(len, uris))
     meter, share = call.server.hub.uris, call.options.anonymous_share
-    scope = meter.take(URI_LIMITS, call.exchange.quota_key, size, count=count, share=share)
+    scope = meter.take(URI_LIMITS, call.exchange.caller.quota_key, size, count=count, share=share)
     return None if scope is None else TOO_MANY_URIS[scope]
 
 
-async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Refusal:
-    """Return the stream, with its acknowledgement queued, and what runs beside it."""
+def _asks_extensions(call: ServedCall) -> bool:
+    """Return whether a client asks for a key of an extension, which its principal may not be able to use yet."""
+    return not call.derived.listen_keys.keys().isdisjoint(call.params["notifications"])
+
+
+async def _make_stream(call: ServedCall) -> PushStream | Refusal:
+    """Return the stream, with its acknowledgement queued."""
     server, exchange = call.server, call.exchange
     wanted = call.params.get("notifications")
     if type(wanted) is not dict:
@@ -113,7 +129,7 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Ref
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         return invalid_params("resourceSubscriptions must be URIs")
-    sink = exchange.sink
+    sink = exchange.channel.sink
     refusal = check_uris(uris) or call.connection.limit_details()
     if refusal is not None or sink is None:
         return refusal or invalid_params("This needs an event stream")
@@ -139,9 +155,10 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Ref
         kind=StreamKind.LISTEN,
         server_name=server.name,
         sink=sink,
-        principal=call.exchange.principal,
+        principal=call.exchange.caller.principal,
         lists=frozenset(lists),
         uris=set(uris),
+        watches={key: listening.watch for key, listening in added.items()},
         subscription_id=call.message.id,
         client_info=call.connection.client_info,
         revision_name=call.rules.name,
@@ -150,23 +167,14 @@ async def _make_stream(call: ServedCall) -> tuple[PushStream, list[Watch]] | Ref
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )
-    return stream, [each.watch for each in added.values() if each.watch is not None]
-
-
-async def _watch(watch: Watch, stream: PushStream) -> None:
-    """Run what an extension does beside a stream, which ends if that fails."""
-    try:
-        await watch(stream)
-    except Exception:
-        logger.exception("An extension failed beside a listening stream, which ends")
-        stream.end(Ending.CLOSED)
+    return stream
 
 
 async def _listen_to_extensions(
     call: ServedCall, wanted: JSONObject
 ) -> dict[str, Listening] | Refusal:
     """Return what the extensions do for their keys of the filter."""
-    found: dict[str, Listening] = {}
+    listening_now: dict[str, Listening] = {}
     try:
         for key, extension in call.derived.listen_keys.items():
             if key in wanted:
@@ -175,10 +183,12 @@ async def _listen_to_extensions(
                 refusal = check_declared(extension, call) or check_scopes(call, extension)
                 if refusal is not None:
                     return refusal
+                if len(encode(wanted[key])) > MAX_WANTED_BYTES:
+                    return invalid_params(f"{key} must be at most {MAX_WANTED_BYTES} bytes of JSON")
                 listening = await extension.listen(call, key, wanted[key])
                 if isinstance(listening, Refusal):
                     return listening
-                found[key] = listening
+                listening_now[key] = listening
     except ProtocolError as error:
         return error.to_refusal()
-    return found
+    return listening_now

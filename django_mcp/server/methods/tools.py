@@ -9,22 +9,21 @@ from __future__ import annotations
 from functools import partial
 
 from django_mcp.protocol.errors import (
-    HEADER_MISMATCH,
     MISSING_CLIENT_CAPABILITY,
     Refusal,
     invalid_params,
 )
-from django_mcp.protocol.headers import check_param_headers
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
+from django_mcp.server.handlers.argument_checks import check_headers, settle_arguments
 from django_mcp.server.handlers.challenges import to_result
-from django_mcp.server.handlers.failures import describe_problems, short
+from django_mcp.server.handlers.failures import short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.handlers.turns import LARGE_BYTES, check_in_turn
+from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services import ServedCall
@@ -33,13 +32,15 @@ from django_mcp.server.services import ServedCall
 async def call(call: ServedCall) -> bytes | Refusal:
     """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
     params = call.message.params
-    name, arguments = params.get("name"), params.get("arguments", {})
+    name, arguments = params.get("name"), params.get("arguments")
+    if arguments is None:
+        arguments = {}
     if type(name) is not str:
         return invalid_params("name must be a string")
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
     entry = call.server.registry.tools.get(name)
-    visible = call.exchange.visible
+    visible = call.exchange.caller.visible
     if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
         return invalid_params(f"Unknown tool: {short(name)}")
     call.entry = entry
@@ -49,46 +50,38 @@ async def call(call: ServedCall) -> bytes | Refusal:
     if entry.throttle is not None:
         refusal = await check_tool_rate(call, entry, entry.throttle)
     if refusal is None and entry.header_params:
-        refusal = _check_headers(call, entry, arguments)
+        refusal = check_headers(call, entry, arguments)
     if refusal is not None:
         return refusal
     wanted = entry.required_client_capabilities
     if wanted and not covers(call.connection.client_capabilities, wanted):
-        message = f"Tool {name} needs a client that declares: {', '.join(wanted)}"
-        if not call.rules.is_stateless:
-            return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=message))
-        data = {"requiredCapabilities": wanted}
-        return Refusal(code=MISSING_CLIENT_CAPABILITY, message=message, data=data)
+        return _refuse_client(call, name, wanted)
     return await _check_and_run(call, entry, arguments)
+
+
+def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | Refusal:
+    message = f"Tool {name} needs a client that declares: {', '.join(wanted)}"
+    if not call.rules.is_stateless:
+        return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=message))
+    data = {"requiredCapabilities": wanted}
+    return Refusal(code=MISSING_CLIENT_CAPABILITY, message=message, data=data)
 
 
 async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
     if call.options.validate_input or entry.validate_input:
-        problems: list[Problem] | Failure | None = None
+        problems: list[Problem] | None = None
         if len(call.exchange.body) <= LARGE_BYTES:
             problems = entry.input_validator.check(arguments)
-        if problems is None:
-            problems = await check_in_turn(call, entry, arguments)
-        if isinstance(problems, Failure):
-            return encode_failure(call, problems)
-        if problems:
-            failure = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
-            return encode_failure(call, failure)
+        if problems is None or problems:
+            settled = await settle_arguments(call, entry, arguments, problems)
+            if isinstance(settled, Failure):
+                return encode_failure(call, settled)
+            arguments = settled
     wrapping = call.derived.wrapping
     extensions = () if wrapping is None else wrapping.find(entry.name, call)
     if not extensions:
         return await run_tool(call, entry, arguments)
     run = partial(run_tool, call, entry, arguments)
     return await call_wrapped(call, entry, arguments, extensions, run)
-
-
-def _check_headers(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
-    headers = call.exchange.headers
-    if headers is None or not call.rules.mirrors_headers:
-        return None
-    problem = check_param_headers(entry.header_params, arguments, headers)
-    if problem is None:
-        return None
-    return Refusal(code=HEADER_MISMATCH, message=problem, status=400)

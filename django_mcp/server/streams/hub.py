@@ -162,7 +162,7 @@ class Hub(Messenger, Generic[ServerT]):
             self.streams
             or self.followers.count
             or self.calls.has_any_of(list(self.sessions.values()))
-            or any(each.asked for each in list(self.sessions.values()))
+            or any(session.asked for session in list(self.sessions.values()))
         )
 
     def reset(self) -> None:
@@ -286,7 +286,7 @@ class Hub(Messenger, Generic[ServerT]):
             connection.subscriptions_version = version
         key = connection.key if isinstance(connection, Session) else connection.stream_id
         streams = self.streams_of(key or "")
-        active = [each for each in streams if each.is_active]
+        active = [stream for stream in streams if stream.is_active]
         for stream in active:
             self.index.discard(stream)
         if connection.subscriptions is None:
@@ -312,16 +312,16 @@ class Hub(Messenger, Generic[ServerT]):
         may_receive = None if server is None else server.may_receive(change)
         topic = change.topic
         if to is not None:
-            found = [to]
+            receivers = [to]
         elif topic is not None:
-            found = list(self.index.find(change.server, topic))
+            receivers = list(self.index.find(change.server, topic))
         else:
             # One of each session.
             keys = self._by_session if change.session is None else (change.session,)
-            active = [each for each in map(self.find_active, keys) if each is not None]
-            found = [each for each in active if each.server_name == change.server]
+            active = [stream for stream in map(self.find_active, keys) if stream is not None]
+            receivers = [stream for stream in active if stream.server_name == change.server]
         shared, head, reached = b"", b"", 0
-        for stream in found:
+        for stream in receivers:
             if may_receive is not None and not may_receive(stream):
                 continue
             if stream.tail:
@@ -351,8 +351,8 @@ class Hub(Messenger, Generic[ServerT]):
 
     def find_inactive(self) -> dict[str, PushStream]:
         """Return the newest stream of each session whose messages another process sends, by key."""
-        found = self._by_session.items()
-        return {key: streams[-1] for key, streams in found if not streams[-1].is_active}
+        by_session = self._by_session.items()
+        return {key: streams[-1] for key, streams in by_session if not streams[-1].is_active}
 
     def take_over(self, key: str, stream: PushStream) -> None:
         """Let an inactive stream receive its session's messages, and announce what it subscribed to."""

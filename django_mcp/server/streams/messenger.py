@@ -10,7 +10,8 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
@@ -51,6 +52,24 @@ class Bus(Protocol):
 
     async def stop(self) -> None:
         """Receive no longer."""
+
+
+class LocalBus:
+    """The bus of a process that is the only one."""
+
+    is_shared = False
+
+    async def send(self, *messages: JSONObject) -> None:
+        """See `Bus.send`."""
+
+    def send_now(self, *messages: JSONObject) -> None:
+        """See `Bus.send_now`."""
+
+    def start(self, receive: Callable[[JSONObject], None]) -> None:
+        """See `Bus.start`."""
+
+    async def stop(self) -> None:
+        """See `Bus.stop`."""
 
 
 OUTAGE_EVERY_S = 60.0
@@ -110,6 +129,9 @@ MAX_NOTICES = 10_000
 MAX_OTHERS = 2000
 """Other messages that wait to go out. More are dropped, with a line in the log."""
 
+MAX_OF_CALLER = 200
+"""Those of them that one caller may cause at will, such as cancellations of calls that do not exist."""
+
 BATCH = 500
 NOTICE_BATCHES = 4
 """Messages that are handed to the bus at once, and batches of change notices at a time."""
@@ -128,8 +150,9 @@ class Outbox:
 
     def __init__(self, send: Callable[..., Awaitable[bool]]) -> None:
         self._notices = _Lane(send, NOTICE_BATCHES, is_retried=True)
-        self._others = _Lane(send, 1, is_retried=False)
+        self._others = _Lane(send, 1, is_retried=False, taken=self._forget)
         self._numbers = count()
+        self._waiting_of: Counter[str] = Counter()
         self._dropped = 0
 
     def put_notice(self, change: Change) -> None:
@@ -145,23 +168,47 @@ class Outbox:
             self._notices.put(key, change)
             return
         logger.warning("Too many change notices wait for other processes to name each resource")
-        for each in [each for each in waiting if each[2] is not None]:
-            del waiting[each]
-            waiting[each[0], None, None] = Missed(server=each[0])
+        for waiting_key in [key for key in waiting if key[2] is not None]:
+            del waiting[waiting_key]
+            waiting[waiting_key[0], None, None] = Missed(server=waiting_key[0])
         self._notices.put(any_resource, Missed(server=change.server))
 
-    def put(self, message: ProcessMessage) -> None:
-        """Send a message after those that were put before it."""
+    def put(
+        self, message: ProcessMessage, caller: str | None = None, *, newest_of: str | None = None
+    ) -> None:
+        """Send a message after those that were put before it.
+
+        A client can cause any number of some messages, which would take the place of those of others.
+
+        Args:
+            caller: the quota key of the caller who causes it. Above a limit of their own, it is dropped.
+            newest_of: takes the place of the message about the same that waits, such as a session.
+        """
+        if newest_of is not None and (newest_of, None) in self._others.waiting:
+            self._others.put((newest_of, None), message)
+            return
+        if caller is not None and self._waiting_of[caller] >= MAX_OF_CALLER:
+            return
         if len(self._others.waiting) < MAX_OTHERS:
-            self._others.put(next(self._numbers), message)
+            if caller is not None:
+                self._waiting_of[caller] += 1
+            self._others.put((newest_of or next(self._numbers), caller), message)
             return
         self._dropped += 1
         # At each power of two: a line for each message would flood the log.
         if self._dropped & (self._dropped - 1) == 0:
             logger.warning("Dropped %d messages to other processes: too many", self._dropped)
 
+    def _forget(self, keys: Iterable[tuple[int | str, str | None]]) -> None:
+        for _what, caller in keys:
+            if caller is not None:
+                self._waiting_of[caller] -= 1
+                if not self._waiting_of[caller]:
+                    del self._waiting_of[caller]
+
     async def stop(self) -> None:
         """Send nothing more: the running event loop, which is its own, ends."""
+        self._waiting_of.clear()
         for lane in (self._notices, self._others):
             await lane.stop()
 
@@ -173,12 +220,21 @@ class Outbox:
 
 
 class _Lane:
-    """Messages that wait, by key, and the tasks that send them in batches."""
+    """Messages that wait, by key, and the tasks that send them in batches.
+
+    `taken` is called with the keys of each batch, whose messages wait no longer.
+    """
 
     def __init__(
-        self, send: Callable[..., Awaitable[bool]], max_tasks: int, *, is_retried: bool
+        self,
+        send: Callable[..., Awaitable[bool]],
+        max_tasks: int,
+        *,
+        is_retried: bool,
+        taken: Callable[[Iterable[Any]], None] | None = None,
     ) -> None:
         self._send = send
+        self._taken = taken
         self._max_tasks = max_tasks
         self._is_retried = is_retried
         # A task, not a timer: what ends an event loop cancels its tasks, and then nothing may begin anew.
@@ -208,6 +264,8 @@ class _Lane:
         self._next = None
         while self.waiting and len(self.tasks) < self._max_tasks:
             batch = {key: self.waiting.pop(key) for key in list(islice(self.waiting, BATCH))}
+            if self._taken is not None:
+                self._taken(batch)
             task = loop.create_task(self._send_batch(batch))
             self.tasks.add(task)
             task.add_done_callback(self._sent)
@@ -271,13 +329,21 @@ class Messenger:
         except Exception as error:  # noqa: BLE001 - the next messages are handled all the same
             self._bad_messages.failed(error)
 
-    def broadcast(self, message: ProcessMessage) -> None:
-        """Send a message to the other processes, without waiting for it."""
-        if self.loop is not asyncio.get_running_loop():
-            # Under WSGI an event loop, and its tasks, end with the request.
+    def broadcast(
+        self, message: ProcessMessage, caller: str | None = None, *, newest_of: str | None = None
+    ) -> None:
+        """Send a message to the other processes, without waiting for it; see `Outbox.put`."""
+        if not self._is_on_loop():
+            # A thread has no event loop. Under WSGI one ends, with its tasks, with the request.
             self.bus.send_now(message.to_wire())
         elif self.bus.is_shared:
-            self._outbox.put(message)
+            self._outbox.put(message, caller, newest_of=newest_of)
+
+    def _is_on_loop(self) -> bool:
+        try:
+            return self.loop is asyncio.get_running_loop()
+        except RuntimeError:
+            return False
 
     def hand_over(self, message: ProcessMessage) -> None:
         """Pass a message to its handler here, or to the other processes if that returns False."""
@@ -293,7 +359,7 @@ class Messenger:
     async def send(self, *messages: ProcessMessage) -> bool:
         """Send messages to the other processes; return whether they were sent. The bus logs errors."""
         try:
-            await self.bus.send(*(each.to_wire() for each in messages))
+            await self.bus.send(*(message.to_wire() for message in messages))
         except Exception as error:  # noqa: BLE001 - any error of the library behind the bus
             # A process that misses a message finds the change in the store within seconds.
             logger.debug("Could not reach the other processes: %r", error)

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -18,7 +18,8 @@ from django_mcp.protocol.messages import RequestId, encode_notification, encode_
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision, find_revision
-from django_mcp.server.exchange.exchange import Exchange, Sink
+from django_mcp.server.exchange.channel import Sink
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.pending import PART_BYTES, PendingBytes
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
@@ -57,7 +58,7 @@ class Change(ProcessMessage, tag="change"):
 
     def __post_init__(self) -> None:
         named = (self.list, self.uri, self.method)
-        if sum(type(each) is str and each != "" for each in named) != 1:
+        if sum(type(name) is str and name != "" for name in named) != 1:
             raise TypeError(
                 "A notification needs one text that is not empty: the URI of a resource, or a method"
             )
@@ -105,6 +106,7 @@ class PushStream(Record, kw_only=True, weakref=True):
 
     Attributes:
         uris: the resources whose changes it receives. A session's streams share the session's set.
+        watches: what runs beside it, by the keys of extensions that it listens to; None: nothing does.
         subscription_id: the id of the request that opened it, if its messages must contain that.
         tail: the end of all its messages that contains this id; see `encode_notification_head`.
         opened_at: seconds since the epoch, to compare with streams of other processes.
@@ -120,6 +122,9 @@ class PushStream(Record, kw_only=True, weakref=True):
     principal: Any
     lists: frozenset[str] = frozenset(LISTS)
     uris: set[str] = field(default_factory=set)
+    watches: Mapping[str, Callable[[PushStream], Coroutine[Any, Any, None]] | None] = field(
+        default_factory=dict
+    )
     session: Session | None = None
     subscription_id: RequestId | None = None
     client_info: JSONObject | None = None
@@ -144,6 +149,7 @@ class PushStream(Record, kw_only=True, weakref=True):
     _queue: dict[Topic | object, bytes] = field(default_factory=dict)
     _late: dict[Topic, None] = field(default_factory=dict)
     _flusher: asyncio.Task[None] | None = None
+    _watching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _ended: asyncio.Future[Ending] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -256,6 +262,28 @@ class PushStream(Record, kw_only=True, weakref=True):
         while self._flusher is not None and self.is_open:
             await asyncio.wait((self._flusher, self._ended), return_when=asyncio.FIRST_COMPLETED)
 
+    def start_watch(self, key: str) -> None:
+        """Run what an extension does beside this stream, unless it runs or has run."""
+        watch = self.watches[key]
+        # Who checked the rights of a stream may not know that it has ended.
+        if watch is not None and self.is_open and key not in self._watching:
+            self._watching[key] = asyncio.get_running_loop().create_task(
+                self._watch(watch), context=self.context.copy()
+            )
+
+    def stop_watch(self, key: str) -> None:
+        """Stop what an extension does beside this stream. It can be started again."""
+        watching = self._watching.pop(key, None)
+        if watching is not None:
+            watching.cancel()
+
+    async def _watch(self, watch: Callable[[PushStream], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await watch(self)
+        except Exception:
+            logger.exception("An extension failed beside a listening stream, which ends")
+            self.end(Ending.CLOSED)
+
     def take_pong(self, ping_id: object) -> bool:
         """Record the answer to a ping; return whether it was the open one."""
         if ping_id != self.ping_id or ping_id is None:
@@ -300,9 +328,9 @@ class StreamIndex:
             return
         stream.is_active = False
         for key in topics_of(stream):
-            found = self._streams.get(key, {})
-            found.pop(stream, None)
-            if not found:
+            streams = self._streams.get(key, {})
+            streams.pop(stream, None)
+            if not streams:
                 self._streams.pop(key, None)
 
     def find(self, server: str, topic: Topic) -> Collection[PushStream]:

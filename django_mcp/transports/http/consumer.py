@@ -22,6 +22,8 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import find_id
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.answers import count_answer, release_answers
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.pending import (
     ANSWER_DROPPED,
@@ -31,16 +33,22 @@ from django_mcp.server.exchange.pending import (
 )
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers, hold
 from django_mcp.server.server import BaseServer
+from django_mcp.transports.http import browsers
+from django_mcp.transports.http.browsers import MakePage
 from django_mcp.transports.http.guard import HeaderCheck, current_guard
 from django_mcp.transports.http.replies import (
+    HTML_TYPE,
+    JSON_TYPE,
+    RawHeader,
     error_reply,
     internal_error,
-    json_headers,
     refusals,
     reject_websocket,
     too_large,
+    whole_headers,
 )
 from django_mcp.transports.http.sink import (
+    Fate,
     Receive,
     Send,
     StreamSink,
@@ -60,6 +68,8 @@ EntryPoint: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 WATCH_AFTER_S = 0.1
 """A client is watched only after this time, because most calls have finished by then."""
 
+LEFT_BYTES = 1024 * 1024
+"""What a server may keep of an answer that its client does not read; granian's default is 850 KiB."""
 
 CLOSE = (b"connection", b"close")
 
@@ -83,19 +93,22 @@ class MCPConsumer(AsyncHttpConsumer):
     _gone: Interrupt | None = None
     _pending: PendingBytes | None = None
     """What counts of the request's body; None: nothing, since it is small."""
+    _fate = Fate.SENT
+    """What became of a large answer that is sent whole."""
 
-    def __init__(self, *, server: BaseServer) -> None:
+    def __init__(self, *, server: BaseServer, make_page: MakePage | None = None) -> None:
         super().__init__()
+        self._make_page = make_page
         # One engine serves all of a request, also if settings change meanwhile.
         self.server = server.engine
 
     @classmethod
     def as_asgi(cls, **initkwargs: Any) -> Any:
         """Return the ASGI application: Channels' own without a coroutine for each request."""
-        server = initkwargs["server"]
+        server, make_page = initkwargs["server"], initkwargs.get("make_page")
 
         def application(scope: Any, receive: Receive, send: Send) -> Awaitable[None]:
-            return cls(server=server)(scope, receive, send)
+            return cls(server=server, make_page=make_page)(scope, receive, send)
 
         return application
 
@@ -123,17 +136,35 @@ class MCPConsumer(AsyncHttpConsumer):
             if reply is not None:
                 if reply.body is not None and len(reply.body) > PART_BYTES:
                     reply = self._count_answer(reply, reply.body)
+                content_type = JSON_TYPE
                 if reply.status >= 400:
                     self._log(reply)
-                await self._respond(reply)
+                    page = self._find_page(reply)
+                    if page is not None:
+                        reply, content_type = replace(reply, body=page), HTML_TYPE
+                await self._respond(reply, content_type)
         except Exception:
             logger.exception("Could not serve a request")
             await self._abort()
         finally:
             if self._pending is not None:
                 self._pending.close()
-            if self._exchange is not None:
-                release_answers(self._exchange)
+            exchange, sink = self._exchange, self._sink
+            if exchange is not None:
+                if exchange.channel.pending is not None or (sink is not None and sink.has_started):
+                    self._release_answers(exchange)
+                else:
+                    release_answers(exchange)
+
+    def _release_answers(self, exchange: Exchange) -> None:
+        """Count the answers no longer, but for what the server keeps of one that its client did not read."""
+        counted = 0 if exchange.channel.pending is None else exchange.channel.pending.size
+        release_answers(exchange)
+        fate = self._fate if self._sink is None or not self._sink.has_started else self._sink.fate
+        if fate is Fate.LEFT:
+            left = PendingBytes(exchange.caller.quota_key, self.server.options)
+            left.add(min(counted or LEFT_BYTES, LEFT_BYTES))
+            hold(asyncio.create_task(_close_when_gone(left, self._receive)))
 
     def _count_answer(self, reply: Reply, body: bytes) -> Reply:
         """Return a reply if its body may wait for the client, else an error in its place."""
@@ -161,14 +192,16 @@ class MCPConsumer(AsyncHttpConsumer):
         pending = self._pending
         if pending is None:
             exchange = self._exchange
-            quota_key = "" if exchange is None else exchange.quota_key
+            quota_key = "" if exchange is None else exchange.caller.quota_key
             pending = self._pending = PendingBytes(quota_key, self.server.options)
         return pending
 
     def _log(self, reply: Reply) -> None:
         """Log a refusal, unless it is the last event of a stream or its client has gone."""
         exchange, sink = self._exchange, self._sink
-        if (sink is None or not sink.has_started) and not (exchange and exchange.is_disconnected):
+        if (sink is None or not sink.has_started) and not (
+            exchange and exchange.channel.is_disconnected
+        ):
             scope = self.scope
             client = scope.get("client")
             refusals.write(
@@ -177,6 +210,18 @@ class MCPConsumer(AsyncHttpConsumer):
                 path=scope.get("path") or "",
                 address=client[0] if client else None,
             )
+
+    def _find_page(self, reply: Reply) -> bytes | None:
+        """Return the page in the body of a refusal to a browser that opened the endpoint; None: none."""
+        make_page, scope = self._make_page, self.scope
+        if make_page is None or scope["method"] != "GET" or reply.status not in browsers.STATUSES:
+            return None
+        # The guard refuses hosts and origins, of which no page may be made.
+        if self._header_check.reply is not None or not browsers.is_browser(scope["headers"]):
+            return None
+        if not self.server.options.browser_page:
+            return None
+        return browsers.find_page(make_page, self._request_builder(b""))
 
     async def _serve_apart(self) -> None:
         """Serve in a separate task, for a call that has to outlive its client."""
@@ -208,11 +253,11 @@ class MCPConsumer(AsyncHttpConsumer):
                 return refusal
         exchange = self._exchange = self._open_exchange(headers, header_check)
         if authenticate is not None:
-            exchange.build_request = self._request_builder(b"")
+            exchange.caller.build_request = self._request_builder(b"")
             refusal = await authenticate(exchange) or refusal
             if refusal is not None:
                 return refusal
-        timers = exchange.timers = TaskTimers.of_current_task()
+        timers = exchange.channel.timers = TaskTimers.of_current_task()
         if method == "POST":
             body = await read_body(
                 self._receive,
@@ -226,7 +271,7 @@ class MCPConsumer(AsyncHttpConsumer):
             exchange.body = body
             # A long stream must not keep the body in memory.
             del body
-        exchange.build_request = self._request_builder(exchange.body)
+        exchange.caller.build_request = self._request_builder(exchange.body)
         watch_timer = timers.after(WATCH_AFTER_S, self._watch)
         try:
             return await self._find_entry_point(method)(exchange)
@@ -258,7 +303,7 @@ class MCPConsumer(AsyncHttpConsumer):
         if self._exchange is not None:
             keepalive_s = self.server.options.keepalive_s
             self._watching = Watch(
-                self._exchange, self._receive, self._sink, keepalive_s, self._on_gone
+                self._exchange.channel, self._receive, self._sink, keepalive_s, self._on_gone
             )
 
     def _open_exchange(self, headers: Headers, header_check: HeaderCheck) -> Exchange:
@@ -267,18 +312,15 @@ class MCPConsumer(AsyncHttpConsumer):
         address = client[0] if client else None
         caller_address.set(address)
         route = scope.get("url_route")
-        if header_check.may_stream:
-            timeout_s = self.server.options.send_timeout_s
-            self._sink = StreamSink(self._send, header_check.headers, timeout_s)
-        return Exchange(
-            headers=headers,
-            address=address,
-            counts_answers=True,
-            can_stream=header_check.may_stream,
-            sink=self._sink,
-            event_stream=self._sink,
-            url_kwargs=route["kwargs"] if route else {},
-        )
+        caller = Caller(ANONYMOUS, address, route["kwargs"] if route else {})
+        return Exchange(b"", headers, caller, self._open_channel(header_check))
+
+    def _open_channel(self, header_check: HeaderCheck) -> Channel:
+        if not header_check.may_stream:
+            return Channel(counts_answers=True)
+        timeout_s = self.server.options.send_timeout_s
+        sink = self._sink = StreamSink(self._send, header_check.headers, timeout_s)
+        return Channel(True, sink, sink, counts_answers=True)
 
     def _without_trailers(self, lines: list[tuple[bytes, bytes]]) -> Headers | Reply:
         """Return the headers of a chunked request; an error if trailers may be among the lines."""
@@ -304,17 +346,17 @@ class MCPConsumer(AsyncHttpConsumer):
         return self.server.allowed_methods(headers)
 
     def _on_gone(self) -> None:
-        exchange = self._exchange
+        channel = None if self._exchange is None else self._exchange.channel
         is_ending = False
-        if exchange is not None and exchange.timers is not None:
-            self._gone = exchange.timers.limit(None)
-            is_ending = exchange.cancels_on_disconnect and exchange.interrupt(self._gone.expire)
+        if channel is not None and channel.timers is not None:
+            self._gone = channel.timers.limit(None)
+            is_ending = channel.cancels_on_disconnect and channel.interrupt(self._gone.expire)
         if self._released is not None and not is_ending and not self._released.done():
             self._released.set_result(None)
 
-    async def _respond(self, reply: Reply) -> None:
+    async def _respond(self, reply: Reply, content_type: RawHeader = JSON_TYPE) -> None:
         exchange, sink = self._exchange, self._sink
-        if exchange is not None and exchange.is_disconnected:
+        if exchange is not None and exchange.channel.is_disconnected:
             return
         if sink is not None:
             if sink.has_started or (reply.status == 200 and self._header_check.must_stream):
@@ -324,7 +366,7 @@ class MCPConsumer(AsyncHttpConsumer):
         start = {
             "type": "http.response.start",
             "status": reply.status,
-            "headers": json_headers(reply, self._header_check.headers),
+            "headers": whole_headers(reply, self._header_check.headers, content_type),
         }
         body = reply.body or b""
         try:
@@ -346,7 +388,7 @@ class MCPConsumer(AsyncHttpConsumer):
         send, timeout_s = wait_for_room(self._send), self.server.options.send_timeout_s
         self._has_started = True
         begin = partial(send, start)
-        await send_parts(send, body, timeout_s, is_last=True, begin=begin)
+        self._fate = await send_parts(send, body, timeout_s, is_last=True, begin=begin)
 
     async def _abort(self) -> None:
         """End what was started, or report that the request cannot be served."""
@@ -368,6 +410,20 @@ class _RequestBuilder(Record):
         self.body = b""
         if self._pending is not None:
             self._pending.close()
+
+
+async def _close_when_gone(left: PendingBytes, receive: Receive) -> None:
+    try:
+        message = await receive()
+        while message["type"] != "http.disconnect":
+            # What the client sent beside its body; the loop must not be blocked.
+            await asyncio.sleep(0)
+            message = await receive()
+    except OSError:
+        # Servers of ASGI 2.4 may report a disconnect this way.
+        pass
+    finally:
+        left.close()
 
 
 async def read_body(

@@ -141,7 +141,7 @@ class SiteRules:
     def admits_http(self, headers: Headers, scheme: str, path: str) -> bool:
         """Return whether a request is over https, or its path may be requested over http."""
         return self.find_scheme(headers, scheme) == "https" or any(
-            each.search(path.lstrip("/")) for each in self.http_paths
+            path_pattern.search(path.lstrip("/")) for path_pattern in self.http_paths
         )
 
 
@@ -234,24 +234,24 @@ class Guard:
         if rules.requires_https and not rules.admits_http(headers, scheme, path):
             return HeaderCheck(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
         key = (method, scheme, *map(values.get, self._names))
-        found = self._known.get(key)
-        if found is None:
-            found = _check(method, scheme, headers, rules)
+        verdict = self._known.get(key)
+        if verdict is None:
+            verdict = _check(method, scheme, headers, rules)
             if sum(len(value) for value in key if value is not None) <= MAX_KNOWN_BYTES:
                 if len(self._known) >= MAX_KNOWN:
                     self._known.clear()
-                self._known[key] = found
-        if found.reply is None and method == "POST":
+                self._known[key] = verdict
+        if verdict.reply is None and method == "POST":
             length = values.get(b"content-length")
             is_short = length is None or (len(length) <= MAX_LENGTH_DIGITS and length.isdigit())
             if not is_short or int(length or 0) > max_body_bytes:
                 is_number = length is not None and length.isdigit()
                 refusal = too_large(max_body_bytes) if is_number else _NO_NUMBER
-                return HeaderCheck(reply=refusal, headers=found.headers)
-        elif found.reply is None and method == "OPTIONS":
+                return HeaderCheck(reply=refusal, headers=verdict.headers)
+        elif verdict.reply is None and method == "OPTIONS":
             requested = values.get(b"access-control-request-headers", b"").decode("latin-1")
-            return HeaderCheck(reply=preflight(requested, found.headers), headers=found.headers)
-        return found
+            return HeaderCheck(reply=preflight(requested, verdict.headers), headers=verdict.headers)
+        return verdict
 
 
 def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> HeaderCheck:

@@ -19,7 +19,8 @@ from django_mcp.protocol.errors import (
 from django_mcp.server.exchange.exchange import Reply, refusal_reply
 from django_mcp.server.exchange.quotas import network_of
 
-RawHeaders = tuple[tuple[bytes, bytes], ...]
+RawHeader = tuple[bytes, bytes]
+RawHeaders = tuple[RawHeader, ...]
 """Headers in ASGI's form: names in lower case, values in latin-1."""
 
 STREAM_HEADERS: RawHeaders = (
@@ -29,7 +30,8 @@ STREAM_HEADERS: RawHeaders = (
     (b"x-accel-buffering", b"no"),
 )
 
-_JSON_TYPE = (b"content-type", b"application/json")
+JSON_TYPE = (b"content-type", b"application/json")
+HTML_TYPE = (b"content-type", b"text/html; charset=utf-8")
 # Caches may keep 405 and 404 unless told otherwise (RFC 9110, 15.1).
 _NO_STORE = (b"cache-control", b"no-store")
 _EMPTY = (b"content-length", b"0")
@@ -64,7 +66,9 @@ def internal_error() -> Reply:
     return refusal_reply(FAULT, 500)
 
 
-def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, bytes]]:
+def whole_headers(
+    reply: Reply, extra: RawHeaders = (), content_type: RawHeader = JSON_TYPE
+) -> list[RawHeader]:
     """Return the headers of a reply that is sent whole; `extra` are those for the request's origin.
 
     Each reply has a length, so that no server sends an empty body in chunks; 204 must not have one
@@ -73,7 +77,7 @@ def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, byte
     body = reply.body
     if body is not None:
         length = (b"content-length", b"%d" % len(body))
-        return [_JSON_TYPE, length, _NO_STORE, *extra, *reply.headers]
+        return [content_type, length, _NO_STORE, *extra, *reply.headers]
     if reply.status == 204:
         return [*extra, *reply.headers]
     return [_EMPTY, *extra, *reply.headers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,7 +12,8 @@ from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import caller_address
 from django_mcp.protocol import sse
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.channel import Channel
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
@@ -26,6 +28,14 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 _slow = Warner()
 
 
+class Fate(Enum):
+    """What became of a part of a response."""
+
+    SENT = "it was sent"
+    CLOSED = "its client did not read it, so the connection was closed"
+    LEFT = "its client did not read it, and the server keeps what it has of it until the client has gone"
+
+
 async def send_parts(
     send: Send,
     data: bytes,
@@ -33,8 +43,8 @@ async def send_parts(
     *,
     is_last: bool,
     begin: Callable[[], Awaitable[None]] | None = None,
-) -> bool:
-    """Send a part of a response's body; return False if its client did not read it and was disconnected.
+) -> Fate:
+    """Send a part of a response's body; a client that does not read it is disconnected.
 
     It is sent in pieces of `PART_BYTES`, each within `timeout_s`. The end of a large body follows once
     the client has read nearly all of it.
@@ -63,26 +73,25 @@ async def send_parts(
             raise
         text = "Disconnected clients that did not read their answers, such as one at %s"
         _slow.warn(text, caller_address.get() or "an unknown address")
-        await _disconnect(send)
-        return False
+        return Fate.CLOSED if await _disconnect(send) else Fate.LEFT
     finally:
         limit.cancel()
-    return True
+    return Fate.SENT
 
 
-async def _disconnect(send: Send) -> None:
-    """Close the connection of a response at once, if its server and no middleware made `send`.
+async def _disconnect(send: Send) -> bool:
+    """Close the connection of a response at once, if its server and no middleware made `send`; return whether.
 
     Otherwise the server closes it when the application returns, after what it has buffered was read.
     """
     transport = _find_transport(_find_owner(send))
-    for name in ("abort", "abortConnection"):
-        abort = getattr(transport, name, None)
-        if abort is not None:
-            abort()
+    aborts = [getattr(transport, name, None) for name in ("abort", "abortConnection")]
+    for abort in filter(None, aborts):
+        abort()
     # Only then does the server know that nobody waits for the rest.
     for _ in range(2):
         await asyncio.sleep(0)
+    return any(aborts)
 
 
 def has_gone(send: Send) -> bool:
@@ -124,6 +133,8 @@ class StreamSink(Record):
     _timeout_s: float
     is_finished: bool = False
     """Whether what is sent from now on is dropped."""
+    fate: Fate = Fate.SENT
+    """What became of the last message."""
     _lock: asyncio.Lock | None = None
     has_started: bool = False
     last_sent_s: float = 0.0
@@ -167,10 +178,10 @@ class StreamSink(Record):
             if not self.has_started:
                 self._send, begin = wait_for_room(self._send), self._begin
             try:
-                was_read = await send_parts(
+                self.fate = await send_parts(
                     self._send, data, self._timeout_s, is_last=is_last, begin=begin
                 )
-                self.is_finished |= not was_read
+                self.is_finished |= self.fate is not Fate.SENT
             except OSError:
                 # Servers of ASGI 2.4 may report a disconnect this way.
                 self.is_finished = True
@@ -260,7 +271,7 @@ class Watch(Record):
     Call `close` when the call is done.
     """
 
-    _exchange: Exchange
+    _channel: Channel
     _receive: Receive
     _sink: StreamSink | None
     _keepalive_s: float
@@ -300,7 +311,7 @@ class Watch(Record):
     def _end(self) -> None:
         if self._silence is not None:
             self._silence.cancel()
-        self._exchange.is_disconnected = True
+        self._channel.is_disconnected = True
         self._on_gone()
 
     def _look(self, sink: StreamSink) -> None:
@@ -312,7 +323,7 @@ class Watch(Record):
         quiet_s = loop.time() - max(self._begun_s, sink.last_sent_s)
         if quiet_s >= self._keepalive_s:
             quiet_s = 0.0
-            if self._exchange.waits_for_thread and not sink.has_started:
+            if self._channel.waits_for_thread and not sink.has_started:
                 # A comment would begin the response with 200, and this may still become 503.
                 self._silence = loop.call_later(self._keepalive_s, self._look, sink)
                 return

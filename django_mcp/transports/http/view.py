@@ -20,14 +20,23 @@ from django_mcp.log import logger
 from django_mcp.protocol import sse
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.channel import Channel
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.timers import call_in_loop, hold
 from django_mcp.server.server import BaseServer
+from django_mcp.transports.http.browsers import MakePage
 from django_mcp.transports.http.chunked import is_chunked_wsgi, read_chunked
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import HeaderCheck
-from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
+from django_mcp.transports.http.replies import (
+    JSON_TYPE,
+    STREAM_HEADERS,
+    ASGIApp,
+    RawHeader,
+    error_reply,
+    internal_error,
+)
 
 MAX_QUEUED = 16
 """Messages queued for a slow client before the handler has to wait."""
@@ -74,17 +83,24 @@ class MCPView(EndpointView):
 
     server: BaseServer
 
-    def __init__(self, server: BaseServer, check: Callable[[], None] | None = None) -> None:
-        super().__init__(MCPConsumer.as_asgi(server=server), server)
+    def __init__(
+        self,
+        server: BaseServer,
+        check: Callable[[], None] | None = None,
+        make_page: MakePage | None = None,
+    ) -> None:
+        super().__init__(MCPConsumer.as_asgi(server=server, make_page=make_page), server)
         self._check = check
+        self._make_page = make_page
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
-        """Respond to a request, never with HTML or a redirect."""
+        """Respond to a request, never with a redirect."""
         if self._check is not None:
             self._check()
             self._check = None
         can_stream = isinstance(request, ASGIRequest)
-        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server, request)
+        kind = _ViewConsumer if can_stream else _BufferingConsumer
+        consumer = kind(self.server, request, self._make_page)
         response: HttpResponseBase
         # In a separate task, since the call may outlive the view and the client.
         hold(asyncio.create_task(consumer.serve(url_kwargs)))
@@ -121,8 +137,10 @@ class MCPView(EndpointView):
 class _ViewConsumer(MCPConsumer):
     """Serves a request that Django has built, and middleware may have changed."""
 
-    def __init__(self, server: BaseServer, request: HttpRequest) -> None:
-        super().__init__(server=server)
+    def __init__(
+        self, server: BaseServer, request: HttpRequest, make_page: MakePage | None = None
+    ) -> None:
+        super().__init__(server=server, make_page=make_page)
         self.messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(MAX_QUEUED)
         self._request = request
         self._is_read = False
@@ -199,12 +217,12 @@ class _ViewConsumer(MCPConsumer):
             return {"type": "http.disconnect"}
         self._is_read = True
         if is_chunked_wsgi(self._request):
-            found = read_chunked(self._request, self.server.options)
-            if isinstance(found, Reply):
-                self.unread = found
+            chunked = read_chunked(self._request, self.server.options)
+            if isinstance(chunked, Reply):
+                self.unread = chunked
                 return {"type": "http.disconnect"}
-            self._request._body = found
-            return {"type": "http.request", "body": found}
+            self._request._body = chunked
+            return {"type": "http.request", "body": chunked}
         # If middleware has read it already, Django's limit applies.
         body: bytes | None = getattr(self._request, "_body", None)
         if body is None:
@@ -259,13 +277,14 @@ class _BufferingConsumer(_ViewConsumer):
     def _allowed_methods(self, headers: Headers) -> bytes:
         return self.server.allowed_methods(headers, can_push=False)
 
-    def _open_exchange(self, headers: Headers, header_check: HeaderCheck) -> Exchange:
-        exchange = super()._open_exchange(headers, header_check)
-        exchange.is_buffered = True
+    def _open_channel(self, header_check: HeaderCheck) -> Channel:
         self._buffer = _Buffer()
-        exchange.sink = self._buffer if header_check.may_stream else None
-        self._sink = exchange.event_stream = None
-        return exchange
+        return Channel(
+            can_stream=header_check.may_stream,
+            sink=self._buffer if header_check.may_stream else None,
+            counts_answers=True,
+            is_buffered=True,
+        )
 
     def _watch(self) -> None:
         """No disconnect is reported."""
@@ -274,13 +293,13 @@ class _BufferingConsumer(_ViewConsumer):
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _respond(self, reply: Reply) -> None:
+    async def _respond(self, reply: Reply, content_type: RawHeader = JSON_TYPE) -> None:
         buffer = self._buffer
         if buffer.dropped:
             logger.warning("Dropped %d messages ahead of an answer under WSGI", buffer.dropped)
         is_result = reply.status == 200 and reply.body is not None
         if not is_result or not (buffer.messages or self._header_check.must_stream):
-            await super()._respond(reply)
+            await super()._respond(reply, content_type)
             return
         events = b"".join(map(sse.event, (*buffer.messages, reply.body or b"")))
         length = (b"content-length", b"%d" % len(events))

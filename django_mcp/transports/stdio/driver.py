@@ -12,16 +12,18 @@ from typing import Any
 from django_mcp.log import logger
 from django_mcp.protocol.errors import invalid_request
 from django_mcp.protocol.messages import encode_error, find_id
-from django_mcp.server.delivery.client_streams import run_stream
+from django_mcp.server.delivery.open_streams import run_stream
 from django_mcp.server.engine import Engine
 from django_mcp.server.exchange.answers import count_answer, release_answers
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.memory.session_data import MemoryData
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
+from django_mcp.sessions.core.memory_data import MemoryData
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
 
 FINISH_S = 1.0
@@ -115,7 +117,7 @@ class Pipe:
     async def _finish(self, over: set[asyncio.Future[Any]]) -> None:
         """Let what runs continue for a moment after the end of input."""
         until_s = self._loop.time() + FINISH_S
-        while (self._running or self._waiting) and not any(each.done() for each in over):
+        while (self._running or self._waiting) and not any(call.done() for call in over):
             if not self._running:
                 # Waiting lines start in the loop's next turn.
                 await asyncio.sleep(0)
@@ -125,10 +127,10 @@ class Pipe:
                 break
             # Streams do not end by themselves, and nobody waits for their messages.
             hub = self._server.hub
-            exchanges = {id(each.exchange) for each in hub.streams.values()}
+            exchanges = {id(stream.exchange) for stream in hub.streams.values()}
             calls = [call.exchange for call in hub.calls.of(self._connection)]
-            timers = (each.timers for each in calls if id(each) in exchanges)
-            listening = {each.task for each in timers if each is not None}
+            timers = (call.channel.timers for call in calls if id(call) in exchanges)
+            listening = {timer.task for timer in timers if timer is not None}
             if not self._waiting and all(task in listening for task in self._running):
                 break
             await asyncio.wait(
@@ -183,11 +185,13 @@ class Pipe:
             exchange = Exchange(
                 body=line,
                 connection=self._connection,
-                sink=self._writer,
-                can_stream=True,
-                principal=principal,
-                timers=TaskTimers.of_current_task(),
-                counts_answers=True,
+                caller=Caller(principal=principal),
+                channel=Channel(
+                    sink=self._writer,
+                    can_stream=True,
+                    timers=TaskTimers.of_current_task(),
+                    counts_answers=True,
+                ),
             )
             try:
                 body = (await self._server.answer(exchange)).body
@@ -237,7 +241,7 @@ class Pipe:
                 kind=StreamKind.STDIO,
                 server_name=server.name,
                 sink=self._writer,
-                principal=exchange.principal,
+                principal=exchange.caller.principal,
                 uris=set(connection.subscriptions or ()),
                 client_info=connection.client_info,
                 revision_name=revision_name,
@@ -266,7 +270,7 @@ class Pipe:
             self._stop.set()
             return None
         if self._origin is not None:
-            self._origin.principal = principal
+            self._origin.caller.principal = principal
         if self._stream is not None:
             self._stream.principal = principal
         return principal

@@ -53,8 +53,8 @@ def take_pipes() -> tuple[int, int]:
         # Another file may have these numbers by now.
         raise SystemExit("mcp_stdio needs a standard input and output, and one of them is closed.")
     reading, writing = os.dup(0), os.dup(1)
-    for each in (reading, writing):
-        os.set_inheritable(each, False)
+    for pipe in (reading, writing):
+        os.set_inheritable(pipe, False)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
@@ -69,8 +69,8 @@ def take_pipes() -> tuple[int, int]:
     if sys.platform == "win32":
         import msvcrt
 
-        for each in (reading, writing):
-            msvcrt.setmode(each, os.O_BINARY)
+        for end in (reading, writing):
+            msvcrt.setmode(end, os.O_BINARY)
     return reading, writing
 
 
@@ -98,11 +98,11 @@ class LineSplitter:
             data = data.removeprefix(b"\xef\xbb\xbf")
             self._is_first = False
         *whole, rest = data.split(b"\n")
-        found = [self._end(piece) for piece in whole]
+        messages = [self._end(piece) for piece in whole]
         self._add(rest)
         if not data:
-            found.append(self._end(b""))
-        return [line for line in found if line is not None]
+            messages.append(self._end(b""))
+        return [line for line in messages if line is not None]
 
     def _add(self, piece: bytes) -> None:
         if not self._is_too_long:

@@ -42,11 +42,13 @@ class End:
         by: which credentials are used.
         sql: takes the rights from the user of a name.
         ends_tasks: they may not act any more, with whichever credentials.
+        ends_streams: they are nobody to this site any more.
     """
 
     by: str
     sql: str
     ends_tasks: bool = True
+    ends_streams: bool = True
 
 
 OF_USER = "(SELECT id FROM auth_user WHERE username = %s)"
@@ -80,7 +82,11 @@ ENDS = {
         sql="UPDATE auth_user SET password = 'another' WHERE username = %s",
         ends_tasks=False,
     ),
-    "group left": End(by="key", sql=f"DELETE FROM auth_user_groups WHERE user_id = {OF_USER}"),
+    "group left": End(
+        by="key",
+        sql=f"DELETE FROM auth_user_groups WHERE user_id = {OF_USER}",
+        ends_streams=False,
+    ),
 }
 NAMES = {name: name.replace(" ", "-") for name in (*ENDS, "somebody else")}
 
@@ -200,10 +206,10 @@ class Scene:
         answer = self.client.answer("tools/call", params, at=at)
         self._calls.append(asyncio.ensure_future(answer))
 
-    async def ended(self, *, with_task: bool) -> None:
+    async def ended(self, *, with_task: bool, with_streams: bool) -> None:
         """Wait until every stream has ended and every handler was interrupted."""
         cluster = self.client.cluster
-        for stream in self.streams:
+        for stream in self.streams if with_streams else ():
             await stream.rest()
         works = self.works if with_task else self.works[:-1]
         await asyncio.gather(*(cluster.marked(f"{work} was interrupted") for work in works))
@@ -265,7 +271,7 @@ async def test_lost_rights_end_everything_of_that_principal_in_every_process(
         begun_s = time.monotonic()
 
         async with asyncio.timeout(LATE_S):
-            await goes.ended(with_task=end.ends_tasks)
+            await goes.ended(with_task=end.ends_tasks, with_streams=end.ends_streams)
         print(f"{how}: all ended after {time.monotonic() - begun_s:.2f} s")
         if end.ends_tasks:
             await until_status(backends, goes.task_id, "cancelled")

@@ -116,3 +116,35 @@ async def test_switching_accounts_returns_to_the_page(visitor: AdminPages):
     await expect(page.locator("header")).to_contain_text("clerk")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Desk")
     await visitor.check()
+
+
+async def test_the_endpoint_shows_a_page_to_a_person(visitor: AdminPages):
+    page = await visit(visitor, "mcp")
+
+    await expect(page.get_by_role("heading", level=1)).to_have_text("browser-site")
+    await page.get_by_text("claude-code").click()
+    await expect(page.locator("details[open] pre")).to_contain_text("/mcp")
+    assert (
+        await page.evaluate("getComputedStyle(document.querySelector('pre')).borderTopStyle")
+        == "solid"
+    )
+    assert await visitor.overhang() <= 0
+    # The refusal itself, which browsers report as a failure.
+    [complaint] = visitor.complaints
+    assert "400 (Bad Request)" in complaint
+    visitor.complaints.clear()
+    await visitor.check()
+
+
+async def test_a_signed_in_user_copies_what_a_client_needs(visitor: AdminPages):
+    page = await visit(visitor, "mcp/connect/")
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    box = page.locator("section", has_text="browser-site")
+    await box.locator("summary", has_text="claude-code").click()
+    await box.get_by_role("button", name="Copy claude-code").click()
+    await expect(box.locator("details[open] [role=status]")).to_have_text("Copied.")
+
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert f"http://{visitor.site.host}:" in copied
+    assert "/mcp" in copied
+    await look_at(visitor, "Connect")

@@ -324,6 +324,7 @@ async def test_invalid_posts_get_an_immediate_error(site: Running) -> None:
     assert junk.status_code == 400
     assert (strange.status_code, opened.status_code) == (403, 403)
     assert (unknown.status_code, missing.status_code) == (404, 404)
+    assert unknown.json()["error"]["code"] == missing.json()["error"]["code"] == -32001
     assert wrong.status_code in (405, 406)
 
 

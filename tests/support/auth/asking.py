@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp.auth.recheck import recheck
 from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.exchange import Exchange, Reply
 
 LIMIT_S = 20.0
@@ -40,8 +41,7 @@ def exchange_with(
     }
     return Exchange(
         headers=Headers(raw),
-        address="192.0.2.1",
-        build_request=lambda: ASGIRequest(scope, BytesIO(b"")),
+        caller=Caller(address="192.0.2.1", build_request=lambda: ASGIRequest(scope, BytesIO(b""))),
     )
 
 
@@ -56,7 +56,7 @@ def admit(server: Any, headers: Lines = (), **surroundings: Any) -> Any:
     exchange = exchange_with(headers, **surroundings)
     refusal = ask(server, exchange)
     assert refusal is None, refusal.body
-    return exchange.principal
+    return exchange.caller.principal
 
 
 def refuse(server: Any, headers: Lines = (), **surroundings: Any) -> Reply:
@@ -64,7 +64,7 @@ def refuse(server: Any, headers: Lines = (), **surroundings: Any) -> Reply:
     exchange = exchange_with(headers, **surroundings)
     refusal = ask(server, exchange)
     assert refusal is not None
-    assert not exchange.principal.is_authenticated
+    assert not exchange.caller.principal.is_authenticated
     return refusal
 
 

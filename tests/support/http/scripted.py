@@ -79,8 +79,8 @@ class ScriptedServer:
         return Reply(405, dumps("no session"), ((b"allow", b"POST, OPTIONS"),))
 
     async def _send(self, exchange: Exchange, message: Any) -> None:
-        if exchange.sink is not None:
-            await exchange.sink.send(dumps(message))
+        if exchange.channel.sink is not None:
+            await exchange.channel.sink.send(dumps(message))
 
     async def _set(self, exchange: Exchange, name: str) -> None:
         self.events[name].set()
@@ -93,7 +93,7 @@ class ScriptedServer:
         await asyncio.sleep(seconds)
 
     async def _cancels(self, exchange: Exchange, does: bool) -> None:
-        exchange.cancels_on_disconnect = does
+        exchange.channel.cancels_on_disconnect = does
 
     async def _ignore(self, exchange: Exchange, name: str) -> None:
         try:
@@ -106,16 +106,16 @@ class ScriptedServer:
 
     def _tell(self, fact: str, exchange: Exchange) -> Any:
         if fact == "request":
-            request = exchange.build_request() if exchange.build_request else None
+            request = exchange.caller.build_request() if exchange.caller.build_request else None
             assert request is not None
             return [request.method, request.path, request.headers["x-test"], len(request.body)]
         if fact == "can_stream":
-            return [exchange.can_stream, exchange.sink is not None]
+            return [exchange.channel.can_stream, exchange.channel.sink is not None]
         if fact == "size":
             return len(exchange.body)
         if fact == "marked":
             return sorted(name for name, event in self.events.items() if event.is_set())
-        return getattr(exchange, fact)
+        return getattr(exchange.caller if fact == "principal" else exchange.channel, fact)
 
 
 def dumps(value: Any) -> bytes:

@@ -172,13 +172,19 @@ class PartViewSet(viewsets.ModelViewSet):
 def make_server(name: str = "samples", **options: Any) -> MCPServer:
     """Return a server with the tools of all sources; each may do everything to the samples."""
     server = MCPServer(name, public=True, **options)
-    Samples.register(server)
-    Tags.register(server)
-    Parts.register(server)
-    Owners.register(server)
+    Samples.register(server=server)
+    Tags.register(server=server)
+    Parts.register(server=server)
+    Owners.register(server=server)
     labels = ["library.sample", "library.part", "library.tag", "auth.user", "auth.group"]
-    admin_tools(server, make_site(), models=labels, prefix="admin_", exclude=["auth.user.delete"])
-    viewset_tools(server, SampleViewSet, prefix="rest")
-    viewset_tools(server, PartViewSet, prefix="rest_part")
-    operation_tools(server, make_api(), prefix="ninja")
+    admin_tools(
+        server=server,
+        site=make_site(),
+        models=labels,
+        prefix="admin_",
+        exclude=["auth.user.delete"],
+    )
+    viewset_tools(SampleViewSet, server=server, prefix="rest")
+    viewset_tools(PartViewSet, server=server, prefix="rest_part")
+    operation_tools(make_api(), server=server, prefix="ninja")
     return server

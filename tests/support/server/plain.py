@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from django_mcp.memory_ports import extensions_in_memory, ports_in_memory
 from django_mcp.registry.registry import Registry
 from django_mcp.server.engine import Engine
 from django_mcp.server.extension_loading import check_names, load_extensions
-from django_mcp.server.memory.ports import PlainConverter, extensions_in_memory, ports_in_memory
+from django_mcp.server.memory import PlainConverter
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import BaseServer
 from django_mcp.server.setting import check_options

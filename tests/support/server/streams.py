@@ -9,6 +9,8 @@ from typing import Any
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
+from django_mcp.server.exchange.caller import Caller
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from tests.support.wire import WireClient, headers_for, message
 
@@ -62,8 +64,8 @@ class Open:
 
     def leave(self) -> None:
         """Disconnect, as a client whose connection breaks does."""
-        self.exchange.is_disconnected = True
-        if self.exchange.cancels_on_disconnect:
+        self.exchange.channel.is_disconnected = True
+        if self.exchange.channel.cancels_on_disconnect:
             self.task.cancel()
 
 
@@ -94,10 +96,8 @@ class StreamClient(WireClient):
         exchange = Exchange(
             body=body,
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
-            can_stream=True,
-            sink=sink,
-            event_stream=sink,
-            principal=self.principal,
+            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs),
+            channel=Channel(can_stream=True, sink=sink, event_stream=sink),
         )
         return Open(exchange, sink, asyncio.create_task(entry(exchange)))
 

@@ -129,8 +129,12 @@ def make_server(**options: Any) -> tuple[MCPServer, Gate]:
 class Modern(StreamClient):
     """A client of the extension."""
 
-    def __init__(self, server: BaseServer, *, declares: bool = True, principal: Any = None) -> None:
-        super().__init__(server, V2026_07_28, **({"principal": principal} if principal else {}))
+    def __init__(
+        self, server: BaseServer, *, declares: bool = True, principal: Any = None, **options: Any
+    ) -> None:
+        if principal:
+            options["principal"] = principal
+        super().__init__(server, V2026_07_28, **options)
         extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if declares else {}
         self.meta = {META + "clientCapabilities": {**FORMS, **extensions}}
 
@@ -190,8 +194,10 @@ class Legacy(StreamClient):
         TYPES[method].model_validate(found)
         return found
 
-    def __init__(self, server: BaseServer, *, principal: Any = None) -> None:
-        super().__init__(server, V2025_11_25, **({"principal": principal} if principal else {}))
+    def __init__(self, server: BaseServer, *, principal: Any = None, **options: Any) -> None:
+        if principal:
+            options["principal"] = principal
+        super().__init__(server, V2025_11_25, **options)
 
     async def create(self, name: str, ttl: Any = 60_000, **arguments: Any) -> str:
         await self.open(FORMS)

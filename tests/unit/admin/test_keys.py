@@ -280,12 +280,12 @@ def test_a_link_installs_the_configuration_in_a_client(root: Any, settings: Any)
     scheme, _, query = links["cursor"].partition("?")
     given = parse_qs(query)
     assert scheme == "cursor://anysphere.cursor-deeplink/mcp/install"
-    assert given["name"] == ["django-mcp"]
+    assert given["name"] == ["testserver"]
     entry = {"url": "http://testserver/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     assert decode(b64decode(given["config"][0])) == entry
     scheme, _, text = links["vscode"].partition("?")
     assert scheme == "vscode:mcp/install"
-    assert decode(unquote(text).encode()) == {"name": "django-mcp", "type": "http", **entry}
+    assert decode(unquote(text).encode()) == {"name": "testserver", "type": "http", **entry}
     assert f'href="{escape(links["vscode"])}"' in page.content.decode()
 
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp.extensions.tasks.site.models import Task
-from django_mcp.models import CallRecord, Session, Stream
+from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_live import make_session, make_stream, make_worker
 from tests.unit.admin.test_pages import make_calls, url
@@ -36,6 +36,15 @@ LISTS: list[tuple[type[Model], Callable[..., Any]]] = [
     (Task, make_task),
     (CallRecord, make_call),
 ]
+
+
+def make_subscription() -> None:
+    Subscription.objects.create(session=make_session(), uri="x://m")
+
+
+def make_key() -> None:
+    user: Any = get_user_model().objects.create_user("mona")
+    APIKey.objects.issue(user=user, name="m")
 
 
 def found(client: Client, model: type[Model], **query: str) -> list[Any]:
@@ -79,6 +88,7 @@ def test_rows_are_filtered_by_server_without_a_distinct_query(
     ("model", "name"),
     [
         (CallRecord, "name"),
+        (CallRecord, "client"),
         (CallRecord, "server"),
         (CallRecord, "revision"),
         (CallRecord, "outcome__exact"),
@@ -94,7 +104,63 @@ def test_a_filter_value_invalid_for_the_database_is_ignored(
 ):
     address = url(f"{model._meta.model_name}_changelist")
 
-    assert admin.get(address, {name: "\0"}).headers["Location"] == f"{address}?e=1"
+    for value in ("\0", "m" * 60_000):
+        assert admin.get(address, {name: value}).headers["Location"] == f"{address}?e=1"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (Session, "last_seen_at__year"),
+        (Session, "created_at__year"),
+        (Stream, "opened_at__year"),
+        (CallRecord, "started_at__year"),
+        (CallRecord, "started_at__month"),
+    ],
+)
+@pytest.mark.parametrize("value", ["9" * 30, "-1", "x"])
+def test_a_period_that_no_date_has_is_ignored(
+    admin: Client, model: type[Model], name: str, value: str
+):
+    address = url(f"{model._meta.model_name}_changelist")
+    query = {"started_at__year": "2026", name: value} if name.endswith("month") else {name: value}
+
+    assert admin.get(address, query).headers["Location"] == f"{address}?e=1"
+
+
+@pytest.mark.parametrize(
+    ("page", "action"),
+    [
+        ("session", "end_selected"),
+        ("stream", "close_selected"),
+        ("apikey", "revoke"),
+        ("apikey", "delete_selected"),
+    ],
+)
+@pytest.mark.parametrize("key", ["x", "\0", "", "9" * 40])
+def test_an_action_on_a_key_that_no_row_has_does_nothing(
+    admin: Client, page: str, action: str, key: str
+):
+    address = url(f"{page}_changelist")
+    answer = admin.post(address, {"action": action, "_selected_action": [key]}, follow=True)
+
+    assert answer.redirect_chain == [(address, 302)]
+    assert "It no longer exists." in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("model", "make"), [*LISTS, (Subscription, make_subscription), (APIKey, make_key)]
+)
+@pytest.mark.parametrize("text", ["m " * 1000, "m" * 20_000, "m" * 100_000])
+def test_a_search_for_a_long_text_finds_nothing_and_compares_no_row(
+    admin: Client, model: type[Model], make: Callable[..., Any], text: str
+):
+    make()
+    with CaptureQueriesContext(connection) as asked:
+        rows = found(admin, model, q=text)
+
+    assert rows == []
+    assert not any("LIKE" in each["sql"] for each in asked)
 
 
 def test_a_name_invalid_for_the_database_finds_nothing(admin: Client):

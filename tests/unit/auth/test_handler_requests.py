@@ -47,11 +47,19 @@ HEADERS = {
     "X-Ssl-Cert": SECRET,
     "Dpop": SECRET,
     "Cookie": f"sessionid={SECRET}; csrftoken={SECRET}; remember={SECRET}",
+    "X-Key": SECRET,
+    "X-Otp": SECRET,
+    "X-Hmac": SECRET,
+    "Ocp-Apim-Subscription-Key": SECRET,
+    "X-Functions-Key": SECRET,
+    "X-Client-Key": SECRET,
     "X-Tenant": "acme",
 }
 ADDRESSES = {
     "Referer": f"https://site.example/reset?token={SECRET}",
     "X-Original-Url": f"/mcp?page=2&access_token={SECRET}",
+    "X-Envoy-Original-Path": f"/mcp?token={SECRET}",
+    "X-Forwarded-Prefix": f"/mcp?token={SECRET}",
     "X-Forwarded-Uri": f"/mcp?%61ccess_token={SECRET}#top",
 }
 """Headers with addresses whose queries hold credentials."""

@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import transaction
 from django.test import TestCase
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, signed_in
 from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
@@ -21,7 +21,8 @@ from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.test import MCPClient
 from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient
@@ -63,6 +64,21 @@ def server(clock: Clock) -> MCPServer:
         return "free"
 
     return server
+
+
+def test_a_tool_may_be_for_whoever_is_signed_in():
+    server = MCPServer("for users", public=True, permission=signed_in)
+    server.tool(name="mine")(lambda: "")
+    server.tool(name="ours", permission=())(lambda: "")
+    server.tool(name="listed", permission=(), listed_if=signed_in)(lambda: "")
+    gone = make_user("gone", is_active=False)
+
+    def names(user: Any) -> list[str]:
+        return [tool["name"] for tool in MCPClient(server, user=user).list_tools()]
+
+    assert names(make_user("ann")) == ["mine", "ours", "listed"]
+    assert names(None) == names(gone) == ["ours"]
+    assert not signed_in(object())
 
 
 def grant(user: User, *codenames: str) -> None:
@@ -309,8 +325,8 @@ async def test_tenants_do_not_share_cached_permissions(server: MCPServer) -> Non
 
     found = []
     for _ in range(3):
-        exchange = Exchange(principal=principal(user))
-        exchange.is_of_tenant = True
+        exchange = Exchange(caller=Caller(principal=principal(user)))
+        exchange.caller.is_of_tenant = True
         visible = await server.engine.refresh_visible(exchange)
         found.append(visible.includes(server.registry.tools["tenant"]))
 
@@ -354,7 +370,7 @@ def test_a_finished_task_is_unknown_once_its_tool_is(cause: str, revision: str) 
 
 
 async def test_an_unresolved_exchange_sees_no_entries(server: MCPServer) -> None:
-    assert not Exchange().visible.includes(server.registry.tools["free"])
+    assert not Exchange().caller.visible.includes(server.registry.tools["free"])
 
 
 class InTransaction(TestCase):

@@ -302,6 +302,35 @@ def test_the_oldest_links_of_a_key_make_room_for_new_ones(
     assert refusal(client.read, "order://0a")
 
 
+def test_links_of_a_key_that_several_calls_stored_at_once_come_back_to_its_limit(
+    server: MCPServer, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django_mcp.auth import given_links
+    from django_mcp.models import GivenLink
+    from django_mcp.server.exchange.quotas import Limits
+
+    limits = Limits(own_count=3, count=100)
+    monkeypatch.setattr(given_links._usage, "limits", limits)
+
+    @server.tool
+    def page(number: int) -> list[ResourceLink]:
+        return [ResourceLink(f"order://{number}", name="an order")]
+
+    client = client_of(server, user, tools=["page"])
+    client.call("page", number=0)
+    # Calls that run at once choose the same rows to make room, and each adds its own.
+    stored = GivenLink.objects.get()
+    GivenLink.objects.bulk_create(
+        GivenLink(digest=f"{number}", quota_key=stored.quota_key, expires_at=stored.expires_at)
+        for number in range(9)
+    )
+    for number in range(1, 5):
+        client.call("page", number=number)
+
+    assert GivenLink.objects.count() <= limits.own_count
+    assert client.read("order://4").text == "order 4"
+
+
 def test_an_unknown_resource_or_prompt_is_an_error(server: MCPServer, user: User) -> None:
     for kind, name in (("resources", "nowhere://1"), ("prompts", "gret")):
         named: Any = {kind: [name]}

@@ -14,7 +14,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from django_mcp import Context, MCPServer
+from django_mcp import Context, Extension, Listening, MCPServer
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.auth.permissions import GrantWatch
@@ -25,7 +25,7 @@ from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
-from django_mcp.server.memory.state import LocalBus
+from django_mcp.server.streams.messenger import LocalBus
 from django_mcp.test import AsyncMCPClient
 from tests.support.auth.asking import admit, bearer, refuse
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
@@ -319,25 +319,92 @@ def change(user: User, **fields: Any) -> Any:
     return User.objects.filter(pk=user.pk).aupdate(**fields)
 
 
-async def test_a_stream_ends_only_for_a_lost_permission() -> None:
+@REVISIONS
+async def test_a_stream_stays_open_when_its_user_loses_a_resource(revision: str) -> None:
     server = make_server()
     server.resource("stock://{sku}", name="stock")(lambda sku: sku)
     server.resource("secret://{sku}", name="secret", permission="shop.view_order")(lambda sku: sku)
     ann, _, anns = await issue("ann")
-    theirs = client_of(server, anns, "2026-07-28")
+    await change(ann, is_superuser=True)
+    theirs = client_of(server, anns, revision)
 
-    async with theirs.listen("stock://a", "secret://a", "nope://a") as listening:
+    async def updated(listening: Any) -> str:
+        while True:
+            message = await listening.next()
+            if message["method"] not in LISTED:
+                return str(message["params"]["uri"])
+
+    async with theirs.listen("stock://a", "secret://a") as listening:
+        for is_superuser in (True, False, True):
+            await change(ann, is_superuser=is_superuser)
+            await check_all(process_hub())
+            # Sent in the order of these, but that a permission is checked in between.
+            await server.anotify_resource_updated("secret://a")
+            if is_superuser:
+                assert await updated(listening) == "secret://a"
+            await server.anotify_resource_updated("stock://a")
+            assert await updated(listening) == "stock://a"
+        assert not listening._task.done()  # type: ignore[union-attr]
+    # A client that comes back finds the session, and what it has subscribed to, as it was.
+    async with theirs.listen("stock://a") as listening:
+        await server.anotify_resource_updated("stock://a")
+        assert await updated(listening) == "stock://a"
+
+
+async def test_what_a_user_never_had_does_not_differ_from_a_missing_resource() -> None:
+    server = make_server()
+    server.resource("stock://{sku}", name="stock")(lambda sku: sku)
+    server.resource("secret://{sku}", name="secret", permission="shop.view_order")(lambda sku: sku)
+    _, _, anns = await issue("ann")
+
+    async with client_of(server, anns, "2026-07-28").listen(
+        "stock://a", "secret://a", "nope://a"
+    ) as listening:
         for _ in range(2):
             await check_all(process_hub())
-            # What she never had is not lost, or it could be distinguished from a missing entry.
-            assert await server.anotify_resource_updated("stock://a") == 1
+            for uri in ("secret://a", "nope://a", "stock://a"):
+                await server.anotify_resource_updated(uri)
             assert (await listening.next())["params"]["uri"] == "stock://a"
-        await change(ann, is_superuser=True)
-        await check_all(process_hub())
-        assert (await listening.next())["method"] in LISTED
-        await change(ann, is_superuser=False)
-        await check_all(process_hub())
-        await asyncio.wait_for(listening._task, 5)  # type: ignore[arg-type]
+
+
+class Prices(Extension):
+    identifier = "com.example/prices"
+    listen_keys = ("pricesListChanged",)
+    permission = staticmethod(lambda user: user.is_staff)
+    watching = 0
+
+    def is_active(self, call: Any) -> bool:
+        return True
+
+    async def listen(self, call: Any, key: str, wanted: Any) -> Listening:
+        async def watch(stream: Any) -> None:
+            Prices.watching += 1
+            try:
+                stream.offer(stream.encode("notifications/tools/list_changed", {}))
+                await asyncio.Event().wait()
+            finally:
+                Prices.watching -= 1
+
+        return Listening(acknowledged=True, watch=watch)
+
+
+async def test_an_extension_stops_beside_a_stream_while_its_user_may_not_use_it() -> None:
+    server = MCPServer("selling", authenticators=[APIKeyAuthenticator()], extensions=[Prices])
+    ann, _, anns = await issue("ann")
+    await change(ann, is_staff=True)
+
+    # "tools" is what the client of the test understands; the server has no tools.
+    async with client_of(server, anns, "2026-07-28").listen(lists=("prices", "tools")) as listening:
+        for is_staff in (True, False, True):
+            await change(ann, is_staff=is_staff)
+            await check_all(process_hub())
+            if is_staff:
+                await listening.next()
+            else:
+                await asyncio.sleep(0)
+            assert Prices.watching == is_staff
+            assert not listening._task.done()  # type: ignore[union-attr]
+    assert Prices.watching == 0
 
 
 @sync_to_async

@@ -12,7 +12,7 @@ from django_mcp import MCPServer
 from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.caller import ANONYMOUS
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 

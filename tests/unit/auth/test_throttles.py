@@ -20,7 +20,8 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.caller import ANONYMOUS, Caller
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from tests.support.ports import use_ports
 from tests.support.server import plain as core
 from tests.support.wire import V2026_07_28, headers_for, message
@@ -75,7 +76,9 @@ async def call(
     headers = Headers(
         [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
     )
-    exchange = Exchange(body=encode(request), headers=headers, principal=principal, address=address)
+    exchange = Exchange(
+        body=encode(request), headers=headers, caller=Caller(principal=principal, address=address)
+    )
     return await server.engine.answer(exchange)
 
 
@@ -248,7 +251,9 @@ def guarded(**options: Any) -> Any:
 
 async def present(server: Any, token: str | None, address: str | None = "192.0.2.1") -> int:
     lines = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    reply = await server.engine.authenticate(Exchange(headers=Headers(lines), address=address))
+    reply = await server.engine.authenticate(
+        Exchange(headers=Headers(lines), caller=Caller(address=address))
+    )
     return 200 if reply is None else int(reply.status)
 
 

@@ -17,7 +17,7 @@ from django_mcp.calls import flush_calls
 from django_mcp.calls.recorder import _Shares, _writer, forget_calls
 from django_mcp.calls.rows import KEPT_MINUTES, find_prunes
 from django_mcp.models import CallRecord, CallTally
-from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.servers import MCPServer
 from tests.support.wire import V2026_07_28, WireClient
 

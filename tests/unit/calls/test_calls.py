@@ -89,6 +89,38 @@ def call(server: MCPServer, name: str, arguments: dict[str, Any], **options: Any
     run(client.send("tools/call", {"name": name, "arguments": arguments}))
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "coerced"),
+    [
+        ({"many": 2}, ""),
+        ({"many": "2"}, "many"),
+        ({"many": 2, "secret": 1}, "?"),
+        ({"many": None, "secret": 1}, "many, ?"),
+    ],
+)
+def test_the_record_names_arguments_that_were_corrected(arguments: Any, coerced: str):
+    server = MCPServer("calls", public=True, unknown_arguments="drop")
+
+    @server.tool(input_schema=COUNT)
+    def count(many: int = 1) -> str:
+        return str(many)
+
+    with override_settings(DJANGO_MCP=RECORDING):
+        call(server, "count", arguments)
+        flush_calls()
+
+    found = CallRecord.objects.get()
+    assert (found.outcome, found.coerced) == ("done", coerced)
+
+
+COUNT = {
+    "type": "object",
+    "properties": {"many": {"type": "integer"}},
+    "additionalProperties": False,
+}
+
+
 @override_settings(DJANGO_MCP=RECORDING)
 def test_a_call_is_recorded(server: MCPServer, user: AbstractBaseUser):
     principal = SimpleNamespace(key="test:ann", user=user, is_authenticated=True)
@@ -311,7 +343,7 @@ AWKWARD = '\'; DROP %s \\N \\u0000 "$1" 💥 \\'
 
 
 def test_bulk_inserted_rows_round_trip(server: MCPServer, databases: str):
-    names = ("name", "principal", "client_name", "client_version", "arguments")
+    names = ("name", "principal", "client_name", "client_version", "arguments", "coerced")
     texts: dict[str, Any] = dict.fromkeys(names, AWKWARD)
     given = RecordedCall(
         server=server,

@@ -13,6 +13,9 @@ from pydantic import BaseModel
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 
 class OrderOut(BaseModel):
     number: str
@@ -87,7 +90,7 @@ def test_a_returned_queryset_needs_declared_fields(function: Callable[..., Any])
     (message,) = found(server, "E014")
 
     assert "returns QuerySet, and nothing names the fields to publish." in message.msg
-    assert "as in -> list[RowOut]; the function may return" in str(message.hint)
+    assert "as in -> list[RowOut] or @tool(returns=list[RowOut]); the function" in str(message.hint)
 
 
 def named() -> list[OrderOut]:
@@ -105,6 +108,30 @@ def test_declared_fields_pass_the_checks(function: Callable[..., Any]):
     server.tool(function)
 
     assert found(server, "E014") == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"returns": list[OrderOut]}, {"output_schema": list[OrderOut]}]
+)
+def test_fields_that_an_option_declares_pass_the_checks(options: dict[str, Any]):
+    def shaped() -> QuerySet[Order]:
+        """Return rows."""
+        return Order.objects.all()
+
+    server = MCPServer("models")
+    server.tool(**options)(shaped)
+
+    assert found(server, "E014") == []
+
+
+def test_a_model_that_an_option_declares_does_not():
+    server = MCPServer("models")
+
+    @server.tool(returns=list[Order])
+    def unshaped() -> Any:
+        """Return anything."""
+
+    assert len(found(server, "E014")) == 1
 
 
 def silent() -> str:

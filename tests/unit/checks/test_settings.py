@@ -15,6 +15,9 @@ from django_mcp.conf import SETTINGS, find_problems
 from django_mcp.endpoints.urlconf import patterns_of
 from django_mcp.servers import default_server
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 VALUES: list[Any] = [
     None,
     True,

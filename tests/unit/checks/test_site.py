@@ -22,6 +22,9 @@ from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
 COOKIES = "django.contrib.sessions.backends.signed_cookies"
@@ -68,6 +71,27 @@ def ids(*, deploy: bool = False) -> list[str | None]:
 @override_settings(ROOT_URLCONF="tests.urls", DEBUG=True)
 def test_the_test_site_passes_the_checks():
     assert ids() == []
+
+
+def unserved() -> list[str]:
+    messages = [each for each in run_checks() if each.id == "django_mcp.W016"]
+    return [f"{each.msg} {each.hint}" for each in messages if "Staff tools" in each.msg]
+
+
+def test_a_server_with_entries_and_no_url_is_reported():
+    staff = MCPServer("Staff tools", public=True)
+    assert unserved() == []
+
+    staff.register_tool(lambda: "", name="one")
+    (text,) = unserved()
+    with override_settings(
+        ROOT_URLCONF=type("URLs", (), {"urlpatterns": [path("staff/", staff.urls)]})
+    ):
+        of_served = unserved()
+
+    assert "1 entry of the MCP server 'Staff tools' cannot be called over HTTP" in text
+    assert 'Write path("staff-tools/", server.urls) into the root URLconf.' in text
+    assert of_served == []
 
 
 def test_every_check_is_documented():

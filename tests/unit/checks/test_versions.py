@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,23 @@ CLASH = (
 REMEDY = "pip uninstall django-mcp django-mcp-endpoints, then install django-mcp-endpoints again."
 
 DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Add the metadata of a distribution, which is found before the one that is installed."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name: str, version: str, *requirements: str) -> None:
+        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {each}" for each in requirements]
+        # A description may have lines that look like headers.
+        text = "\n".join([*lines, "", "# Description", "", "Version: 0.1", ""])
+        (folder / "METADATA").write_text(text)
+
+    return install
 
 
 @pytest.mark.parametrize(
@@ -42,23 +60,23 @@ DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
     ],
 )
 def test_a_release_with_known_vulnerabilities_is_reported(
-    requirement: str, version: str, is_right: bool, monkeypatch: pytest.MonkeyPatch
+    requirement: str, version: str, is_right: bool, install: Callable[..., None]
 ):
-    monkeypatch.setattr(metadata, "requires", lambda name: [requirement])
-    monkeypatch.setattr(metadata, "version", lambda name: version)
+    install("django-mcp-endpoints", "1.0", requirement)
+    install(re.match(r"[a-z]+", requirement)[0], version)  # type: ignore[index]
 
     assert (not check_versions()) is is_right
 
 
-def test_packages_that_are_not_installed_are_not_reported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(metadata, "requires", lambda name: ["no-such-thing>=1", "nor-this>=4.2.2"])
+def test_packages_that_are_not_installed_are_not_reported(install: Callable[..., None]):
+    install("django-mcp-endpoints", "1.0", "no-such-thing>=1", "nor-this>=4.2.2")
 
     assert check_versions() == []
 
 
-def test_the_check_names_the_version_and_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(metadata, "requires", lambda name: [DJANGO])
-    monkeypatch.setattr(metadata, "version", lambda name: "5.2.1")
+def test_the_check_names_the_version_and_what_to_install(install: Callable[..., None]):
+    install("django-mcp-endpoints", "1.0", "no-such-thing>=1", DJANGO)
+    install("django", "5.2.1")
 
     (found,) = check_versions()
 

@@ -54,7 +54,8 @@ def test_a_generated_tool_is_named_after_its_source(server: MCPServer):
 
     assert (entry.name, entry.description) == ("double_source", "Double it.")
     assert entry.source == f"{__name__}.Source.double"
-    assert entry.to_wire()["annotations"] == {"readOnlyHint": True}
+    assert entry.annotations["readOnlyHint"] is True
+    assert entry.annotations["openWorldHint"] is False
     assert MCPClient(server).call("double_source", n=4).structured == {"n": 8}
 
 
@@ -64,13 +65,19 @@ def test_options_override_generated_values(server: MCPServer):
         prefix="my_",
         names={"double": "twice"},
         descriptions={"double": "Twice."},
-        annotations={"double": {"idempotent": True, "title": "Twice"}},
+        annotations={"double": {"idempotent": False, "open_world": True, "title": "Twice"}},
         scopes=["numbers"],
     )
 
     wire = entry.to_wire()
     assert (wire["name"], wire["description"], wire["title"]) == ("my_twice", "Twice.", "Twice")
-    assert wire["annotations"] == {"readOnlyHint": True, "idempotentHint": True}
+    assert wire["annotations"] == {
+        "title": "Twice",
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": False,
+        "openWorldHint": True,
+    }
     assert entry.access.scopes == ("numbers",)
 
 

@@ -251,7 +251,7 @@ def admit_all(server: MCPServer, tokens: Iterable[str], address: str) -> list[as
     found = []
     for token in tokens:
         exchange = exchange_with(bearer(token))
-        exchange.address = address
+        exchange.caller.address = address
         authenticate: Any = server.engine.authenticate
         found.append(asyncio.create_task(authenticate(exchange)))
     return found

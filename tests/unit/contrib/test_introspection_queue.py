@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_mcp.contrib import introspection as questions
-from django_mcp.contrib.introspection import QuestionQueue, QueueFull
+from django_mcp.contrib.introspection import IntrospectionQueueFull, QuestionQueue
 from tests.support.auth.asking import LIMIT_S
 
 
@@ -113,14 +113,14 @@ async def test_the_queue_is_bounded_for_each_address_and_in_all():
     most = questions.MAX_WAITING_PER_ADDRESS + questions.THREADS_PER_ADDRESS
     tasks = [asking.ask(f"a{number}", "a") for number in range(most)]
     await asking.issuer.wait_for(questions.THREADS_PER_ADDRESS)
-    with pytest.raises(QueueFull):
+    with pytest.raises(IntrospectionQueueFull):
         await asking.ask("one too many", "a")
     waiting = questions.MAX_WAITING_PER_ADDRESS
     free = questions.THREADS_FOR_UNKNOWN - questions.THREADS_PER_ADDRESS
     many = range(questions.MAX_WAITING - waiting + free)
     tasks += [asking.ask(f"b{number}", f"b{number}") for number in many]
     await asking.issuer.wait_for(free)
-    with pytest.raises(QueueFull):
+    with pytest.raises(IntrospectionQueueFull):
         await asking.ask("one too many", "c")
 
     known = asking.ask("known", None)
@@ -149,7 +149,7 @@ async def test_a_request_queued_for_too_long_is_not_sent():
 
     answers = await asking.end(*tasks)
 
-    assert all(isinstance(each, QueueFull) for each in answers)
+    assert all(isinstance(each, IntrospectionQueueFull) for each in answers)
     assert asking.issuer.asked == []
 
 

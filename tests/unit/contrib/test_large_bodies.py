@@ -88,8 +88,8 @@ def test_security_a_body_cannot_make_any_number_of_errors(
     tool: str, argument: str, item: Any, most: int
 ):
     server = MCPServer("large bodies", public=True, max_body_values=10**7)
-    operation_tools(server, api)
-    viewset_tools(server, AddDates, prefix="dates")
+    operation_tools(api, server=server)
+    viewset_tools(AddDates, server=server, prefix="dates")
 
     refused = server.call_tool(tool, {argument: [item] * (most + 1)})
     taken = server.call_tool(tool, {argument: [item] * most})
@@ -140,7 +140,7 @@ def test_security_a_body_cannot_make_any_number_of_queries(
     view: Any, argument: str, item: Any, most: int
 ):
     server = MCPServer("many queries", public=True, max_body_values=10**7)
-    viewset_tools(server, view, prefix="added")
+    viewset_tools(view, server=server, prefix="added")
 
     refused = server.call_tool("added_post", {argument: [item] * (most + 1)})
     taken = server.call_tool("added_post", {argument: [item] * most})
@@ -151,7 +151,7 @@ def test_security_a_body_cannot_make_any_number_of_queries(
 
 def test_the_first_errors_of_a_view_are_told_and_the_rest_counted():
     server = MCPServer("errors", public=True)
-    viewset_tools(server, AddDates, prefix="dates")
+    viewset_tools(AddDates, server=server, prefix="dates")
 
     lines = str(server.call_tool("dates_post", {"items": ["x"] * 1000}).text).split("\n")
 
@@ -178,7 +178,7 @@ class Books(ListAPIView[Book]):
 
 def test_security_a_filter_for_all_of_its_values_has_few_of_them():
     server = MCPServer("joins", public=True)
-    viewset_tools(server, Books, prefix="books")
+    viewset_tools(Books, server=server, prefix="books")
     tags = [str(Tag.objects.create(name=str(number)).pk) for number in range(21)]
 
     assert server.call_tool("books_get", {"tags": tags[:20]}).structured == {"results": []}
@@ -187,7 +187,7 @@ def test_security_a_filter_for_all_of_its_values_has_few_of_them():
 
 def test_a_query_with_more_joins_than_a_database_has_is_an_argument_error():
     server = MCPServer("joins", public=True)
-    operation_tools(server, api)
+    operation_tools(api, server=server)
 
     found = server.call_tool("tagged", {"tags": ["a"] * 70})
 

@@ -80,7 +80,7 @@ def test_a_page_has_fewer_objects_if_each_has_lists_inside_of_lists(root: User):
         everyone = True
 
     server = MCPServer("multiplied", public=True)
-    Owners.register(server)
+    Owners.register(server=server)
     limit = server.registry.tools["search_users"].input_schema["properties"]["limit"]
     refused = server.call_tool("search_users", {"limit": 2}, user=root)
 
@@ -100,7 +100,7 @@ def test_properties_see_all_related_rows(root: User, samples: list[Sample]):
             return len(sample.parts.all())
 
     server = MCPServer("counted", public=True)
-    Counted.register(server)
+    Counted.register(server=server)
     found = server.call_tool("get_sample", {"code": "many"}, user=root).structured
 
     assert (found["count_parts"], len(found["parts"])) == (MAX_RELATED + 1, MAX_RELATED)
@@ -164,7 +164,7 @@ def test_lists_inside_the_response_of_an_operation_are_cut_with_a_note(root: Use
 
     api.get("/rows", response=Row)(get_rows)
     server = MCPServer("rows", public=True)
-    operation_tools(server, api, max_results=10)
+    operation_tools(api, server=server, max_results=10)
     found = server.call_tool("get_rows", {}, user=root).structured
 
     assert (len(found["rows"]), found["truncated"]) == (10, ["rows"])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from django import forms
 from django.contrib import admin
+from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.core.validators import RegexValidator
 from ninja import Form, NinjaAPI, Path, Query, Schema
@@ -23,6 +24,9 @@ from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
 from example_project.shop.models import Order
 from tests.unit.contrib import pydantic_helpers
+
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
 
 
 class Not(Schema):
@@ -129,7 +133,7 @@ def test_an_operation_with_a_model_that_may_take_very_long_is_no_tool(function: 
     api.post("/safe")(safe)
     server = MCPServer("unions", public=True)
 
-    assert [each.name for each in operation_tools(server, api)] == ["safe"]
+    assert [each.name for each in operation_tools(api, server=server)] == ["safe"]
     assert len(problems(server)) == 1
 
 
@@ -235,7 +239,7 @@ def register(view: Any, serializer: Any = None) -> tuple[int, int]:
     """Return the number of tools, and of the problems."""
     server = MCPServer("unions", public=True)
     options: Any = {} if serializer is None else {"serializers": {"create": serializer}}
-    return len(viewset_tools(server, view, **options)), len(problems(server))
+    return len(viewset_tools(view, server=server, **options)), len(problems(server))
 
 
 @pytest.mark.parametrize("validator", VALIDATORS)
@@ -342,7 +346,7 @@ def register_model_tools(form: Any) -> str:
     more = {"writes": ["create"], "writable": None, "form": form}
     cls: Any = type("Made", (ModelTools,), {**options, **more})
     server = MCPServer("unions", public=True)
-    made = cls.register(server)
+    made = cls.register(server=server)
     told = [each.text for each in made.find_faults()]
     if told:
         assert "form by form" in told[0] or "very long" in told[0], told
@@ -357,8 +361,25 @@ def test_a_form_with_a_model_that_may_take_very_long_gives_no_admin_tool_that_wr
     )
     server = MCPServer("unions", public=True)
 
-    found = [each.name for each in admin_tools(server, site, models=[Order])]
+    found = [each.name for each in admin_tools(server=server, site=site, models=[Order])]
 
     assert found
     assert not [name for name in found if "create" in name or "update" in name or "add" in name]
     assert len(problems(server)) == 2
+
+
+class CustomerAdmin(admin.ModelAdmin):
+    def by_no_field(self, request: Any, rows: Any) -> None:
+        by_pattern("words")
+
+
+def test_the_admin_of_a_related_model_does_not_count():
+    site = admin.AdminSite("unions")
+    site.register(User, CustomerAdmin)
+    site.register(Order)
+    server = MCPServer("unions", public=True)
+
+    found = {each.name for each in admin_tools(server=server, site=site, models=[Order])}
+
+    assert {"create_order", "update_order"} <= found
+    assert problems(server) == []

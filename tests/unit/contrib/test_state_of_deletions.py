@@ -28,11 +28,11 @@ class Samples(ModelTools):
 def client(request: pytest.FixtureRequest) -> MCPClient:
     server = MCPServer(f"deletions of {request.param}", public=True)
     if request.param == "models":
-        Samples.register(server)
+        Samples.register(server=server)
     else:
         site = admin.AdminSite("deletions")
         site.register(Sample)
-        admin_tools(server, site=site, models=[Sample])
+        admin_tools(server=server, site=site, models=[Sample])
     boss = User.objects.create_superuser("boss")
     return MCPClient(server, user=boss, capabilities={})
 

@@ -173,6 +173,11 @@ class HalfField(serializers.Field):
         return int(data) // 2
 
 
+class NamedField(serializers.Field):
+    def to_internal_value(self, data: Any) -> str:
+        return str(data["name"].strip())
+
+
 def fail(value: Any) -> None:
     raise ValueError("a fault of the site")
 
@@ -191,6 +196,7 @@ class Sent(serializers.Serializer[Any]):
         queryset=User.objects.all(), view_name="users", required=False
     )
     half = HalfField(required=False)
+    named = NamedField(required=False)
     failing = serializers.ListField(child=serializers.CharField(validators=[fail]), required=False)
 
 
@@ -203,17 +209,24 @@ class Views(viewsets.ViewSet):
         sent.is_valid(raise_exception=True)
         return Response({"half": sent.validated_data.get("half")})
 
+    def list(self, request: Any) -> Response:
+        found = Sample.objects.filter(took=request.query_params["took"])
+        return Response({"count": found.count()})
+
 
 def test_a_value_that_a_field_fails_to_convert_is_an_argument_error(root: User):
     server = MCPServer("conversions", public=True)
-    viewset_tools(server, Views, prefix="sent", actions=["create"])
+    viewset_tools(Views, server=server, prefix="sent", query={"list": {"took": {"type": "string"}}})
     options = {"model": Sample, "fields": ["id"], "writes": ["create"], "form": SampleForm}
     made: Any = type("Made", (ModelTools,), {**options, "everyone": True})
-    made.register(server)
+    made.register(server=server)
 
-    for name, value in (("link", "http://[::1"), ("half", "x"), ("half", [1])):
+    values: Any = [("link", "http://[::1"), ("half", "x"), ("half", [1])]
+    values += [("named", {}), ("named", {"name": 1})]
+    for name, value in values:
         assert "Enter a valid value" in refuse(server, root, "sent_create", **{name: value})
     assert "Enter a valid value" in refuse(server, root, "create_sample", code="c", half="x")
+    refuse(server, root, "sent_list", took="x")
     # Other errors are no fault of the client.
     failing: Any = [("sent_create", ["x"], {}), ("create_sample", "x", {"code": "c"})]
     for tool, value, others in failing:

@@ -60,7 +60,7 @@ async def test_queries_of_one_call_run_in_one_thread(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ):
     # On a busy machine the event loop may take longer from one query to the next.
-    monkeypatch.setattr("django_mcp.execution.leases.LINGER_S", 10.0)
+    monkeypatch.setattr("django_mcp.execution.thread_loans.LINGER_S", 10.0)
 
     @server.tool
     async def ask() -> list[str]:
@@ -208,7 +208,7 @@ async def test_one_call_keeps_its_connection_from_query_to_query(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ):
     # A busy machine may need longer from one query to the next.
-    monkeypatch.setattr("django_mcp.execution.leases.LINGER_S", 5.0)
+    monkeypatch.setattr("django_mcp.execution.thread_loans.LINGER_S", 5.0)
 
     @server.tool
     async def read() -> int:
@@ -294,7 +294,7 @@ async def test_async_authenticators_do_not_wait_for_handler_threads():
             assert authenticate is not None
             assert await authenticate(exchange) is None
 
-    assert exchange.principal.key.startswith("django-mcp-auth")
+    assert exchange.caller.principal.key.startswith("django-mcp-auth")
 
 
 async def test_queries_of_a_task_use_the_task_threads():

@@ -278,6 +278,7 @@ def test_an_invalid_server_option_names_the_allowed_values():
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite has one writer at a time")
+@pytest.mark.django_db
 def test_a_check_names_tools_whose_transaction_would_block_their_task():
     server = MCPServer("long work")
 
@@ -315,6 +316,7 @@ def test_a_check_names_tools_whose_transaction_would_block_their_task():
     assert find("memory") == []
 
 
+@pytest.mark.django_db
 def test_a_check_names_the_databases_when_an_alias_is_unknown():
     server = MCPServer("unknown databases", atomic="legder")
     server.register_tool(entered, atomic=["default", "archive"])

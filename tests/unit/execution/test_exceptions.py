@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -40,6 +41,23 @@ async def test_the_log_names_the_remedy_for_synchronous_queries(caplog: pytest.L
 
     assert (await WireClient(server, V2026_07_28).call("count"))["isError"] is True
     assert "use the asynchronous methods of the ORM" in caplog.text
+
+
+@pytest.mark.parametrize(("debug", "shown"), [(True, ": KeyError: 'secret'"), (False, "")])
+async def test_only_with_debug_are_clients_told_the_exception(
+    settings: Any, debug: bool, shown: str
+):
+    settings.DEBUG = debug
+    server = MCPServer("faulty")
+
+    @server.tool
+    async def fail() -> str:
+        """Fail."""
+        raise KeyError("secret")
+
+    text = (await WireClient(server, V2026_07_28).call("fail"))["content"][0]["text"]
+
+    assert re.fullmatch(rf"Internal error \(reference [0-9a-f]+\){shown}", text)
 
 
 async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.LogCaptureFixture):

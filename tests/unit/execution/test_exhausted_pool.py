@@ -21,6 +21,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
 from django_mcp.push import stream_rows
 from django_mcp.push.stream_rows import count_requests
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits
 from tests.support.held import LIMIT_S, Holder
@@ -94,7 +95,9 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
             "tools/call", {"name": "note", "arguments": {"name": name}}, revision=V2026_07_28
         )
         lines = [(k.encode(), v.encode()) for k, v in headers_for(request, V2026_07_28).items()]
-        exchange = Exchange(body=encode(request), headers=Headers(lines), address=address)
+        exchange = Exchange(
+            body=encode(request), headers=Headers(lines), caller=Caller(address=address)
+        )
         return asyncio.create_task(holder.server.engine.answer(exchange))
 
     async with holder.holding(2):

@@ -206,8 +206,8 @@ async def test_what_waits_for_the_lock_after_its_response_is_limited_by_size(
         for number in numbers:
             await send(number)
 
-    monkeypatch.setattr("django_mcp.execution.own_writes.LEAVE_AFTER_S", 0.05)
-    monkeypatch.setattr("django_mcp.execution.own_writes.MAX_LEFT_BYTES", 150_000)
+    monkeypatch.setattr("django_mcp.execution.own_writes.DEFER_AFTER_S", 0.05)
+    monkeypatch.setattr("django_mcp.execution.own_writes.MAX_DEFERRED_BYTES", 150_000)
     with locked():
         await asyncio.wait_for(send_all(0, 1), LIMIT_S)
         # The thread that waits for the lock may have the first, which does not count then.
@@ -301,7 +301,7 @@ def test_no_cursor_outlives_its_work_for_the_garbage_collector_of_another_thread
 async def test_collecting_a_cursor_of_a_waiting_thread_does_not_wait_for_the_lock():
     server = MCPServer("garbage", atomic="first")
     connections["first"].settings_dict["OPTIONS"]["timeout"] = 60
-    is_left = threading.Event()
+    is_deferred = threading.Event()
 
     @server.tool(atomic=False)
     def litter() -> str:
@@ -310,7 +310,7 @@ async def test_collecting_a_cursor_of_a_waiting_thread_does_not_wait_for_the_loc
         holder: list[Any] = [cursor]
         holder.append(holder)
         del cursor, holder
-        is_left.set()
+        is_deferred.set()
         with transaction.atomic("first"):
             make_product("a")
         return "written"
@@ -319,7 +319,7 @@ async def test_collecting_a_cursor_of_a_waiting_thread_does_not_wait_for_the_loc
     try:
         with locked():
             writing = asyncio.ensure_future(say(WireClient(server, V2026_07_28), "litter"))
-            assert await asyncio.to_thread(is_left.wait, LIMIT_S)
+            assert await asyncio.to_thread(is_deferred.wait, LIMIT_S)
             await asyncio.sleep(0.1)
             # On the loop: with the lock still held, it returns.
             gc.collect()

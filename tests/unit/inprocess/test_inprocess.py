@@ -30,7 +30,7 @@ from django_mcp.server.exchange.visibility import (
     Requirements,
     VisibleEntries,
 )
-from django_mcp.server.memory.ports import OpenAccess
+from django_mcp.server.memory import OpenAccess
 from example_project.shop.models import Product
 from tests.support.databases import make_product
 from tests.support.ports import use_ports
@@ -262,7 +262,7 @@ def test_entries_hidden_by_a_policy_are_unknown(server: MCPServer):
         def find_visible(
             self, exchange: Exchange, requirements: Requirements
         ) -> VisibleEntries | None:
-            return ALL_VISIBLE if exchange.principal.is_authenticated else NONE_VISIBLE
+            return ALL_VISIBLE if exchange.caller.principal.is_authenticated else NONE_VISIBLE
 
     use_ports(server, access=OnlyForUsers())
     ann = get_user_model()(username="ann")
@@ -388,7 +388,7 @@ class Stamp:
         self.get_reply = get_reply
 
     async def __call__(self, exchange: Any) -> Any:
-        SEEN.append(repr(exchange.principal))
+        SEEN.append(repr(exchange.caller.principal))
         return await self.get_reply(exchange)
 
 

@@ -70,7 +70,7 @@ def test_a_message_without_an_id_is_a_notification() -> None:
         {"jsonrpc": "1.0", "id": 3, "method": "ping"},
         {"jsonrpc": "2.0", "id": 3, "method": 5},
         {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []},
-        {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": None},
+        {"jsonrpc": "2.0", "id": 3, "method": "ping", "params": False},
     ],
 )
 def test_a_malformed_request_is_refused_with_its_id(value: Any) -> None:

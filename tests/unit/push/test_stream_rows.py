@@ -18,8 +18,8 @@ from django_mcp.models import Stream, Worker
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.stream_rows import is_any_listening
 from django_mcp.push.upkeep import check_all
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.streams.process_messages import StreamOpened
 from django_mcp.server.streams.stream import Change, PushStream, StreamKind
 from django_mcp.test import AsyncMCPClient

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -30,7 +31,7 @@ from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.exchange.session import Session as CoreSession
 from django_mcp.server.streams import messenger
 from django_mcp.server.streams.messenger import OutageLog
-from django_mcp.sessions.rows import add_subscription
+from django_mcp.sessions.site.rows import add_subscription
 from tests.support.server.streams import StreamClient
 from tests.support.wire import V2025_11_25, V2026_07_28
 
@@ -87,7 +88,7 @@ def test_inside_a_transaction_notifications_wait_for_the_commit(
 def flush_signals() -> None:
     """Return when the signals sent so far have reached their receivers."""
     done = threading.Event()
-    _courier.get().leave(done.set)
+    _courier.get().pool.leave(done.set)
     done.wait()
 
 
@@ -185,11 +186,11 @@ async def test_notifications_that_wait_for_slow_receivers_are_limited_by_size(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    limits = Limits(own_count=10, own_bytes=1000, count=10, bytes=1000)
+    limits = Limits(own_count=10, own_bytes=1000, count=20, bytes=2000)
     monkeypatch.setattr("django_mcp.push.clients.WAITING_LIMITS", limits)
     _courier.close()
     go = threading.Event()
-    _courier.get().leave(go.wait)
+    _courier.get().pool.leave(go.wait)
     client = StreamClient(server, V2026_07_28)
     for text in ("x" * 600, "y" * 600, "z"):
         body = {"jsonrpc": "2.0", "method": "notifications/own", "params": {"text": text}}
@@ -201,6 +202,31 @@ async def test_notifications_that_wait_for_slow_receivers_are_limited_by_size(
 
     assert [values["params"]["text"][0] for _, values in received] == ["x", "z"]
     assert "Receivers of signals are too slow" in caplog.text
+
+
+async def test_notifications_of_one_caller_keep_out_no_signals_of_others(
+    server: MCPServer, received: list[tuple[str, dict[str, Any]]]
+):
+    go = threading.Event()
+    _courier.get().pool.leave(go.wait)
+    loud = StreamClient(server, V2026_07_28, principal=SimpleNamespace(key="user:loud"))
+    body = encode({"jsonrpc": "2.0", "method": "notifications/loud", "params": {}})
+    headers = {"mcp-protocol-version": V2026_07_28.name, "mcp-method": "notifications/loud"}
+    for _ in range(10_001):
+        await loud.post(body, headers)
+    quiet = StreamClient(server, V2025_11_25, principal=SimpleNamespace(key="user:quiet"))
+    await quiet.open()
+    go.set()
+    flush_signals()
+
+    assert [name for name, _ in received[-2:]] == ["session_opened", "client_notification"]
+    assert received[-1][1]["method"] == "notifications/initialized"
+    assert 0 < len(received) < 5000
+
+    await loud.post(body, headers)
+    flush_signals()
+
+    assert received[-1][1]["method"] == "notifications/loud"
 
 
 def test_subscriptions_of_sessions_are_visible_to_every_process(transactional_db: None):

@@ -8,7 +8,7 @@ import pytest
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError
-from django_mcp.server.memory.ports import PlainConverter
+from django_mcp.server.memory import PlainConverter
 from tests.support.registry import Ctx, Site, User, bind
 
 

@@ -17,7 +17,7 @@ import annotated_types
 import pytest
 import typing_extensions
 from django.contrib.auth.models import Group
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from django_mcp.protocol.header_params import HeaderParam, McpHeader
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
@@ -115,7 +115,16 @@ def converted(annotation: Any, value: Any) -> Any:
         (Any, {}),
         (object, {}),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
-        (Literal["a", 1, None], {"enum": ["a", 1, None]}),
+        (
+            Literal["a", 1, None],
+            {
+                "anyOf": [
+                    {"type": "string", "enum": ["a"]},
+                    {"type": "integer", "enum": [1]},
+                    {"type": "null"},
+                ]
+            },
+        ),
         (Literal["a"], {"type": "string", "const": "a"}),
         (Maybe[str], {"anyOf": [{"type": "string"}, {"type": "null"}]}),
         (Either[int, str], {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
@@ -125,11 +134,11 @@ def converted(annotation: Any, value: Any) -> Any:
         (list, {"type": "array", "items": {}}),
         (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
-        (date, {"type": "string", "format": "date"}),
+        (date, {"type": "string", "description": "Format: date, YYYY-MM-DD."}),
         (datetime, {"type": "string", "format": "date-time"}),
-        (timedelta, {"type": "string", "format": "duration"}),
-        (UUID, {"type": "string", "format": "uuid"}),
-        (Path, {"type": "string", "format": "path"}),
+        (timedelta, {"type": "string", "description": "Format: duration of ISO 8601."}),
+        (UUID, {"type": "string", "description": "Format: uuid."}),
+        (Path, {"type": "string", "description": "Format: path."}),
         (Annotated[int, Field(ge=1, le=9)], {"type": "integer", "minimum": 1, "maximum": 9}),
         (Annotated[int, annotated_types.Gt(0)], {"type": "integer", "exclusiveMinimum": 0}),
         (Annotated[str, annotated_types.MaxLen(3)], {"type": "string", "maxLength": 3}),
@@ -177,16 +186,15 @@ def test_a_type_alias_is_resolved():
 
 
 def test_an_enum_is_published_as_its_values():
-    published = schema_for(Status)
+    published = property_for(Status)
 
-    assert published["properties"]["value"] == {"$ref": "#/$defs/Status"}
-    assert published["$defs"]["Status"]["enum"] == ["placed", "shipped"]
-    assert published["$defs"]["Status"]["description"] == "Where an order is."
+    assert published["enum"] == ["placed", "shipped"]
+    assert published["description"] == "Where an order is."
 
 
 @pytest.mark.parametrize("cls", [Line, ModernLine])
 def test_a_typed_dict_publishes_required_keys(cls: Any):
-    definition = schema_for(cls)["$defs"][cls.__name__]
+    definition = property_for(cls)
 
     assert definition["required"] == ["sku"]
     assert definition["properties"]["quantity"] == {"type": "integer"}
@@ -197,7 +205,7 @@ def test_a_typed_dict_publishes_required_keys(cls: Any):
     [Line, list[Line], dict[str, Line], Maybe[Line], Annotated[Line, "x"], int | list[Line]],
 )
 def test_a_typed_dict_will_do_anywhere(annotation: Any):
-    assert "Line" in schema_for(annotation)["$defs"]
+    assert "The article." in str(property_for(annotation))
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="there the two are the same")
@@ -212,12 +220,12 @@ def test_before_python_3_12_the_typed_dict_of_typing_is_refused_with_the_remedy(
 
 
 def test_fields_keep_their_descriptions():
-    assert schema_for(Line)["$defs"]["Line"]["properties"]["sku"]["description"] == "The article."
+    assert property_for(Line)["properties"]["sku"]["description"] == "The article."
 
 
 def test_dataclasses_and_models_are_published_as_objects():
-    address = schema_for(Address)["$defs"]["Address"]
-    item = schema_for(Item)["$defs"]["Item"]
+    address = property_for(Address)
+    item = property_for(Item)
 
     assert address["required"] == ["street"]
     assert address["properties"]["country"] == {"type": "string", "default": "DE"}
@@ -336,6 +344,81 @@ def test_a_default_without_a_json_form_is_passed_unchanged(site: Site):
         return str(value is marker)
 
     assert site.call("handle").content[0].text == "True"
+
+
+class Loud(str):
+    __slots__ = ()
+
+
+def add_one(value: int) -> int:
+    raise AssertionError("the site's code does not run while the site starts")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [
+        (int, None),
+        (int, 5.0),
+        (float, 1),
+        (bool, 0),
+        (str, Loud("x")),
+        (str, Lazy(en="x")),
+        (list[str], ()),
+        (list[Status], (Status.PLACED,)),
+        (Sequence[str], []),
+        (dict[str, int], {}),
+        (Maybe[date], None),
+        (date, date(2030, 1, 2)),
+        (Decimal, Decimal("1.5")),
+        (Literal["a", "b"], "b"),
+        (Size, 1),
+        (Status, Status.SHIPPED),
+        (Address, Address("x")),
+        (Line, {"sku": "x"}),
+        (Annotated[str, StringConstraints(strip_whitespace=True)], " x "),
+        (Annotated[int, AfterValidator(add_one)], "x"),
+        (Any, object()),
+    ],
+)
+def test_a_default_of_the_declared_type_is_accepted(site: Site, annotation: Any, default: Any):
+    def handle(value: Any = default) -> None: ...
+
+    handle.__annotations__["value"] = annotation
+    site.register_tool(handle)
+    site.register_prompt(handle)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "message"),
+    [
+        (int, "20", "`value`, '20', does not fit its annotation: it has another type"),
+        (str, 20, "another type"),
+        (list[int], ["1"], "another type"),
+        (dict[str, int], {"a": None}, "another type"),
+        (Maybe[int], "x", "another type"),
+        (date, "2030-01-02", "would get it as it is"),
+        (list[date], ("2030-01-02",), "would get it as it is"),
+        (Status, "placed", "would get it as it is"),
+        (Address, {"street": "x"}, "would get it as it is"),
+        (Literal["a", "b"], "c", "it should be 'a' or 'b'"),
+        (Annotated[int, Field(ge=1)], 0, "it should be greater than or equal to 1"),
+        (Line, {"sku": 5}, "/sku should be a valid string"),
+        (Annotated[int, Field(ge=1, default=0)], ..., "it should be greater than or equal to 1"),
+    ],
+)
+def test_a_default_of_another_type_is_refused(
+    site: Site, annotation: Any, default: Any, message: str
+):
+    def given(value: Any = default) -> None: ...
+
+    def in_field(value: Any) -> None: ...
+
+    handle = in_field if default is ... else given
+    handle.__annotations__["value"] = annotation
+    for register in (site.register_tool, site.register_prompt):
+        with pytest.raises(RegistrationError, match=re.escape(message)) as found:
+            register(handle)
+        assert "test_inputs.py" in str(found.value)
 
 
 def test_a_default_in_a_field_is_filled_in(site: Site):

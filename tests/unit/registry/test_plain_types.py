@@ -14,6 +14,7 @@ from django_mcp.registry.adapters import adapt, adapt_arguments, input_schema, s
 from django_mcp.registry.plain_types import (
     MAX_DEPTH,
     Conversion,
+    is_plain_value,
     make_conversions,
     plain_schema,
 )
@@ -69,6 +70,7 @@ def test_arguments_are_described_as_pydantic_describes_them(fields: list[tuple[A
             name=f"p{n}", annotation=annotation, default=default, is_required=default is EMPTY
         )
         for n, (annotation, default) in enumerate(fields)
+        if default in (EMPTY, None) or is_plain_value(default, annotation)
     ]
     arguments = adapt_arguments(parameters, "here")
 
@@ -81,6 +83,23 @@ def test_arguments_are_described_as_pydantic_describes_them(fields: list[tuple[A
             of_field["default"] = to_jsonable_python(each.default, inf_nan_mode="null")
     assert encode(written["properties"]) == encode(generated["properties"])
     assert written.get("required") == generated.get("required")
+
+
+@given(
+    plain_types,
+    st.recursive(defaults, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
+)
+def test_defaults_fit_plain_types_as_pydantic_has_them(annotation: Any, default: Any):
+    def may_register(type_: Any) -> bool:
+        parameter = Parameter(name="p", annotation=type_, default=default, is_required=False)
+        try:
+            adapt_arguments([parameter], "here")
+        except RegistrationError as error:
+            assert "the default of the parameter `p`" in str(error)  # noqa: PT017 - not always raised
+            return False
+        return True
+
+    assert may_register(annotation) == may_register(Annotated[annotation, "described"])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from django_mcp.protocol.results import CacheHint, ReadResult
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.returns import ReturnError
 from django_mcp.registry.signatures import EMPTY
-from django_mcp.server.memory.ports import PlainConverter
+from django_mcp.server.memory import PlainConverter
 from tests.support.registry import Ctx, Lazy, Site, User, bind
 
 URI = "thing://1"

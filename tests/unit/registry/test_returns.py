@@ -3,7 +3,7 @@
 import enum
 import types
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -30,7 +30,8 @@ from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError, find_output, to_json
 from django_mcp.registry.signatures import EMPTY
-from django_mcp.server.memory.ports import PlainConverter
+from django_mcp.registry.validators import Validator
+from django_mcp.server.memory import PlainConverter
 from tests.support.registry import Lazy, Site
 
 # Under names of their own, so that the older spellings are tested as well.
@@ -229,7 +230,7 @@ def test_return_types_without_data_have_no_schema(annotation: Any):
         (list[str], {"type": "array", "items": {"type": "string"}}),
         (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
-        (date, {"type": "string", "format": "date"}),
+        (date, {"type": "string", "description": "Format: date, YYYY-MM-DD."}),
         (Maybe[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         (Iterator[int], {"type": "array", "items": {"type": "integer"}}),
         (AsyncIterator[int], {"type": "array", "items": {"type": "integer"}}),
@@ -405,6 +406,197 @@ def test_an_explicit_schema_may_be_a_type():
     found = result({"x": "1", "y": 2}, output_schema=Point)
 
     assert found.structured == {"x": 1, "y": 2}
+
+
+NAN = float("nan")
+INFINITE = float("-inf")
+
+
+@dataclass
+class Measured:
+    value: float
+    limit: float | None = None
+    inner: "list[Measured]" = field(default_factory=list)
+    by_name: dict[str, float | None] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "where"),
+    [
+        (NAN, float, "nan at the top"),
+        ([1.0, INFINITE], list[float], "-inf at /1"),
+        ({"a/b": NAN, "c": None}, dict[str, float | int], None),
+        ({"a/b": NAN}, dict[str, float], "nan at /a~1b"),
+        (Measured(1, inner=[Measured(NAN, None)]), Measured, "nan at /inner/0/value"),
+        (Measured(1, INFINITE, by_name={"a": NAN}), Measured, None),
+        ((1, NAN), tuple[int, float], "nan at /1"),
+        ((None, NAN), tuple[int | None, float | None], None),
+        ({"a": NAN, "b": 2**70, "c": None}, dict[str, Any], None),
+        (NAN, Literal[1] | float, "nan at the top"),
+    ],
+)
+def test_numbers_that_json_lacks_are_null_only_where_the_type_admits_it(
+    value: Any, annotation: Any, where: str | None
+):
+    if annotation == dict[str, float | int]:
+        where = r"/c should be a valid number"
+    if where is not None:
+        with pytest.raises(ReturnError, match=where):
+            result(value, annotation)
+        return
+
+    found = result(value, annotation)
+
+    assert found.structured == decode(found.content[0].text)
+    validator = Validator(output_schema(annotation), "here", is_input=False)
+    assert validator.problems(found.structured) == []
+
+
+@pytest.mark.parametrize("value", [[NAN], ToolResult(structured=[NAN])])
+def test_a_schema_of_the_sites_own_admits_null_or_not(value: Any):
+    item: dict[str, Any] = {"type": ["number", "null"]}
+    schema = {"type": "array", "items": {"$ref": "#/$defs/item"}, "$defs": {"item": item}}
+
+    assert result(value, output_schema=schema).structured == [None]
+    item["type"] = "number"
+    failed = ToolResult(structured=[NAN], is_error=True)
+    assert result(failed, output_schema=schema).structured == [None]
+    with pytest.raises(ReturnError, match="nan at /0: JSON does not have it"):
+        result(value, output_schema=schema)
+
+
+@dataclass
+class Node:
+    kind: Literal["node"]
+    child: "Node | Leaf | None" = None
+
+
+@dataclass
+class Leaf:
+    kind: Literal["leaf"]
+    value: float | None = None
+    child: "Node | Leaf | None" = None
+
+
+@pytest.mark.timeout(20)
+def test_a_number_that_json_lacks_is_found_deep_in_recursive_forms_in_linear_time():
+    tree: Node | Leaf = Leaf("leaf", NAN)
+    for _ in range(60):
+        tree = Node("node", tree)
+
+    found = result(tree, Node | Leaf)
+
+    assert found.content[0].text.count('"node"') == 60
+
+
+def test_an_integer_does_not_admit_null_either():
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+    with pytest.raises(ReturnError, match="nan at /n"):
+        result({"n": NAN}, output_schema=schema)
+
+
+@dataclass
+class Gathered:
+    items: Iterable[int]
+    count: int
+    others: Any = None
+
+
+@pytest.mark.parametrize("others", [None, "generator"])
+def test_no_iterator_of_a_value_against_its_annotation_is_lost(others: Any):
+    def gather() -> Gathered:
+        more = (number for number in range(2)) if others else None
+        return Gathered((number for number in range(3)), "x", more)  # type: ignore[arg-type]
+
+    site = Site()
+    site.register_tool(gather)
+    results = [site.call("gather").structured for _ in range(2)]
+
+    assert results == [{"items": [0, 1, 2], "count": "x", "others": [0, 1] if others else None}] * 2
+
+
+class Reporting(PlainConverter):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "annotation", "text"),
+    [
+        ([Point("1", 2), Point("1", 2)], Point, "/x must be an integer"),  # type: ignore[arg-type]
+        ([OrderOut.model_construct(number=5)] * 2, OrderOut, "/number must be a string"),
+        ([[], [Measured("x")]], list[Measured], "/0/value must be a number"),  # type: ignore[arg-type]
+        ([{"a": 1}], str, "it is a dict"),
+        (["x"], None, "it is a str"),
+        ([5], str | Image, "it is a int"),
+    ],
+)
+def test_a_value_against_its_annotation_is_reported_once(
+    values: list[Any], annotation: Any, text: str
+):
+    converter, site = Reporting(), Site()
+    site._converter = converter
+    waiting = iter(values)
+
+    def handle():
+        return next(waiting)
+
+    handle.__annotations__["return"] = annotation
+    site.register_tool(handle)
+    for _ in values:
+        site.call("handle")
+
+    (report,) = converter.texts
+    assert "test_returns.py" in report
+    assert text in report
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation"),
+    [
+        (Point(1, 2), Point),
+        (Measured(1), Measured),
+        (Text("x"), str | Text),
+        (Lazy(en="x"), str),
+        (ToolResult(), str),
+        (None, str | None),
+        (5, EMPTY),
+        ({"a": Lazy(en="x")}, dict[str, str]),
+    ],
+)
+def test_a_value_of_its_annotation_is_not_reported(value: Any, annotation: Any):
+    converter = Reporting()
+
+    result(value, annotation, converter=converter)
+
+    assert converter.texts == []
+
+
+def test_a_function_may_return_what_is_converted_to_the_declared_type():
+    """As a queryset, which type checkers do not take for a list."""
+    site = Site()
+
+    @site.tool(returns=list[OrderOut])
+    def handle() -> Iterable[object]:
+        return ({"number": number, "total": 1} for number in "ab")
+
+    entry = site.registry.tools["handle"]
+    assert entry.output_schema == output_schema(list[OrderOut])
+    assert site.call("handle").structured == [
+        {"number": number, "total": "1", "label": f"Order {number}"} for number in "ab"
+    ]
+
+
+@pytest.mark.parametrize("returns", [str, Image, Any])
+def test_a_returned_type_without_data_publishes_no_schema(returns: Any):
+    def handle() -> Point:
+        return Point(1, 2)
+
+    assert Site().register_tool(handle, returns=returns).output_schema is None
 
 
 def test_the_output_schema_can_be_disabled():

@@ -184,7 +184,7 @@ def test_clients_cannot_change_arguments_fixed_by_a_partial():
 def test_a_non_callable_is_rejected():
     with pytest.raises(RegistrationError, match="signature cannot be read"):
         read(5)
-    with pytest.raises(RegistrationError, match="write name='find'"):
+    with pytest.raises(RegistrationError, match="'find' is no function"):
         read("find")
 
 

@@ -29,6 +29,8 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
 
 async def acall(site: Site, name: str, arguments: dict[str, Any] | None = None) -> Any:
     handler = site.registry.tools[name].handler
@@ -78,7 +80,13 @@ def test_a_tool_is_listed_with_its_options(site: Site):
             "additionalProperties": False,
         },
         "outputSchema": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "annotations": {
+            "title": "Find",
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
         "icons": [{"src": "https://example.com/i.png"}],
         "_meta": {"example.com/a": 1},
     }
@@ -89,7 +97,7 @@ def test_a_tool_is_listed_with_its_options(site: Site):
     assert "test_tools.py" in entry.source
 
 
-def test_unset_options_are_not_listed(site: Site):
+def test_unset_options_are_not_listed_but_for_title_and_hints(site: Site):
     @site.tool
     def find() -> str:
         return ""
@@ -98,7 +106,15 @@ def test_unset_options_are_not_listed(site: Site):
 
     assert entry.to_wire() == {
         "name": "find",
+        "title": "Find",
         "inputSchema": {"type": "object", "additionalProperties": False},
+        "annotations": {
+            "title": "Find",
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
     }
     assert (entry.timeout_s, entry.validate_output, entry.access.permission) == (None, None, None)
 
@@ -106,22 +122,60 @@ def test_unset_options_are_not_listed(site: Site):
 @pytest.mark.parametrize(
     ("said", "hints"),
     [
-        ({"read_only": False}, {"readOnlyHint": False}),
-        ({"destructive": True}, {"destructiveHint": True}),
-        (
-            {"idempotent": True, "destructive": False},
-            {"destructiveHint": False, "idempotentHint": True},
-        ),
-        ({"read_only": None}, None),
+        ({}, {"destructiveHint", "openWorldHint"}),
+        ({"read_only": None}, {"destructiveHint", "openWorldHint"}),
+        ({"read_only": False}, {"destructiveHint", "openWorldHint"}),
+        ({"read_only": True}, {"readOnlyHint", "idempotentHint", "openWorldHint"}),
+        ({"read_only": True, "idempotent": False}, {"readOnlyHint", "openWorldHint"}),
+        ({"destructive": True}, {"destructiveHint", "openWorldHint"}),
+        ({"destructive": False, "open_world": False}, set()),
+        ({"idempotent": True, "destructive": False}, {"idempotentHint", "openWorldHint"}),
     ],
 )
-def test_annotations_contain_only_the_given_hints(site: Site, said: Any, hints: Any):
-    assert site.register_tool(lambda: "", name="x", **said).annotations == hints
+def test_all_hints_are_explicit(site: Site, said: Any, hints: set[str]):
+    found = site.register_tool(lambda: "", name="x", **said).annotations
+
+    assert found == {name: name in hints for name in HINTS}
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("find_orders", "Find orders"), ("shop.list-HTML", "Shop list HTML"), ("__", "__")],
+)
+@pytest.mark.parametrize("given", [None, "", " "])
+def test_a_tool_without_a_title_is_titled_by_its_name(
+    site: Site, name: str, title: str, given: str | None
+):
+    wire = site.register_tool(lambda: "", name=name, title=given).to_wire()
+
+    assert (wire["title"], wire["annotations"]["title"]) == (title, title)
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "x" * 128])
 def test_valid_tool_names_are_accepted(site: Site, name: str):
     assert site.register_tool(lambda: "", name=name).name == name
+
+
+def test_decorators_take_a_name_by_position(site: Site):
+    @site.tool("find.orders", read_only=True)
+    def find() -> str:
+        return "found"
+
+    @site.prompt("greet", title="Greet somebody")
+    def hello() -> str:
+        return "hello"
+
+    assert find() == "found"
+    assert site.registry.tools["find.orders"].annotations["readOnlyHint"] is True
+    assert site.registry.prompts["greet"].title == "Greet somebody"
+
+
+@pytest.mark.parametrize("decorate", [Site.tool, Site.prompt])
+def test_a_decorator_takes_one_name(site: Site, decorate: Any):
+    with pytest.raises(RegistrationError, match=r"'a', name='b'\): give one name"):
+        decorate(site, "a", name="b")
+    with pytest.raises(RegistrationError, match="name"):
+        decorate(site, "")(lambda: "")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\n", 5])
@@ -142,6 +196,9 @@ def test_other_names_are_rejected(site: Site, name: Any):
         ({"required_client_capabilities": {"elicitation": True}}, "to dicts"),
         ({"input_schema": True}, "It must be a JSON Schema as a dict"),
         ({"output_schema": 5}, "output_schema= takes a JSON Schema"),
+        ({"returns": {"type": "array"}}, "returns= cannot be .* a JSON Schema is an output_schema"),
+        ({"returns": "list[int]"}, "returns= cannot be 'list\\[int\\]'. It must be a type"),
+        ({"returns": int, "output_schema": None}, "returns= makes the output schema"),
         ({"title": 5}, "title= cannot be 5. It must be a string"),
         ({"description": 5}, "description= cannot be 5. It must be a string"),
         ({"meta": "x"}, "meta= cannot be 'x'. It must be a dict"),

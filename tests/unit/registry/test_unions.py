@@ -1,9 +1,22 @@
 """Recursive unions: converted in linear time, or refused when a tool is registered."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Optional, TypeVar, Union
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Optional,
+    TypeVar,
+    Union,
+)
 
 import pytest
 from pydantic import (
@@ -13,9 +26,11 @@ from pydantic import (
     Field,
     RootModel,
     Tag,
+    TypeAdapter,
     WithJsonSchema,
     create_model,
     field_validator,
+    model_validator,
 )
 from typing_extensions import TypeAliasType, TypedDict
 
@@ -278,6 +293,59 @@ class Go(BaseModel):
     inner: "Stop | Go | None" = None
 
 
+class Plan(BaseModel):
+    """Has tags with defaults, of which pydantic knows the alias."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    step: Literal[Kind.ALL] = Field(Kind.ALL, alias="@step")
+    then: "list[Plan | Pause] | str" = []
+
+
+@dataclass
+class Pause:
+    seconds: int
+    then: "list[Plan | Pause] | str"
+    step: Annotated[Literal["pause", "rest"], Field(alias="@step")] = "pause"
+
+
+class Put(TypedDict):
+    do: Literal["put"]
+    then: NotRequired["Put | Get | str"]
+
+
+class Get(TypedDict):
+    do: Literal["get"]
+    then: NotRequired["Put | Get | str"]
+
+
+class Built(BaseModel):
+    """Its constructor calls pydantic's own validator of the class."""
+
+    kind: Literal["built"]
+    inner: "Built | Go | None" = None
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)
+
+
+class Alike(BaseModel):
+    kind: Literal["alike", "go"]
+    inner: "Alike | Go | None" = None
+    rest: "list[Alike | Go]" = []
+
+
+class Filled(BaseModel):
+    """Its tag may come from its own code."""
+
+    kind: Literal["filled"]
+    inner: "Filled | Go | None" = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill(cls, value: Any) -> Any:
+        return {"kind": "filled", **value}
+
+
 @dataclass
 class Yes:
     then: "Yes | Nope | None" = None
@@ -323,7 +391,23 @@ class Chain(BaseModel):
     tree: "Chain | Holder | None" = None
 
 
-for model in (Left, Right, Stop, Go, Mixed, Even, Page, Paragraph, Section, Holder, Chain):
+for model in (
+    Left,
+    Right,
+    Stop,
+    Go,
+    Built,
+    Alike,
+    Filled,
+    Plan,
+    Mixed,
+    Even,
+    Page,
+    Paragraph,
+    Section,
+    Holder,
+    Chain,
+):
     model.model_rebuild()
 Tuples = TypeAliasType("Tuples", "list[Tuples] | tuple[Tuples, ...] | int")
 
@@ -332,7 +416,9 @@ Tuples = TypeAliasType("Tuples", "list[Tuples] | tuple[Tuples, ...] | int")
     ("annotation", "names"),
     [
         (Left | None, ["`Left`", "`Right`"]),
-        (list[Stop], ["`Stop`", "`Go`"]),
+        (list[Built], ["`Go`"]),
+        (Alike, ["`Alike`", "`Go`"]),
+        (Filled, ["`Filled`", "`Go`"]),
         (Yes, ["`Yes`", "`Nope`"]),
         (Pair, ["`Pair`", "`list`"]),
         (Mixed, ["`dict`", "`Mixed`"]),
@@ -355,6 +441,178 @@ def test_a_recursive_union_without_a_discriminator_is_rejected(
 
     for text in ("search", "`where`", 'Annotated[A | B, Field(discriminator="kind")]', *names):
         assert text in str(found.value)
+
+
+STOP = nested(lambda value: {"kind": "stop", "inner": value}, {"kind": "go", "inner": None})
+PLAN = nested(
+    lambda value: {"@step": "rest", "seconds": 1, "then": [value]}, {"@step": "all", "then": "end"}
+)
+PUT = nested(lambda value: {"do": "put", "then": value}, {"do": "get"})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Stop | Go, STOP),
+        (dict[str, list[Go | Stop | int]], {"a": [STOP, 1]}),
+        (Plan | Pause | None, PLAN),
+        (Put, PUT),
+    ],
+)
+def test_the_tag_that_all_forms_have_tells_them_apart(site: Site, annotation: Any, value: Any):
+    seen = []
+
+    def search(where: Any) -> Any:
+        seen.append(where)
+        return where
+
+    search.__annotations__ |= {"where": annotation, "return": annotation}
+    site.register_tool(search)
+
+    result = site.call("search", {"where": value})
+
+    assert TypeAdapter(type(seen[0])).dump_python(seen[0], by_alias=True, mode="json") == value
+    assert result.structured == value
+
+
+OTHER_PYDANTIC = """
+import django
+import pydantic_core
+
+django.setup()
+from django_mcp.registry.adapters import adapt
+from tests.unit.registry.test_unions import STOP, Go, Stop
+
+
+def change(build):
+    def make(schema, config=None, **options):
+        if options and {refuses}:
+            raise TypeError("unexpected keyword argument")
+        return build(schema, config)
+
+    return make
+
+
+for name in {names}:
+    setattr(pydantic_core, name, change(getattr(pydantic_core, name)))
+try:
+    adapt(Stop | Go).validate_python(STOP)
+except TypeError as problem:
+    print("refused:", problem)
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "refuses"),
+    [
+        (["SchemaValidator", "SchemaSerializer"], True),
+        (["SchemaValidator"], False),
+        (["SchemaSerializer"], False),
+    ],
+    ids=["without_the_option", "validators_ignore_it", "serializers_ignore_it"],
+)
+def test_recursive_unions_are_refused_with_a_pydantic_that_cannot_tell_them_apart(
+    names: list[str], refuses: bool
+):
+    # In a process of its own, since pydantic never returns from an exponential comparison.
+    ended = subprocess.run(
+        [sys.executable, "-c", OTHER_PYDANTIC.format(names=names, refuses=refuses)],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    assert ended.stdout.startswith("refused: "), ended.stderr
+    assert "`Stop` and `Go`" in ended.stdout
+
+
+def test_the_classes_of_the_site_stay_as_they_are(site: Site):
+    validator, schema = Plan.__pydantic_validator__, repr(Plan.__pydantic_core_schema__)
+
+    @site.tool
+    def search(where: Plan) -> None: ...
+
+    assert Plan.__pydantic_validator__ is validator
+    assert repr(Plan.__pydantic_core_schema__) == schema
+    assert Plan.model_validate({"then": [{}]}) == Plan.model_validate({"then": [{"@step": "all"}]})
+
+
+class Wire(BaseModel):
+    by: Literal["wire"] = "wire"
+    iban: str
+
+
+class Card(BaseModel):
+    by: Literal["card"] = "card"
+    number: str
+
+
+def test_a_tag_with_a_default_is_demanded_where_it_tells_recursive_forms_apart(site: Site):
+    @site.tool
+    def plan(where: Plan | Pause, pay: Wire | Card) -> str:
+        return type(pay).__name__
+
+    published = site.registry.tools["plan"].input_schema
+    definitions = published["$defs"]
+    assert definitions["Plan"]["required"] == ["@step"]
+    assert "@step" in definitions["Pause"]["required"]
+    # Their union was never refused, and takes what it took.
+    assert published["properties"]["pay"]["anyOf"][0]["required"] == ["iban"]
+
+
+def test_a_tag_is_read_by_its_alias(site: Site):
+    """Its own name may be that of another member, or be unknown."""
+
+    class Bank(BaseModel):
+        model_config = ConfigDict(extra="ignore")
+        kind: Literal["wire"] = Field(alias="type")
+
+    class Cashless(BaseModel):
+        model_config = ConfigDict(extra="ignore")
+        kind: Literal["card"] = Field(alias="type")
+
+    @site.tool
+    def pay(by: Bank | Cashless) -> str:
+        return by.kind
+
+    assert site.call("pay", {"by": {"type": "card", "kind": "zzz"}}).content[0].text == "card"
+    assert adapt(Bank | Cashless).validate_python(Cashless(type="card")).kind == "card"
+
+
+def test_a_union_of_tagged_forms_that_is_not_recursive_takes_what_it_took(site: Site):
+    class Cash(BaseModel):
+        by: Literal["cash"]
+
+    @site.tool
+    def pay(by: Wire | Card | Cash, also: list[Cash | Wire] | None = None) -> str:
+        return type(by).__name__
+
+    assert site.call("pay", {"by": {"iban": "DE1"}}).content[0].text == "Wire"
+    assert site.call("pay", {"by": {"by": "cash"}}).content[0].text == "Cash"
+
+
+def test_tagged_forms_are_published_as_alternatives_that_every_client_reads(site: Site):
+    @site.tool
+    def search(where: Stop | Go, also: Expression) -> None: ...
+
+    properties = site.registry.tools["search"].input_schema["properties"]
+    assert properties["where"] == {"anyOf": [{"$ref": "#/$defs/Stop"}, {"$ref": "#/$defs/Go"}]}
+    assert set(properties["also"]) == {"anyOf"}
+
+
+def test_a_value_of_no_tag_names_the_tags_at_its_place(site: Site):
+    @site.tool
+    def search(where: list[Stop | Go | int]) -> None: ...
+
+    handler = site.registry.tools["search"].handler
+    with pytest.raises(ArgumentErrors) as found:
+        bind(handler, {"where": [1, {"kind": "stop", "inner": {"kind": "x"}}]}, Ctx())
+
+    (problem,) = [each for each in found.value.problems if "tags" in each.message]
+    assert problem.pointer == "/where/1/inner"
+    assert "'stop', 'go'" in problem.message
 
 
 def test_a_union_that_is_not_recursive_needs_no_discriminator(site: Site):

@@ -163,6 +163,14 @@ def test_the_closest_alternative_is_explained():
     ]
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_an_alternative_that_nothing_fits_is_not_explained(keyword: str):
+    assert problems({keyword: [False, {"type": "integer"}]}, "x") == [
+        ("", 'must be an integer, not the string "x"')
+    ]
+    assert problems({keyword: [False]}, "x") == [("", "fits none of the allowed forms")]
+
+
 def test_matching_two_alternatives_of_one_of_is_reported():
     schema = {"oneOf": [{"type": "integer"}, {"minimum": 2}]}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.errors import ProtocolError, Refusal
+from django_mcp.protocol.errors import ProtocolError, Refusal, ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision
@@ -17,11 +17,13 @@ from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import Allowed, Requirements, VisibleEntries
 from django_mcp.server.extension import Extension, ExtensionMethod, Listening, NextCall
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.ports import OpenAccess
+from django_mcp.server.memory import OpenAccess
 from django_mcp.server.streams.stream import PushStream
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
@@ -212,7 +214,9 @@ def receipts_of(server: MCPServer) -> Receipts:
 @pytest.mark.parametrize("revision", [*HANDSHAKE, V2026_07_28], ids=lambda each: each.name)
 async def test_its_settings_depend_on_the_revision_and_the_client(server: MCPServer, revision: Any):
     def told(name: str) -> Any:
-        found = server.engine.capabilities_for(revision, Exchange(can_stream=True), {"name": name})
+        found = server.engine.capabilities_for(
+            revision, Exchange(channel=Channel(can_stream=True)), {"name": name}
+        )
         return found.get("extensions", {}).get(RECEIPTS)
 
     has_extensions = revision in (V2025_11_25, V2026_07_28)
@@ -601,3 +605,93 @@ async def test_a_stream_ends_when_what_runs_beside_it_fails(caplog: pytest.LogCa
 async def test_what_other_processes_cannot_be_told_is_refused(server: MCPServer, data: Any):
     with pytest.raises(ValueError, match=RECEIPTS):
         server.engine.tell(RECEIPTS, data)
+
+
+async def test_data_is_told_from_a_thread_without_an_event_loop(server: MCPServer):
+    sent: list[JSONObject] = []
+    hub = server.engine.join_hub()
+    hub.bus.send_now = lambda *messages: sent.extend(messages)  # type: ignore[method-assign]
+
+    await asyncio.to_thread(server.engine.tell, RECEIPTS, {"paid": 1})
+
+    assert [each["data"] for each in sent] == [{"paid": 1}]
+
+
+async def test_a_tool_error_of_a_wrapper_is_that_of_the_tool():
+    class Selling(Denying):
+        identifier = "com.example/selling"
+
+        async def call_tool(
+            self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+        ) -> Any:
+            raise ToolError("Buy a ticket first")
+
+    client = WireClient(make_server(Selling), V2026_07_28)
+
+    result = await client.result("tools/call", {"name": "look"})
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == "Buy a ticket first"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_error", "expected"),
+    [("look", True, "TOOL_ERROR"), ("fail", False, None), ("fail", True, "FAULT")],
+)
+async def test_observers_see_whether_the_result_of_a_wrapper_is_an_error(
+    name: str, *, is_error: bool, expected: str | None
+):
+    class Judging(Denying):
+        identifier = "com.example/judging"
+
+        async def call_tool(
+            self, call: Any, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+        ) -> Any:
+            result: Any = await call_next.result()
+            return {**result, "isError": is_error}
+
+    kinds: list[str | None] = []
+    server = make_server(Judging)
+
+    @server.tool
+    async def fail() -> str:
+        raise ZeroDivisionError
+
+    def observe(call: Call, answer: Any, duration_s: float) -> None:
+        kinds.append(call.failure.kind.name if call.failure is not None else None)
+
+    use_ports(server, find_observer=lambda: observe)
+
+    result = await WireClient(server, V2026_07_28).result("tools/call", {"name": name})
+
+    assert result["isError"] is is_error
+    assert kinds == [expected]
+
+
+@pytest.mark.parametrize("name", ["wraps", "receive", "describe", "is_offered", "make_context"])
+def test_an_asynchronous_method_that_nobody_awaits_is_refused(name: str):
+    async def method(self: Any, *_given: Any) -> None: ...
+
+    with pytest.raises(TypeError, match=f"Wrong.{name} is asynchronous"):
+        type("Wrong", (Extension,), {"identifier": "com.example/wrong", name: method})
+
+
+@pytest.mark.parametrize("name", ["register", "read_option"])
+def test_a_method_of_objects_in_place_of_one_of_the_class_is_refused(name: str):
+    def method(self: Any, _given: Any) -> None: ...
+
+    with pytest.raises(TypeError, match=f"Wrong.{name} is no class method"):
+        type("Wrong", (Extension,), {"identifier": "com.example/wrong", name: method})
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [(16 * 1024 - 2, False), (16 * 1024 - 1, True)])
+async def test_the_value_of_a_listening_key_has_a_limit(
+    server: MCPServer, size: int, *, is_refused: bool
+):
+    client = StreamClient(server, V2026_07_28)
+    params = {"notifications": {"receipts": "x" * size}, **DECLARED}
+    stream = client.begin("subscriptions/listen", params)
+    first = await (stream.reply() if is_refused else stream.sink.message())
+    stream.leave()
+
+    assert ("16384 bytes" in str(getattr(first, "body", first))) is is_refused

@@ -11,7 +11,7 @@ from django_mcp.protocol.asks import InputRequired, ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Call, FailureKind
-from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.server import BaseServer
 from tests.support.ports import use_ports
 from tests.support.wire import V2026_07_28, WireClient

@@ -20,8 +20,8 @@ from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.ports import SessionStore
 from django_mcp.servers import MCPServer
-from django_mcp.sessions.closing import close_sessions, expired_sessions, prune_sessions
-from django_mcp.sessions.data import EngineData
+from django_mcp.sessions.site.closing import close_sessions, expired_sessions, prune_sessions
+from django_mcp.sessions.site.data import EngineData
 from tests.support.session_sites import Time, site
 from tests.support.wire import V2025_11_25, WireClient
 

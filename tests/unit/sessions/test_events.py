@@ -16,14 +16,14 @@ from django.utils import timezone
 
 from django_mcp.execution.tables import delete_some
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.workers import gone_workers, process_lease, worker_id
+from django_mcp.execution.workers import gone_workers, worker_id, worker_lease
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.session import Closing
-from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.ports import Event, EventLog, Resumption
-from django_mcp.sessions.closing import expired_events
-from django_mcp.sessions.messages import DatabaseEvents
-from django_mcp.sessions.writer import flush_sessions
+from django_mcp.sessions.core.memory import MemoryEvents
+from django_mcp.sessions.site.closing import expired_events
+from django_mcp.sessions.site.messages import DatabaseEvents
+from django_mcp.sessions.site.writer import flush_sessions
 from tests.support.session_sites import Site, Time, site
 
 
@@ -178,12 +178,12 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
     def lease() -> list[Worker]:
         return list(Worker.objects.all())
 
-    await run_in_pool(process_lease.hold)
+    await run_in_pool(worker_lease.hold)
     first = await run_in_pool(lease)
-    await run_in_pool(process_lease.hold)
+    await run_in_pool(worker_lease.hold)
     assert [each.lease_until for each in await run_in_pool(lease)] == [first[0].lease_until]
 
-    await run_in_pool(lambda: process_lease.hold(is_due=True))
+    await run_in_pool(lambda: worker_lease.hold(is_due=True))
     assert (await run_in_pool(lease))[0].lease_until > first[0].lease_until
 
     await run_in_pool(lambda: Worker.objects.all().delete())
@@ -203,7 +203,7 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
 async def test_a_stream_log_is_bounded_except_for_its_response(
     here: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr("django_mcp.sessions.messages.MAX_STREAM_EVENTS", 3)
+    monkeypatch.setattr("django_mcp.sessions.site.messages.MAX_STREAM_EVENTS", 3)
     log = DatabaseEvents()
     _, session = await here.open()
     stream = new_id()
@@ -220,7 +220,7 @@ async def test_a_stream_log_is_bounded_except_for_its_response(
 async def test_the_log_of_a_session_is_bounded_and_drops_its_oldest_streams(
     here: Site, monkeypatch: pytest.MonkeyPatch, bound: str
 ):
-    monkeypatch.setattr(f"django_mcp.sessions.writer.{bound}", 250)
+    monkeypatch.setattr(f"django_mcp.sessions.site.writer.{bound}", 250)
     log = DatabaseEvents()
     _, session = await here.open()
     _, other = await here.open()
@@ -280,8 +280,8 @@ settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[
 django.setup()
 from types import SimpleNamespace
 from django_mcp.server.ports import Event
-from django_mcp.sessions.messages import DatabaseEvents
-from django_mcp.sessions.writer import flush_sessions
+from django_mcp.sessions.site.messages import DatabaseEvents
+from django_mcp.sessions.site.writer import flush_sessions
 session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,
     quota_key="", state=None, revision=None, client_info=None)
 log = DatabaseEvents()

@@ -11,11 +11,11 @@ from django.test import override_settings
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.exchange.session import Closing, Session
-from django_mcp.server.memory.state import EVENT_LIMITS, MemoryEvents, MemoryPendingResponses
 from django_mcp.server.ports import Event, EventLog, PendingResponses
-from django_mcp.sessions import data, messages, rows, writer
-from django_mcp.sessions.messages import DatabaseEvents, DatabasePendingResponses
-from django_mcp.sessions.writer import flush_sessions
+from django_mcp.sessions.core.memory import EVENT_LIMITS, MemoryEvents, MemoryPendingResponses
+from django_mcp.sessions.site import data, messages, rows, writer
+from django_mcp.sessions.site.messages import DatabaseEvents, DatabasePendingResponses
+from django_mcp.sessions.site.writer import flush_sessions
 from tests.support.session_sites import Principal, Site, Time, site
 
 ANN, BOB = Principal("user:ann"), Principal("user:bob")
@@ -38,7 +38,7 @@ def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
     )
     for usage in (messages._usage, data._usage, rows._subscriptions):
         monkeypatch.setattr(usage, "limits", limits)
-    state = "django_mcp.server.memory.state"
+    state = "django_mcp.sessions.core.memory"
     monkeypatch.setattr(f"{state}.QUESTION_LIMITS", limits)
     monkeypatch.setattr(f"{state}.MAX_OWN_BYTES", limits.own_bytes)
     monkeypatch.setattr(f"{state}.MAX_BYTES", limits.bytes)
@@ -133,10 +133,10 @@ async def test_the_oldest_events_of_a_caller_are_evicted(
     kind: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ):
     value = 3 if bound == "EVENTS" else 35
-    monkeypatch.setattr(f"django_mcp.sessions.writer.MAX_OWN_{bound}", value)
+    monkeypatch.setattr(f"django_mcp.sessions.site.writer.MAX_OWN_{bound}", value)
     limit = {"own_count": value} if bound == "EVENTS" else {"own_bytes": value}
     limits = replace(EVENT_LIMITS, **limit)
-    monkeypatch.setattr("django_mcp.server.memory.state.EVENT_LIMITS", limits)
+    monkeypatch.setattr("django_mcp.sessions.core.memory.EVENT_LIMITS", limits)
     monkeypatch.setattr(writer, "LOOK_AFTER_BYTES", 0)
     here = site("database", Time())
     log: EventLog = MemoryEvents() if kind == "memory" else DatabaseEvents()

@@ -10,7 +10,7 @@ from django.test import SimpleTestCase, override_settings
 from django.utils import timezone
 
 from django_mcp.models import Session
-from django_mcp.sessions.writer import flush_sessions, session_writer
+from django_mcp.sessions.site.writer import flush_sessions, session_writer
 from django_mcp.test.cases import WithClients
 
 

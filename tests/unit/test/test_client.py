@@ -30,7 +30,7 @@ from django_mcp.models import CallRecord
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Allowed, Requirements, VisibleEntries
-from django_mcp.server.memory.ports import OpenAccess
+from django_mcp.server.memory import OpenAccess
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,

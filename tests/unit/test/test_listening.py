@@ -195,6 +195,22 @@ class TestInATransaction:
             with pytest.raises(TimeoutError, match="captureOnCommitCallbacks"):
                 changes.next(timeout_s=0.01)
 
+    def test_the_usual_limit_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with (
+            MCPClient(make_server()).subscribe("kit://1/page") as changes,
+            monkeypatch.context() as patch,
+            pytest.raises(TimeoutError, match=r"0\.01 s"),
+        ):
+            patch.setattr("django_mcp.test.listening.LIMIT_S", 0.01)
+            changes.next()
+
+    def test_a_stream_that_has_nothing_to_wait_for_is_explained(self) -> None:
+        with (
+            pytest.raises(MCPError, match="nothing of what it is for"),
+            MCPClient(MCPServer("empty", public=True), revision="2026-07-28").subscribe(),
+        ):
+            pass
+
     def test_a_uri_that_no_resource_matches_is_named(self) -> None:
         client = MCPClient(make_server())
         with (

@@ -11,11 +11,13 @@ import pytest
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.exchange.session import Closing, Session
-from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.ports import StoreUnavailable
+from django_mcp.server.streams.messenger import LocalBus
+from django_mcp.sessions.core.memory import MemorySessions
 from django_mcp.transports import legacy_sse
 from django_mcp.transports.legacy_sse import SSE, _forward, keep_stream, take_message
 from tests.support.ports import use_ports
@@ -98,7 +100,7 @@ def sessions(server: MCPServer, closed: list[Closing]) -> Sessions:
 async def open_stream(server: MCPServer) -> tuple[asyncio.Task[Reply], str]:
     """Return the request that keeps the stream open, and the token of its URL."""
     sink: Any = Sink()
-    exchange = Exchange(can_stream=True, sink=sink, event_stream=sink)
+    exchange = Exchange(channel=Channel(can_stream=True, sink=sink, event_stream=sink))
     opening = asyncio.create_task(keep_stream(server.engine, sink, "/messages", exchange))
     _, told = await sink.next()
     return opening, told["url"].partition("=")[2]
@@ -142,7 +144,9 @@ async def test_a_session_ends_if_its_stream_cannot_be_opened(
     sessions.failing = "read"
     sink: Any = Sink()
     with pytest.raises(StoreUnavailable):
-        await keep_stream(server.engine, sink, "/messages", Exchange(can_stream=True, sink=sink))
+        await keep_stream(
+            server.engine, sink, "/messages", Exchange(channel=Channel(can_stream=True, sink=sink))
+        )
 
     assert closed == [Closing.STREAM]
 
@@ -156,7 +160,10 @@ async def test_streams_opened_at_the_same_time_are_limited(
     opening = [
         asyncio.create_task(
             keep_stream(
-                server.engine, sink, "/messages", Exchange(can_stream=True, event_stream=sink)
+                server.engine,
+                sink,
+                "/messages",
+                Exchange(channel=Channel(can_stream=True, event_stream=sink)),
             )
         )
         for sink in sinks

@@ -25,7 +25,8 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.extension import Extension, ExtensionMethod, Listening, NextCall
 from django_mcp.server.services import ServedCall, Services
 
@@ -62,7 +63,7 @@ class TasksExtension(Extension):
         if rules is None or not rules.by_client:
             return super().find_capabilities(revision, exchange, client_info)
         # Anonymous callers have no list.
-        lists: JSONObject = {} if key_of(exchange.principal) is None else {"list": {}}
+        lists: JSONObject = {} if key_of(exchange.caller.principal) is None else {"list": {}}
         return {"tasks": {**lists, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
     def methods(self) -> Mapping[str, ExtensionMethod]:

@@ -24,7 +24,7 @@ MAX_TASKS = 100
 
 async def listen(call: ServedCall, task_ids: Any) -> Listening | Refusal:
     """Return what a listening stream does for the key `taskIds` of its filter."""
-    if type(task_ids) is not list or not all(type(each) is str for each in task_ids):
+    if type(task_ids) is not list or not all(type(task_id) is str for task_id in task_ids):
         return invalid_params("taskIds must be strings")
     if len(task_ids) > MAX_TASKS:
         return invalid_params(f"At most {MAX_TASKS} tasks can be listened to")
@@ -42,11 +42,11 @@ async def _watch(call: ServedCall, tasks: list[Task], stream: PushStream) -> Non
     with call.server.hub.followers.follow(*map(stream_of, left)) as follower:
         while left and stream.is_open:
             try:
-                found = await find_own_all(call, left)
+                own_all = await find_own_all(call, left)
             except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`
                 logger.warning("Could not read the tasks of a stream: %r", error)
-                found = []
-            for task in found:
+                own_all = []
+            for task in own_all:
                 if seen.get(task.id) != task.updated_s:
                     seen[task.id] = task.updated_s
                     # Several results may be larger together than the queue of the stream may be.

@@ -35,41 +35,41 @@ class MemoryTasks:
         for key in [key for key, each in self._tasks.items() if each.expires_s <= now]:
             del self._tasks[key]
         unfinished = [
-            each for each in self._tasks.values() if not each.is_final and not each.is_orphaned(now)
+            task for task in self._tasks.values() if not task.is_final and not task.is_orphaned(now)
         ]
-        own = [each for each in unfinished if each.quota_key == task.quota_key]
-        anonymous = sum(is_anonymous_quota(each.quota_key) for each in unfinished)
+        own = [other for other in unfinished if other.quota_key == task.quota_key]
+        anonymous = sum(is_anonymous_quota(other.quota_key) for other in unfinished)
         if (
             len(unfinished) >= limits.total
             or len(own) >= limits.each
-            or sum(each.size for each in own) + task.size > MAX_KEPT_BYTES_EACH
+            or sum(other.size for other in own) + task.size > MAX_KEPT_BYTES_EACH
             or (is_anonymous_quota(task.quota_key) and anonymous >= limits.anonymous)
         ):
             return False
         self._tasks[task.id] = task
-        own = [each for each in self._tasks.values() if each.quota_key == task.quota_key]
-        count, size = len(own), sum(each.size for each in own)
-        for each in own:
+        own = [other for other in self._tasks.values() if other.quota_key == task.quota_key]
+        count, size = len(own), sum(other.size for other in own)
+        for other in own:
             if count <= MAX_KEPT_EACH and size <= MAX_KEPT_BYTES_EACH:
                 break
-            if each.is_final:
-                count, size = count - 1, size - each.size
-                del self._tasks[each.id]
+            if other.is_final:
+                count, size = count - 1, size - other.size
+                del self._tasks[other.id]
         return True
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
         now = self._clock()
-        found = [
-            each
-            for each in self._tasks.values()
-            if each.server == server and each.is_orphaned(now) and each.expires_s > now
+        lapsed = [
+            task
+            for task in self._tasks.values()
+            if task.server == server and task.is_orphaned(now) and task.expires_s > now
         ]
-        return sorted(found, key=lambda each: each.lease_s or 0.0, reverse=True)[:limit]
+        return sorted(lapsed, key=lambda each: each.lease_s or 0.0, reverse=True)[:limit]
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         now = self._clock()
-        found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
-        return {key: task for key, task in found.items() if task.expires_s > now}
+        tasks_found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
+        return {key: task for key, task in tasks_found.items() if task.expires_s > now}
 
     async def change(
         self,

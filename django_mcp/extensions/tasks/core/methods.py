@@ -35,11 +35,10 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.server.asking.back_channel import ask_client
-from django_mcp.server.asking.rounds import check_responses
-from django_mcp.server.delivery.client_streams import count_stream
+from django_mcp.server.asking.round_trips import check_responses
+from django_mcp.server.delivery.open_streams import count_stream
 from django_mcp.server.exchange.call import AskFailed, CannotAsk, StateTooLarge
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.methods.discovery import INVALID_CURSOR
 from django_mcp.server.services import ServedCall
 
@@ -62,12 +61,13 @@ async def get(call: ServedCall) -> bytes | Refusal:
 async def list_tasks(call: ServedCall) -> bytes | Refusal:
     """Answer `tasks/list`: the tasks of the principal. Anonymous callers have no list."""
     server = call.server
-    owner = key_of(call.exchange.principal)
+    owner = key_of(call.exchange.caller.principal)
     if owner is None:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
-    if "cursor" in call.params:
-        text = decode_cursor(call.params["cursor"], "tasks/list", server.ports.signer.unsign)
+    cursor = call.params.get("cursor")
+    if cursor is not None:
+        text = decode_cursor(cursor, "tasks/list", server.ports.signer.unsign)
         if text is None:
             return INVALID_CURSOR
         created, _, task_id = text.partition(" ")
@@ -76,10 +76,10 @@ async def list_tasks(call: ServedCall) -> bytes | Refusal:
     shown: list[Task] = []
     is_more = True
     while is_more and len(shown) <= size:
-        found = await ports_of(server).store.list_of(server.name, owner, after, MAX_PAGE)
-        shown += filter(partial(is_shown, call), found)
-        is_more = len(found) == MAX_PAGE
-        after = (found[-1].created_s, found[-1].id) if found else None
+        task_page = await ports_of(server).store.list_of(server.name, owner, after, MAX_PAGE)
+        shown += filter(partial(is_shown, call), task_page)
+        is_more = len(task_page) == MAX_PAGE
+        after = (task_page[-1].created_s, task_page[-1].id) if task_page else None
     page = shown[:size]
     wire: JSONObject = {"tasks": [to_wire(task) for task in page]}
     if len(shown) > size:
@@ -157,16 +157,16 @@ async def result(call: ServedCall) -> bytes | Refusal:
         if error is None:
             return UNKNOWN_TASK
         return Refusal(code=error["code"], message=error["message"], data=error.get("data"))
-    found: JSONObject = decode(task.result)
-    found["_meta"] = {**found.get("_meta", {}), RELATED_TASK: {"taskId": task.id}}
-    return call.server.encode_result(found, call.rules)
+    content: JSONObject = decode(task.result)
+    content["_meta"] = {**content.get("_meta", {}), RELATED_TASK: {"taskId": task.id}}
+    return call.server.encode_result(content, call.rules)
 
 
 async def _wait(call: ServedCall, task_id: str) -> Task | Refusal:
     """Return the task when it has ended. Over HTTP, the request counts as an open stream until then."""
     exchange = call.exchange
-    wait = _follow if exchange.can_stream and not exchange.is_buffered else _poll
-    if exchange.headers is None or exchange.is_buffered:
+    wait = _follow if exchange.channel.can_stream and not exchange.channel.is_buffered else _poll
+    if exchange.headers is None or exchange.channel.is_buffered:
         return await wait(call, task_id)
     with count_stream(call.server, exchange) as refusal:
         return refusal or await wait(call, task_id)
@@ -185,17 +185,17 @@ async def _follow(call: ServedCall, task_id: str) -> Task | Refusal:
     asking: dict[str, asyncio.Task[None]] = {}
     with server.hub.followers.follow(stream_of(task_id)) as follower:
         try:
-            while isinstance(found := await find_own(call), Task):
-                _ask_due(call, found, asking)
-                if found.is_final:
+            while isinstance(own := await find_own(call), Task):
+                _ask_due(call, own, asking)
+                if own.is_final:
                     break
                 for message in await follower.wait(POLL_S):
-                    if call.exchange.sink is not None:
-                        await call.exchange.sink.send(message)
+                    if call.exchange.channel.sink is not None:
+                        await call.exchange.channel.sink.send(message)
         finally:
-            for each in asking.values():
-                each.cancel()
-    return found
+            for question in asking.values():
+                question.cancel()
+    return own
 
 
 def _ask_due(call: ServedCall, task: Task, asking: dict[str, asyncio.Task[None]]) -> None:
@@ -212,7 +212,7 @@ async def _ask(call: ServedCall, task: Task, key: str, wire: JSONObject) -> None
     ask = Ask(method=wire["method"], params=wire.get("params"), capability=wire["capability"])
     related = {RELATED_TASK: {"taskId": task.id}}
     try:
-        known, failed = await ask_client(call, {key: ask}, related)
+        known, failed = await call.server.ports.handshakes.ask(call, {key: ask}, related)
         await _answer(call, task, known, failed)
     except (CannotAsk, StateTooLarge) as error:
         await _answer(call, task, {}, {key: AskFailed(str(error))})

@@ -23,8 +23,10 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.call import FailureKind, RetryAnswers, Spawned
+from django_mcp.server.exchange.caller import Caller, key_of
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
 from django_mcp.server.methods.added import call_wrapped
@@ -77,9 +79,9 @@ class TaskRun(Record):
     def __post_init__(self) -> None:
         # The call is that of a task from now on, which sends messages and progress.
         call = self.call
-        call.run = self
+        call.detached_run = self
         call.on_progress = self.note
-        call.exchange.sink = TaskSink(self.server.hub, self.task, call.exchange.connection)
+        call.exchange.channel.sink = TaskSink(self.server.hub, self.task, call.exchange.connection)
 
     def note(self, message: str) -> None:
         self.message = message
@@ -146,7 +148,7 @@ class TaskRun(Record):
 
 def runs_of(hub: ServerHub) -> list[TaskRun]:
     """Return the runs of tasks in this process."""
-    return [call.run for call in hub.calls if isinstance(call.run, TaskRun)]
+    return [call.detached_run for call in hub.calls if isinstance(call.detached_run, TaskRun)]
 
 
 def stop_run(hub: ServerHub, task_id: str) -> None:
@@ -166,7 +168,7 @@ async def hand_back_runs(hub: ServerHub) -> None:
         run.is_handed_back = True
         run.stop()
     until_s = time.monotonic() + HAND_BACK_S
-    while any(run.call.run is run for run in runs):
+    while any(run.call.detached_run is run for run in runs):
         if time.monotonic() > until_s:
             logger.warning("Tasks did not stop in time; another worker finds them when they lapse")
             return
@@ -200,8 +202,8 @@ def _call_tool(run: TaskRun) -> Coroutine[Any, Any, bytes | Refusal]:
     call, arguments = run.call, run.task.call["arguments"]
     entry = cast("ToolEntry", call.entry)
     wrapping = call.derived.wrapping
-    found = () if wrapping is None else wrapping.find(entry.name, call)
-    others = [each for each in found if each.identifier != EXTENSION]
+    active = () if wrapping is None else wrapping.find(entry.name, call)
+    others = [extension for extension in active if extension.identifier != EXTENSION]
     return call_wrapped(call, entry, arguments, others, partial(run_tool, call, entry, arguments))
 
 
@@ -211,7 +213,7 @@ async def _prepare(
     """Return the run of a task, with the context that its tool is called with, or why it is not called."""
     stored = task.call
     principal = (
-        given.principal
+        given.caller.principal
         if given is not None
         else await server.ports.access.revive(stored["principal"])
     )
@@ -229,14 +231,17 @@ async def _prepare(
             log_level=stored["log_level"],
         )
     exchange = Exchange(
-        principal=principal,
-        address=given.address if given is not None else None,
-        url_kwargs=stored["url_kwargs"] if given is None else given.url_kwargs,
         connection=connection,
-        can_stream=True,
+        caller=Caller(
+            principal=principal,
+            address=None if given is None else given.caller.address,
+            url_kwargs=stored.get("url_kwargs", {}) if given is None else given.caller.url_kwargs,
+            is_of_tenant=stored.get("is_of_tenant", False),
+            tenant=stored.get("tenant", ""),
+        ),
+        # A client that cannot be asked can still receive progress.
+        channel=Channel(can_stream=True, is_buffered=not stored["can_ask"]),
     )
-    # A client that cannot be asked can still receive progress.
-    exchange.is_buffered = not stored["can_ask"]
     visible = await server.refresh_visible(exchange)
     entry = server.registry.tools.get(task.tool)
     if entry is None or not visible.includes(entry):
@@ -281,7 +286,7 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
     finally:
         beating.cancel()
         server.hub.calls.discard(call, run)
-        call.run = None
+        call.detached_run = None
         call.is_finished = True
         observer = server.ports.find_observer()
         if observer is not None and run.asks is None:

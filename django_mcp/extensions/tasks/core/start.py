@@ -36,7 +36,8 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import NextCall, check_declared
@@ -58,7 +59,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 async def start_run(
     server: Services, task: Task, exchange: Exchange | None, otherwise: Step
 ) -> None:
-    """Have the runner of a server run a task; else have it take another step and raise `NotStarted`."""
+    """Start a task with the runner of its server. If that fails, apply `otherwise` and raise `NotStarted`."""
     run = partial(execute, server, task.id, exchange, task.run)
     try:
         await ports_of(server).runner.start(task, exchange, run)
@@ -104,24 +105,26 @@ async def find_own(call: ServedCall) -> Task | Refusal:
     task_id = call.params.get("taskId")
     if type(task_id) is not str:
         return invalid_params("taskId must be a string")
-    found = await find_own_all(call, [task_id])
-    return found[0] if found else UNKNOWN_TASK
+    own_all = await find_own_all(call, [task_id])
+    return own_all[0] if own_all else UNKNOWN_TASK
 
 
 async def find_own_all(call: ServedCall, task_ids: list[str]) -> list[Task]:
     """Return the tasks that the principal may see, each once."""
     server = call.server
     # Other texts are not looked up: PostgreSQL refuses U+0000.
-    wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
-    found = await ports_of(server).store.find(wanted) if wanted else {}
-    own = [found[key] for key in wanted if key in found and _is_own(call, found[key])]
+    wanted = [task_id for task_id in dict.fromkeys(task_ids) if _ID.fullmatch(task_id)]
+    tasks_found = await ports_of(server).store.find(wanted) if wanted else {}
+    own = [
+        tasks_found[key] for key in wanted if key in tasks_found and _is_own(call, tasks_found[key])
+    ]
     return [await settle(server, call.exchange, task) for task in own]
 
 
 def _is_own(call: ServedCall, task: Task) -> bool:
     if task.server != call.server.name or not is_shown(call, task):
         return False
-    if task.owner != key_of(call.exchange.principal):
+    if task.owner != key_of(call.exchange.caller.principal):
         return False
     if task.owner is not None or task.session is None:
         # An anonymous task outside of a session is protected by its id alone.
@@ -130,14 +133,19 @@ def _is_own(call: ServedCall, task: Task) -> bool:
 
 
 def is_shown(call: ServedCall, task: Task) -> bool:
-    """Return whether a task is of the call's revision, and of a tool that the principal may see now.
+    """Return whether a task is of the call's revision and URL, and of a tool that the principal may see now.
 
     Since the task was started, the principal may have lost the permission, its key may have been
     restricted, and the tool may have been disabled.
     """
     if rules_of(task) is not RULES.get(call.rules.name):
         return False
-    registry, visible = call.server.registry, call.exchange.visible
+    # The URL may name what the caller acts in, such as a tenant, and the task would go on in it.
+    if task.call.get("url_kwargs", {}) != _find_url_kwargs(call):
+        return False
+    if task.call.get("tenant", "") != call.exchange.caller.tenant:
+        return False
+    registry, visible = call.server.registry, call.exchange.caller.visible
     tool = registry.tools.get(task.tool)
     if tool is not None:
         return visible.includes(tool)
@@ -320,13 +328,13 @@ async def _insert(
 ) -> Task | None:
     """Store a call as a task and return it; None: there are too many."""
     server, options = call.server, call.options
-    now_s, owner = server.ports.clock(), key_of(call.exchange.principal)
+    now_s, owner = server.ports.clock(), key_of(call.exchange.caller.principal)
     most_ms = int(options.task_ttl_s * 1000)
     task = Task(
         id=new_id(),
         server=server.name,
         owner=owner,
-        quota_key=call.exchange.quota_key,
+        quota_key=call.exchange.caller.quota_key,
         session=call.connection.key if isinstance(call.connection, Session) else None,
         revision=call.rules.name,
         tool=entry.name,
@@ -344,9 +352,10 @@ async def _insert(
             "client_capabilities": call.connection.client_capabilities,
             "log_level": call.connection.log_level,
             "can_ask": call.has_back_channel,
-            "is_of_tenant": call.exchange.is_of_tenant,
-            "url_kwargs": {key: str(value) for key, value in call.exchange.url_kwargs.items()},
-            "principal": server.ports.access.describe(call.exchange.principal),
+            "is_of_tenant": call.exchange.caller.is_of_tenant,
+            "tenant": call.exchange.caller.tenant,
+            "url_kwargs": _find_url_kwargs(call),
+            "principal": server.ports.access.describe(call.exchange.caller.principal),
         },
         created_s=now_s,
         updated_s=now_s,
@@ -359,6 +368,11 @@ async def _insert(
         options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
     )
     return task if await ports_of(server).store.insert(task, limits) else None
+
+
+def _find_url_kwargs(call: ServedCall) -> dict[str, str]:
+    """Return what the pattern of the URL captured, as tasks have it."""
+    return {key: str(value) for key, value in call.exchange.caller.url_kwargs.items()}
 
 
 def _find_params(call: ServedCall) -> JSONObject:
@@ -386,7 +400,7 @@ async def _run_for_a_while(
     progress: list[str] = []
     call.on_progress = progress.append
     # They would interrupt the asyncio task of the request.
-    exchange.timers = None
+    exchange.channel.timers = None
     running = ports_of(server).runner.spawn(run(), exchange)
     waiting = asyncio.wrap_future(running)
     try:
@@ -403,7 +417,7 @@ async def _run_for_a_while(
     if running.done():
         await advance(server, task.id, lambda each, now_s: each.cancel(now_s))
         return running.result()
-    exchange.cancels_on_disconnect = False
+    exchange.channel.cancels_on_disconnect = False
     call.is_answered_early = True
     task_run = TaskRun(server, run_id, task, call)
     if progress:

@@ -109,8 +109,8 @@ class Task:
     @property
     def due(self) -> JSONObject:
         """The open questions, by the key that clients know."""
-        found: JSONObject = self.rounds.get("due", {}) if self.status == INPUT_REQUIRED else {}
-        return found
+        questions: JSONObject = self.rounds.get("due", {}) if self.status == INPUT_REQUIRED else {}
+        return questions
 
     def is_orphaned(self, now_s: float) -> bool:
         """Whether the lease of its run has lapsed."""

@@ -41,12 +41,12 @@ async def advance(
 
     See `TaskStore.change`.
     """
-    found = await ports_of(server).store.change(
+    task_changed = await ports_of(server).store.change(
         task_id, step, server.ports.clock, may_defer=may_defer, size=size
     )
-    if found is None:
+    if task_changed is None:
         return None
-    task, changed = found
+    task, changed = task_changed
     if changed.updated_s != task.updated_s or changed.status != task.status:
         _tell(server, changed, has_moved=changed.status != task.status)
     return changed

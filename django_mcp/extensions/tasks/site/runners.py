@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from asgiref.sync import AsyncToSync
 
-from django_mcp.execution.threads import lease_for_task
+from django_mcp.execution.threads import loan_for_task
 from django_mcp.extensions.tasks.core.memory import LoopRunner
 from django_mcp.extensions.tasks.core.run import execute, hand_back_runs
 from django_mcp.known_servers import find_server
@@ -43,15 +43,15 @@ class InProcessRunner(LoopRunner):
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
         """See `TaskRunner.spawn`."""
-        work = _with_lease(work, exchange)
-        if exchange is None or not exchange.is_buffered:
+        work = _with_loan(work, exchange)
+        if exchange is None or not exchange.channel.is_buffered:
             return super().spawn(work, exchange)
         # The event loop of this request ends with it.
         return hold(asyncio.run_coroutine_threadsafe(_beside(work), _loop_beside()))
 
 
-async def _with_lease(work: Coroutine[Any, Any, T], exchange: Exchange | None) -> T:
-    with lease_for_task(exchange):
+async def _with_loan(work: Coroutine[Any, Any, T], exchange: Exchange | None) -> T:
+    with loan_for_task(exchange):
         return await work
 
 
@@ -106,7 +106,7 @@ def run_task(server_name: str, task_id: str) -> None:
     server = find_server(server_name, imports_urlconf=True)
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
-    asyncio.run(_with_lease(_execute(server, task_id), None))
+    asyncio.run(_with_loan(_execute(server, task_id), None))
 
 
 async def _execute(server: BaseServer, task_id: str) -> None:

@@ -13,7 +13,12 @@ from django.db import router, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.own_writes import wait_for_other_writers, write_in_pool
+from django_mcp.execution.own_writes import (
+    MAX_DEFERRED,
+    MAX_DEFERRED_BYTES,
+    wait_for_other_writers,
+    write_in_pool,
+)
 from django_mcp.execution.tables import (
     ANONYMOUS_PREFIX,
     AT_ONCE,
@@ -59,6 +64,7 @@ class _Deferred:
     """Steps of a task that this process has taken and not stored yet, since SQLite is locked.
 
     Attributes:
+        added_bytes: what the steps hold that were added after the first.
         task: the task after these steps, as this process shows it; None: nobody has seen them.
         is_new: the task is still to be inserted.
         is_void: nothing is stored: the caller was told so, or the steps were added to earlier ones.
@@ -69,6 +75,7 @@ class _Deferred:
     def __init__(self, steps: list[Step], *, is_new: bool = False) -> None:
         self.steps = steps
         self.is_new = is_new
+        self.added_bytes = 0
         self.task: Task | None = None
         self.is_void = self.is_closed = self.is_stored = False
         self.outcome: tuple[Task, Task] | None = None
@@ -83,6 +90,7 @@ class DatabaseTasks:
         # The thread that writes uses them as well.
         self._lock = threading.Lock()
         self._deferred: dict[str, _Deferred] = {}
+        self._added_count = self._added_bytes = 0
 
     async def insert(self, task: Task, limits: CountLimits) -> bool:
         deferred, began_s = _Deferred([], is_new=True), time.monotonic()
@@ -103,8 +111,12 @@ class DatabaseTasks:
         if outcome is not None:
             return outcome
         # Each kept task counts as well as the stored ones.
-        kept = [each.task for each in self._deferred.values() if each.is_new and each.task]
-        own = sum(each.quota_key == task.quota_key for each in kept)
+        kept = [
+            deferred.task
+            for deferred in self._deferred.values()
+            if deferred.is_new and deferred.task
+        ]
+        own = sum(other.quota_key == task.quota_key for other in kept)
         left = replace(limits, each=limits.each - own, total=limits.total - len(kept))
         has_room = await self._ask(lambda: _has_room(_to_columns(task), left))
         with self._lock:
@@ -135,6 +147,8 @@ class DatabaseTasks:
             deferred.is_closed = deferred.is_stored = True
             if self._deferred.get(task_id) is deferred:
                 del self._deferred[task_id]
+                self._added_count -= max(len(deferred.steps) - (not deferred.is_new), 0)
+                self._added_bytes -= deferred.added_bytes
 
     async def change(
         self,
@@ -146,9 +160,9 @@ class DatabaseTasks:
         size: int = 0,
     ) -> tuple[Task, Task] | None:
         with self._lock:
-            found = self._add(task_id, step, clock) if may_defer else None
-        if found is not None:
-            return found[0]
+            added = self._add(task_id, step, clock, size) if may_defer else None
+        if added is not None:
+            return added[0]
         deferred = _Deferred([step])
 
         def write() -> tuple[Task, Task] | None:
@@ -171,29 +185,42 @@ class DatabaseTasks:
                 # It is being committed.
                 may_defer = False
             elif may_defer:
-                return self._defer(task_id, deferred, before, clock)
+                return self._defer(task_id, deferred, before, clock, size)
             else:
                 deferred.is_void = True
         raise StoreUnavailable
 
     def _defer(
-        self, task_id: str, deferred: _Deferred, before: Task | None, clock: Callable[[], float]
+        self,
+        task_id: str,
+        deferred: _Deferred,
+        before: Task | None,
+        clock: Callable[[], float],
+        size: int,
     ) -> tuple[Task, Task] | None:
         """Take the steps in this process alone; `before` is the stored task."""
         (step,) = deferred.steps
-        found = self._add(task_id, step, clock)
-        changed = None if before is None else step(before, clock())
-        if found is not None or before is None or changed is None:
+        try:
+            added = self._add(task_id, step, clock, size)
+        except StoreUnavailable:
             deferred.is_void = True
-            return None if found is None else found[0]
+            raise
+        changed = None if before is None else step(before, clock())
+        if added is not None or before is None or changed is None:
+            deferred.is_void = True
+            return None if added is None else added[0]
         deferred.task = replace(changed, version=before.version + 1)
         self._deferred[task_id] = deferred
         return before, deferred.task
 
     def _add(
-        self, task_id: str, step: Step, clock: Callable[[], float]
+        self, task_id: str, step: Step, clock: Callable[[], float], size: int
     ) -> tuple[tuple[Task, Task] | None] | None:
-        """Add a step to those that are not stored yet, if there are any; return its outcome then."""
+        """Add a step to those that are not stored yet, if there are any; return its outcome then.
+
+        Raises:
+            StoreUnavailable: too many steps wait.
+        """
         deferred = self._deferred.get(task_id)
         if deferred is None or deferred.is_closed or deferred.task is None:
             return None
@@ -201,6 +228,11 @@ class DatabaseTasks:
         changed = step(before, clock())
         if changed is None:
             return (None,)
+        if self._added_count >= MAX_DEFERRED or self._added_bytes + size > MAX_DEFERRED_BYTES:
+            raise StoreUnavailable
+        self._added_count += 1
+        self._added_bytes += size
+        deferred.added_bytes += size
         deferred.task = replace(changed, version=before.version + 1)
         deferred.steps.append(step)
         return ((before, deferred.task),)
@@ -248,11 +280,11 @@ class DatabaseTasks:
             rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=datetime.now(UTC))
             return {row.pk: _to_task(row) for row in rows}
 
-        found = self._show(await self._ask(read), task_ids)
-        if len(found) < len(set(task_ids)) and await wait_for_other_writers():
+        shown = self._show(await self._ask(read), task_ids)
+        if len(shown) < len(set(task_ids)) and await wait_for_other_writers():
             # Another process may have made it while SQLite was locked.
-            found = self._show(await self._ask(read), task_ids)
-        return found
+            shown = self._show(await self._ask(read), task_ids)
+        return shown
 
     def _show(self, found: dict[str, Task], task_ids: Iterable[str]) -> dict[str, Task]:
         """Return tasks as this process has changed them."""
@@ -273,15 +305,17 @@ class DatabaseTasks:
             rows = rows.order_by("created_at", "pk").defer("result")[:limit]
             return [_to_task(row, has_result=False) for row in rows]
 
-        found = {task.id: task for task in await self._ask(read)}
+        tasks_by_id = {task.id: task for task in await self._ask(read)}
         with self._lock:
             for deferred in self._deferred.values():
                 task = deferred.task
                 is_own = task is not None and (task.server, task.owner) == (server, owner)
-                if task is not None and is_own and (deferred.is_new or task.id in found):
-                    found[task.id] = replace(task, result=None)
+                if task is not None and is_own and (deferred.is_new or task.id in tasks_by_id):
+                    tasks_by_id[task.id] = replace(task, result=None)
         tasks = [
-            each for each in found.values() if after is None or (each.created_s, each.id) > after
+            task
+            for task in tasks_by_id.values()
+            if after is None or (task.created_s, task.id) > after
         ]
         return sorted(tasks, key=lambda each: (each.created_s, each.id))[:limit]
 
@@ -296,17 +330,17 @@ def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:
         .order_by()
     )
     own = Q(server=columns["server"], quota_key=quota)
-    found = unfinished.aggregate(
+    sums = unfinished.aggregate(
         own=Count("pk", filter=own),
         own_bytes=Sum("size", filter=own),
         anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS_PREFIX)),
         total=Count("pk"),
     )
     return bool(
-        found["own"] < limits.each
-        and (found["own_bytes"] or 0) + columns["size"] <= MAX_KEPT_BYTES_EACH
-        and not (quota.startswith(ANONYMOUS_PREFIX) and found["anonymous"] >= limits.anonymous)
-        and found["total"] < limits.total
+        sums["own"] < limits.each
+        and (sums["own_bytes"] or 0) + columns["size"] <= MAX_KEPT_BYTES_EACH
+        and not (quota.startswith(ANONYMOUS_PREFIX) and sums["anonymous"] >= limits.anonymous)
+        and sums["total"] < limits.total
     )
 
 

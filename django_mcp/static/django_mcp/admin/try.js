@@ -6,7 +6,7 @@
     const {json, pretty, shortened, show} = window.mcpResults;
     const form = document.getElementById("mcp-try");
     const words = form.dataset;
-    const {server, revision, kind, key, wire: entry, completers, values} =
+    const {server, revision, kind, key, wire: entry, schema, completers, values} =
         JSON.parse(document.getElementById("mcp-entry").textContent);
     const [fields, uri, status, progress, questions, result, wire, wireStatus, stop] =
         ["arguments", "uri", "status", "progress", "questions", "result", "wire", "wire-status", "stop"]
@@ -25,7 +25,7 @@
         .flatMap(([, operator, names]) => names.split(",").map((name) => [operator, name]));
 
     const schemas = {
-        tools: () => entry.inputSchema,
+        tools: () => schema,
         prompts: () => schemaOf(
             (entry.arguments ?? []).map(({name, title, description}) => [name, {type: "string", title, description}]),
             (entry.arguments ?? []).filter(({required}) => required).map(({name}) => name)),

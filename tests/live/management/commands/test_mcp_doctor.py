@@ -46,6 +46,20 @@ def test_a_healthy_site_has_no_problems_over_asgi(site: Running, shell: Shell, p
         assert "over ASGI" in findings["Nothing can be pushed: answers cannot stream here"]["fix"]
 
 
+def test_a_site_that_is_to_be_listed_is_told_what_the_directory_demands(
+    site: Running, shell: Shell
+) -> None:
+    done = shell("mcp_doctor", "--url", site.url, "--directory", "chatgpt", "--json")
+    findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
+
+    assert done.returncode == 1
+    (hints,) = [text for text in findings if "of find_products is not stated" in text]
+    assert hints.startswith("ChatGPT: ")
+    assert "open_world=False" in findings[hints]["fix"]
+    assert any("http://127.0.0.1" in text and "not https" in text for text in findings)
+    assert findings["The endpoint answers"]["ok"]
+
+
 def test_a_site_whose_sessions_cannot_be_stored(shell: Shell, tmp_path: Path) -> None:
     empty = {"SHOP_DATABASE": str(tmp_path / "empty.sqlite3")}
     with running("example_project", "wsgi", log=tmp_path / "log", extra=empty) as site:

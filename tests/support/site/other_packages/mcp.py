@@ -41,14 +41,16 @@ class Devices(ModelTools):
         return GCMDevice.objects.filter(user_id=user.pk)
 
 
-Tickets.register(default_server)
-Devices.register(default_server)
-admin_tools(default_server, models=["helpdesk.ticket"], prefix="admin_")
-admin_tools(default_server, models=["push_notifications.gcmdevice"], actions=False, prefix="admin_")
-viewset_tools(default_server, TicketViewSet, prefix="tickets")
+Tickets.register(server=default_server)
+Devices.register(server=default_server)
+admin_tools(server=default_server, models=["helpdesk.ticket"], prefix="admin_")
+admin_tools(
+    server=default_server, models=["push_notifications.gcmdevice"], actions=False, prefix="admin_"
+)
+viewset_tools(TicketViewSet, server=default_server, prefix="tickets")
 viewset_tools(
-    default_server,
     GCMDeviceAuthorizedViewSet,
+    server=default_server,
     prefix="devices",
     rename={"body.registration_id": "new_registration_id"},
 )

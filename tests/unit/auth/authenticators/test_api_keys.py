@@ -234,7 +234,7 @@ def test_rechecking_finds_ended_keys_in_one_query(server: MCPServer, user: Any):
 
 
 def test_rechecking_skips_anonymous_principals():
-    from django_mcp.server.exchange.exchange import ANONYMOUS
+    from django_mcp.server.exchange.caller import ANONYMOUS
 
     assert async_to_sync(recheck)([ANONYMOUS]) == set()
 

@@ -114,7 +114,7 @@ def names(server: MCPServer, user: Any) -> list[str]:
 def test_a_view_that_only_its_authentication_guards_is_no_tool(
     server: MCPServer, view: Any, user: Any, listed_if: Any
 ):
-    viewset_tools(server, view, prefix="it", listed_if=listed_if)
+    viewset_tools(view, server=server, prefix="it", listed_if=listed_if)
 
     assert APIClient().get(f"/{view.__name__.lower()}/").status_code in {401, 403}
     assert names(server, user) == []
@@ -126,7 +126,7 @@ def test_a_view_that_only_its_authentication_guards_is_no_tool(
 
 @pytest.mark.parametrize("user", [None, ADA])
 def test_what_is_not_listed_cannot_be_called_either(server: MCPServer, user: Any):
-    viewset_tools(server, Prices, prefix="it", listed_if=lambda user: True)
+    viewset_tools(Prices, server=server, prefix="it", listed_if=lambda user: True)
 
     with pytest.raises(Exception, match="it_get"):
         server.call_tool("it_get", {}, user=user)
@@ -134,8 +134,8 @@ def test_what_is_not_listed_cannot_be_called_either(server: MCPServer, user: Any
 
 def test_a_function_says_whom_such_a_view_lets_in(server: MCPServer):
     viewset_tools(
-        server,
         Prices,
+        server=server,
         prefix="it",
         auth=lambda request: request.user.is_authenticated and request.user,
     )
@@ -151,7 +151,7 @@ def test_an_asynchronous_function_lets_nobody_else_in(server: MCPServer):
     async def only_bob(request: Any) -> Any:
         return request.user if request.user.get_username() == "bob" else None
 
-    viewset_tools(server, Prices, prefix="it", auth=only_bob)
+    viewset_tools(Prices, server=server, prefix="it", auth=only_bob)
     bob = User(pk=2, username="bob")
 
     assert names(server, ADA) == []
@@ -161,8 +161,8 @@ def test_an_asynchronous_function_lets_nobody_else_in(server: MCPServer):
 
 
 def test_views_that_permissions_guard_and_public_ones_are_tools_as_before(server: MCPServer):
-    viewset_tools(server, Guarded, prefix="guarded")
-    viewset_tools(server, Public, prefix="public")
+    viewset_tools(Guarded, server=server, prefix="guarded")
+    viewset_tools(Public, server=server, prefix="public")
 
     assert names(server, None) == ["public_get"]
     assert sorted(names(server, ADA)) == ["guarded_get", "public_get"]
@@ -187,7 +187,7 @@ class InSetup(APIView):
 
 @pytest.mark.parametrize("user", [None, ADA])
 def test_what_a_view_checks_in_its_setup_holds_for_its_tool(server: MCPServer, user: Any):
-    viewset_tools(server, InSetup, prefix="it", path={"shelf": {"type": "string"}})
+    viewset_tools(InSetup, server=server, prefix="it", path={"shelf": {"type": "string"}})
     boss = User(pk=2, username="boss", is_staff=True)
 
     given = server.call_tool("it_get", {"shelf": "a"}, user=boss)
@@ -362,7 +362,7 @@ urlpatterns += [
     ],
 )
 def test_a_view_behind_a_gate_of_the_site_is_no_tool(server: MCPServer, view: Any):
-    viewset_tools(server, view, prefix="it")
+    viewset_tools(view, server=server, prefix="it")
 
     assert names(server, None) == []
     with pytest.raises(LookupError, match="Unknown tool"):

@@ -14,6 +14,7 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy, override
 from django.views.decorators.cache import cache_page, never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_safe
 from rest_framework import permissions, routers, viewsets
 from rest_framework.decorators import action, api_view
 from rest_framework.response import Response
@@ -127,7 +128,7 @@ def routed(settings: Any):
 
 def make_server(view: Any, **options: Any) -> MCPServer:
     server = MCPServer("urls", public=True)
-    viewset_tools(server, view, prefix="", **options)
+    viewset_tools(view, server=server, prefix="", **options)
     return server
 
 
@@ -272,6 +273,23 @@ def test_a_tool_that_lacks_a_variable_of_every_url_does_not_run():
 
 
 @pytest.mark.usefixtures("routed")
+@pytest.mark.parametrize("decorator", [require_safe, require_GET, require_http_methods(["GET"])])
+def test_a_decorator_in_the_urlconf_that_refuses_methods_hides_the_view(decorator: Any):
+    class Listed(Plain):
+        def post(self, request: Any, **kwargs: Any) -> Response:
+            calls.append({"posted": True})
+            return Response({})
+
+    urlpatterns.append(path("listed/<slug:slug>", decorator(Listed.as_view())))
+    try:
+        server = make_server(Listed)
+        assert shown(server) == []
+        assert "require_http_methods" in "".join(faults(server))
+    finally:
+        urlpatterns.pop()
+
+
+@pytest.mark.usefixtures("routed")
 def test_a_view_with_a_login_decorator_in_the_urlconf_is_hidden():
     class Decorated(Plain):
         pass
@@ -352,8 +370,8 @@ def test_further_tools_and_calls_do_not_look_into_the_views_of_a_site_again():
     try:
         server = make_server(Plain, path=SLUG)
         looks = use(server)
-        viewset_tools(server, Files, prefix="files")
-        viewset_tools(server, Echo, prefix="echo")
+        viewset_tools(Files, server=server, prefix="files")
+        viewset_tools(Echo, server=server, prefix="echo")
         assert use(server) == use(make_server(Plain, path=SLUG)) == looks
     finally:
         urlpatterns.pop()

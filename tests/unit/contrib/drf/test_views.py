@@ -10,13 +10,19 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import path
 from django.utils import timezone
-from rest_framework import serializers, viewsets
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import cache_page
+from rest_framework import renderers, serializers, viewsets
+from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory, force_authenticate
+from rest_framework.views import APIView
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
+from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.queries import captured_queries
 from tests.unit.contrib.drf import views
@@ -36,7 +42,7 @@ def server() -> MCPServer:
 
 @pytest.fixture
 def orders(server: MCPServer) -> MCPServer:
-    viewset_tools(server, views.OrderViewSet, prefix="orders")
+    viewset_tools(views.OrderViewSet, server=server, prefix="orders")
     return server
 
 
@@ -60,6 +66,19 @@ def make_order(customer: User, number: str, product: Product | None = None, **mo
     if product is not None:
         OrderLine.objects.create(order=order, product=product, quantity=2, unit_price="3.50")
     return order
+
+
+class LeavesOut(renderers.JSONRenderer):
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        kept = {name: value for name, value in data.items() if not name.startswith("_")}
+        return super().render(kept, *args, **kwargs)
+
+
+class Page(renderers.BaseRenderer):
+    media_type, format, charset = "text/html", "html", "utf-8"
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> str:
+        return f"<p>{data['shown']}</p>"
 
 
 def names(server: MCPServer, user: Any = None) -> list[str]:
@@ -101,15 +120,19 @@ def test_each_action_is_a_tool(orders: MCPServer, ada: User):
 def test_the_methods_become_hints(orders: MCPServer):
     hints = {name: entry.annotations for name, entry in orders.registry.tools.items()}
 
-    assert hints["orders_list"] == {"readOnlyHint": True}
-    assert hints["orders_update"] == {"idempotentHint": True}
-    assert hints["orders_destroy"] == {"destructiveHint": True, "idempotentHint": True}
+    said = {name: {hint for hint in each if each[hint]} for name, each in hints.items()}
+    assert all(len(each) == 4 for each in hints.values())
+    assert said["orders_list"] == {"readOnlyHint", "idempotentHint"}
+    assert said["orders_create"] == set()
+    assert said["orders_ship"] == {"destructiveHint"}
+    assert said["orders_update"] == {"destructiveHint", "idempotentHint"}
+    assert said["orders_destroy"] == {"destructiveHint", "idempotentHint"}
 
 
 def test_actions_can_be_chosen_and_renamed(server: MCPServer, ada: User):
     viewset_tools(
-        server,
         views.OrderViewSet,
+        server=server,
         actions=["list", "ship"],
         names={"ship": "send_order"},
         descriptions={"ship": "Send it off."},
@@ -130,20 +153,20 @@ def test_an_unsupported_method_is_no_tool(server: MCPServer):
     class NotEvenThat(views.ProductList):
         http_method_names = ()
 
-    entries = viewset_tools(server, ReadOnly, prefix="orders")
+    entries = viewset_tools(ReadOnly, server=server, prefix="orders")
 
     assert {each.name for each in entries} == {"orders_list", "orders_retrieve", "orders_whoami"}
-    assert viewset_tools(server, NotEvenThat) == []
+    assert viewset_tools(NotEvenThat, server=server) == []
 
 
 def test_an_unknown_action_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match=r"has no action 'shipp'. It has list, create,"):
-        viewset_tools(server, views.OrderViewSet, actions=["shipp"])
+        viewset_tools(views.OrderViewSet, server=server, actions=["shipp"])
 
 
 def test_anything_but_a_view_class_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match="takes the class of a view"):
-        viewset_tools(server, views.OrderViewSet.as_view({"get": "list"}))
+        viewset_tools(views.OrderViewSet.as_view({"get": "list"}), server=server)
 
 
 def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
@@ -157,7 +180,7 @@ def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
 
 
 def test_tools_denied_by_permission_classes_are_hidden(orders: MCPServer, ada: User):
-    viewset_tools(orders, views.StaffViewSet)
+    viewset_tools(views.StaffViewSet, server=orders)
     staff = User.objects.create_user("staff", is_staff=True)
 
     assert names(orders, AnonymousUser()) == []
@@ -169,7 +192,7 @@ def test_tools_denied_by_permission_classes_are_hidden(orders: MCPServer, ada: U
 
 
 def test_a_permission_is_required_in_addition(server: MCPServer, ada: User):
-    viewset_tools(server, views.OrderViewSet, permission="shop.view_order")
+    viewset_tools(views.OrderViewSet, server=server, permission="shop.view_order")
     boss = User.objects.create_superuser("boss")
 
     assert names(server, ada) == []
@@ -178,13 +201,13 @@ def test_a_permission_is_required_in_addition(server: MCPServer, ada: User):
 
 def test_the_permission_of_the_server_is_not_replaced(ada: User):
     server = MCPServer("closed", public=True, permission="shop.view_order")
-    viewset_tools(server, views.OrderViewSet)
+    viewset_tools(views.OrderViewSet, server=server)
 
     assert names(server, ada) == []
 
 
 def test_listed_if_replaces_permission_classes_only_in_lists(server: MCPServer, ada: User):
-    viewset_tools(server, views.StaffViewSet, listed_if=lambda user: True)
+    viewset_tools(views.StaffViewSet, server=server, listed_if=lambda user: True)
 
     assert names(server, ada) == ["staff_list"]
     assert error(server, "staff_list", ada) == (
@@ -235,7 +258,7 @@ def test_partial_updates_require_only_the_lookup(orders: MCPServer):
 def test_an_extra_action_reads_its_declared_parameters(orders: MCPServer):
     found = schema(orders, "orders_ship")
 
-    assert found["properties"]["carrier"] == {"enum": ["post", "bike"]}
+    assert found["properties"]["carrier"] == {"type": "string", "enum": ["post", "bike"]}
     assert sorted(found["required"]) == ["carrier", "number"]
     assert schema(orders, "orders_whoami")["properties"] == {}
 
@@ -354,13 +377,13 @@ def test_a_view_has_the_initkwargs_of_the_router(orders: MCPServer, ada: User):
 
 
 def test_constant_url_kwargs_are_no_arguments(server: MCPServer, ada: User):
-    viewset_tools(server, views.OrderViewSet, actions=["whoami"], kwargs={"version": "v2"})
+    viewset_tools(views.OrderViewSet, server=server, actions=["whoami"], kwargs={"version": "v2"})
 
     assert data(server, "order_whoami", ada)["kwargs"] == {"version": "v2"}
 
 
 def test_throttles_apply(server: MCPServer):
-    viewset_tools(server, views.ThrottledView)
+    viewset_tools(views.ThrottledView, server=server)
 
     assert error(server, "throttled_get") == (
         "Request was throttled. Expected available in 30 seconds."
@@ -370,7 +393,7 @@ def test_throttles_apply(server: MCPServer):
 def test_a_list_without_pages_is_limited(server: MCPServer, product: Product):
     for number in range(4):
         Product.objects.create(sku=f"p{number}", name="P", category="garden", price=1)
-    viewset_tools(server, views.ProductList, max_results=3)
+    viewset_tools(views.ProductList, server=server, max_results=3)
 
     found = data(server, "product_get")
 
@@ -401,7 +424,7 @@ def test_a_list_needs_the_same_number_of_queries_as_the_view(
 
 
 def problems(server: MCPServer, view: Any, **options: Any) -> list[Any]:
-    viewset_tools(server, view, **options)
+    viewset_tools(view, server=server, **options)
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert {each.id for each in found} <= {"django_mcp.drf.E001"}
     return found
@@ -450,7 +473,7 @@ def test_an_argument_can_be_renamed(server: MCPServer, ada: User):
 
 
 def test_drf_spectacular_annotations_are_used(server: MCPServer):
-    viewset_tools(server, views.Annotated, prefix="sum")
+    viewset_tools(views.Annotated, server=server, prefix="sum")
 
     tools = {each["name"]: each for each in server.list_tools()}
     assert sorted(tools) == ["sum_sent", "sum_total"]
@@ -481,8 +504,8 @@ def test_a_required_file_is_a_check_error(server: MCPServer):
 
 def test_an_optional_file_is_left_out(server: MCPServer):
     viewset_tools(
-        server,
         views.Files,
+        server=server,
         actions=["upload"],
         serializers={"upload": views.Files.OptionalFileSerializer},
         path={"folder": {"type": "string", "pattern": "^[a-z]+$"}},
@@ -497,7 +520,7 @@ def test_an_optional_file_is_left_out(server: MCPServer):
 
 
 def test_a_file_response_becomes_a_file(server: MCPServer):
-    viewset_tools(server, views.Files, actions=["download"])
+    viewset_tools(views.Files, server=server, actions=["download"])
 
     (block,) = server.call_tool("files_download", {}).raw["content"]
 
@@ -508,7 +531,7 @@ def test_a_file_response_becomes_a_file(server: MCPServer):
 @pytest.mark.filterwarnings("ignore:Accessing the database during app initialization")
 def test_a_view_whose_tables_are_missing_is_a_check_warning(server: MCPServer):
     """Otherwise `manage.py migrate`, which runs the checks first, could not create the tables."""
-    viewset_tools(server, views.FieldsFromTable, actions=["create", "list"])
+    viewset_tools(views.FieldsFromTable, server=server, actions=["create", "list"])
 
     (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert problem.id == "django_mcp.drf.W001"
@@ -518,7 +541,7 @@ def test_a_view_whose_tables_are_missing_is_a_check_warning(server: MCPServer):
 
 def test_a_check_problem_does_not_keep_a_server_alive():
     server = MCPServer("short-lived", public=True)
-    viewset_tools(server, views.NeedsData, actions=["create"])
+    viewset_tools(views.NeedsData, server=server, actions=["create"])
     kept = weakref.ref(server)
 
     del server
@@ -539,8 +562,82 @@ def test_a_decimal_with_a_huge_exponent_does_not_reach_the_serializer(server: MC
             sent.is_valid(raise_exception=True)
             return Response(sent.data)
 
-    viewset_tools(server, Echo, prefix="", serializers={"create": Sent})
+    viewset_tools(Echo, server=server, prefix="", serializers={"create": Sent})
 
     assert data(server, "create", number="1E3") == {"number": "1000"}
     for number in ("1E1000000", "1e-1000000", "9" * 101):
         assert "/number: " in error(server, "create", number=number)
+
+
+def test_an_action_is_the_tool_of_its_first_method(server: MCPServer):
+    class Stars(viewsets.ViewSet):
+        permission_classes = ()
+        serializer_class = None
+
+        @action(detail=False, methods=["post", "delete"], serializer_class=serializers.Serializer)
+        def star(self, request: Any) -> Response:
+            return Response({"method": request.method})
+
+        @star.mapping.put
+        def star_again(self, request: Any) -> Response:
+            return Response({"method": request.method})
+
+    viewset_tools(Stars, server=server, prefix="stars")
+
+    assert names(server) == ["stars_star", "stars_star_again"]
+    assert MCPClient(server).call("stars_star").structured == {"method": "POST"}
+    (found,) = (each for each in run_checks(tags=["django_mcp"]) if each.obj is server)
+    assert found.id == "django_mcp.drf.E001"
+    assert "its method DELETE has the same function as another one" in found.msg
+
+
+@pytest.mark.parametrize(
+    ("classes", "told"),
+    [
+        ([renderers.JSONRenderer, Page], {"shown": 1, "_internal": "secret"}),
+        ([Page, renderers.JSONRenderer], {"shown": 1, "_internal": "secret"}),
+        ([LeavesOut], {"shown": 1}),
+        ([Page, LeavesOut], {"shown": 1}),
+        ([Page], {"status": 200}),
+    ],
+)
+def test_a_result_has_no_more_than_the_view_renders(
+    server: MCPServer, classes: list[Any], told: dict[str, Any]
+):
+    class Rendered(APIView):
+        permission_classes = ()
+        renderer_classes = classes
+
+        def get(self, request: Any) -> Any:
+            assert request.accepted_renderer.format == ("html" if classes == [Page] else "json")
+            return Response({"shown": 1, "_internal": "secret"})
+
+    viewset_tools(Rendered, server=server)
+    found = MCPClient(server).call("rendered_get")
+
+    assert found.structured == told
+    if classes == [Page]:
+        assert found.raw["content"][0]["resource"]["text"] == "<p>1</p>"
+
+
+def test_a_page_that_a_renderer_of_the_site_wrote_is_found_in_a_cache(
+    server: MCPServer, settings: Any
+):
+    settings.ROOT_URLCONF = __name__
+
+    viewset_tools(Cached, server=server)
+    client = MCPClient(server)
+
+    assert [client.call("cached_get").structured for _ in range(2)] == [{"shown": 1}] * 2
+
+
+@method_decorator(cache_page(60), name="dispatch")
+class Cached(APIView):
+    permission_classes = ()
+    renderer_classes = (LeavesOut,)
+
+    def get(self, request: Any) -> Any:
+        return Response({"shown": 1, "_internal": "secret"})
+
+
+urlpatterns = [path("cached/", Cached.as_view())]

@@ -137,8 +137,6 @@ class Everything(forms.Form):
         ("agreed", False, False),
         ("maybe", None, None),
         ("tags", ["a", "b"], ["a", "b"]),
-        ("hidden", "yours", "mine"),
-        ("fixed", "yours", "fixed"),
     ],
 )
 def test_values_are_parsed_as_json_in_every_language(name: str, value: Any, expected: Any):
@@ -177,6 +175,15 @@ def test_an_invalid_value_is_an_error_of_its_field(name: str, value: Any):
     found = errors(bind_form(Everything, {name: value}))
 
     assert [pointer for pointer, _message in found] == [f"/{name}"]
+
+
+@pytest.mark.parametrize(("name", "kept"), [("hidden", "mine"), ("fixed", "fixed")])
+def test_a_field_that_callers_cannot_fill_in_is_refused(name: str, kept: Any):
+    with pytest.raises(ArgumentErrors, match=f"/{name}: You cannot set this field."):
+        bind_form(Everything, {name: "yours"})
+    form = bind_form(Everything, {})
+    form.is_valid()
+    assert form.cleaned_data[name] == kept
 
 
 def test_text_with_a_null_character_finds_no_object():

@@ -113,7 +113,7 @@ def make_client(server: MCPServer, site: admin.AdminSite) -> Callable[..., MCPCl
 
     def make(user: Any, *models: Any, capabilities: Any = None, **options: Any) -> MCPClient:
         if not server.registry.tools:
-            admin_tools(server, site, models=models or [Order], **options)
+            admin_tools(server=server, site=site, models=models or [Order], **options)
         given = {} if capabilities is None else {"capabilities": capabilities}
         return MCPClient(server, user=user, **given)
 

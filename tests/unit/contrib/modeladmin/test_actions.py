@@ -124,7 +124,7 @@ def test_a_form_without_a_schema_has_no_tool(server: MCPServer, site: admin.Admi
 
     replace(site, Order, Remembering)
 
-    found = admin_tools(server, site, models=[Order], actions=False)
+    found = admin_tools(server=server, site=site, models=[Order], actions=False)
 
     assert [entry.name for entry in found] == [
         "search_orders",

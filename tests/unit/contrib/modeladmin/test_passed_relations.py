@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections import UserList, deque
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.db.models import (
+    BooleanField,
+    Case,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Concat, Lower
 from django.utils.html import format_html
 
 from tests.support.library.models import Book, Loan, Shelf
@@ -87,6 +101,112 @@ def test_security_a_column_needs_the_view_permission_for_each_model_on_its_way(
     assert row["declared"] is None
     found = read(client, "get_loan", id=loan.pk)
     assert found["book__shelf__owner__username"] is None
+
+
+@pytest.mark.parametrize(
+    ("hold", "hidden", "shown"),
+    [
+        (lambda shelf: {shelf: 1}, {}, {"top-shelf": 1}),
+        (lambda shelf: [{(1, shelf): 2}], [{}], None),
+        (lambda shelf: {1: shelf}.values(), [], ["top-shelf"]),
+        (lambda shelf: {shelf: 1}.keys(), [], ["top-shelf"]),
+        (lambda shelf: deque([shelf]), [], ["top-shelf"]),
+        (lambda shelf: {"all": Shelf.objects.all()}, {"all": []}, {"all": ["top-shelf"]}),
+        (lambda shelf: [Shelf.objects.filter(pk=shelf.pk)], [[]], [["top-shelf"]]),
+        (lambda shelf: UserList([shelf]), [], ["top-shelf"]),
+        (lambda shelf: {(Shelf.objects.all(),): 1}, {}, None),
+        (lambda shelf: [Shelf(name="new"), shelf], ["new"], ["new", "top-shelf"]),
+        (lambda shelf: {"a": Shelf(name="new"), "b": shelf}, {"a": "new", "b": None}, None),
+    ],
+    ids=[
+        "key",
+        "in-key",
+        "values",
+        "keys",
+        "deque",
+        "queryset-in-dict",
+        "queryset-in-list",
+        "sequence",
+        "queryset-in-key",
+        "unsaved",
+        "unsaved-in-dict",
+    ],
+)
+def test_security_objects_that_a_method_returns_are_judged_in_each_kind_of_container(
+    make_client: Any,
+    make_staff: Any,
+    site: admin.AdminSite,
+    loan: Loan,
+    hold: Any,
+    hidden: Any,
+    shown: Any,
+) -> None:
+    def held(loan: Loan) -> Any:
+        return hold(loan.book.shelf)
+
+    site.unregister(Loan)
+    site.register(Loan, type("Held", (admin.ModelAdmin,), {"list_display": ["days", held]}))
+    ann = make_staff("ann", *LIBRARY, "library.view_shelf")
+    client = make_client(ann, Loan)
+
+    assert read(client, "search_loans")["results"] == [{"id": loan.pk, "days": 14, "held": hidden}]
+
+    Shelf.objects.update(owner=ann)
+    [row] = read(client, "search_loans")["results"]
+    assert "top-shelf" in str(row["held"])
+    assert shown is None or row["held"] == shown
+
+
+OWNER = "book__shelf__owner__email"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        F(OWNER),
+        F(OWNER).desc(nulls_last=True),
+        Lower(OWNER),
+        Concat("days", Value(" "), Lower(OWNER)),
+        "book__shelf_id",
+        "-book__shelf__owner_id",
+        Case(When(book__shelf__owner__email="", then=1), default=2),
+        ExpressionWrapper(~Q(days=1) & Q(book__shelf__owner__email=""), BooleanField()),
+        Exists(User.objects.filter(pk=OuterRef("book__shelf__owner"))),
+        Subquery(
+            User.objects.filter(Q(email="x") | Q(pk=OuterRef("book__shelf__owner"))).values("pk")
+        ),
+    ],
+    ids=[
+        "F",
+        "desc",
+        "Lower",
+        "Concat",
+        "column",
+        "column of a path",
+        "Case",
+        "ExpressionWrapper",
+        "Exists",
+        "Subquery",
+    ],
+)
+def test_security_an_order_by_an_expression_or_a_key_counts_as_a_way(
+    make_client: Any, make_staff: Any, site: admin.AdminSite, loan: Loan, order: Any
+) -> None:
+    @admin.display(ordering=order)
+    def told(loan: Loan) -> str:
+        shelf: Any = loan.book.shelf
+        return f"{shelf.name} of {shelf.owner.email}"
+
+    site.unregister(Loan)
+    site.register(Loan, type("Told", (admin.ModelAdmin,), {"list_display": ["days", told]}))
+    ann = make_staff("ann", *LIBRARY, "library.view_shelf", "auth.view_user")
+    client = make_client(ann, Loan)
+
+    assert read(client, "search_loans")["results"] == [{"id": loan.pk, "days": 14, "told": None}]
+
+    Shelf.objects.update(owner=ann)
+    [row] = read(client, "search_loans")["results"]
+    assert row["told"] == "top-shelf of "
 
 
 def test_a_column_shows_what_is_beyond_objects_that_the_user_may_see(

@@ -503,8 +503,8 @@ def test_permissions_of_users_are_loaded_at_once(make_client: Any, root: User, m
 
 def test_options_apply_to_one_model_or_to_all(server: MCPServer, site: Any, root: User):
     found = admin_tools(
-        server,
-        site,
+        server=server,
+        site=site,
         models=["shop.order", Tag],
         actions=False,
         exclude=["library.tag.get", "create", "update", "delete"],
@@ -530,7 +530,7 @@ def test_options_apply_to_one_model_or_to_all(server: MCPServer, site: Any, root
 def test_to_exclude_deletions_excludes_that_of_several_objects(
     server: MCPServer, site: Any, excluded: str
 ):
-    found = admin_tools(server, site, models=["shop.order"], exclude=[excluded])
+    found = admin_tools(server=server, site=site, models=["shop.order"], exclude=[excluded])
 
     assert [entry.name for entry in found if "delete" in entry.name] == []
 
@@ -561,10 +561,10 @@ def test_options_with_unknown_names_are_rejected(
     server: MCPServer, site: Any, options: Any, told: str
 ):
     with pytest.raises(ImproperlyConfigured, match=told):
-        admin_tools(server, site, **options)
+        admin_tools(server=server, site=site, **options)
 
 
 def test_all_models_of_a_site(server: MCPServer, site: Any):
-    admin_tools(server, site, models="__all__")
+    admin_tools(server=server, site=site, models="__all__")
 
     assert {"search_orders", "get_user", "search_tags"} <= set(server.registry.tools)

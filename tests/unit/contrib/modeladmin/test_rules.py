@@ -54,6 +54,54 @@ def test_a_custom_search_finds_only_rows_of_the_users_queryset(
     assert numbers(client, search="A-0", ordering="-number") == ["A-0"]
 
 
+def test_rows_are_sorted_only_by_what_the_admin_lets_the_user_sort_by(
+    make_client: Any,
+    make_staff: Callable[..., User],
+    root: User,
+    site: admin.AdminSite,
+    orders: list[Order],
+):
+    class Sorted(Orders):
+        list_display = ["number", "status"]
+
+        def get_sortable_by(self, request: Any) -> Any:
+            return ["number", "status"] if request.user.is_superuser else ["number"]
+
+    replace(site, Order, Sorted)
+    staff = make_staff("staff", "shop.view_order")
+
+    assert numbers(make_client(root, Order), ordering="-number", limit=1) == ["B-4"]
+    assert numbers(make_client(root, Order), ordering="status", limit=1) == ["A-1"]
+    assert numbers(make_client(staff, Order), ordering="-number", limit=1) == ["B-4"]
+    found = make_client(staff, Order).call("search_orders", ordering="status")
+    assert found.is_error
+    assert "/ordering: Enter a valid value." in found.text
+
+
+def test_functions_that_are_columns_of_one_request_are_not_kept(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    made: list[weakref.ref[Any]] = []
+
+    class Counted(Orders):
+        def get_list_display(self, request: Any) -> Any:
+            def position(order: Order) -> str:
+                return f"{order.number} of {len(made)}"
+
+            made.append(weakref.ref(position))
+            return ["number", position]
+
+    replace(site, Order, Counted)
+    client = make_client(root, Order)
+    made.clear()
+
+    for _ in range(3):
+        found = client.call("search_orders", limit=1).structured["results"][0]
+        assert found["position"] == f"{found['number']} of {len(made)}"
+    gc.collect()
+    assert [each() for each in made[:2]] == [None, None]
+
+
 def test_the_module_permission_hides_the_tools(
     make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
 ):
@@ -111,7 +159,7 @@ def test_a_model_admin_that_needs_a_real_request_is_reported(
 
     replace(site, Order, Needy)
 
-    found = admin_tools(server, site, models=[Order, Book], include=["get"])
+    found = admin_tools(server=server, site=site, models=[Order, Book], include=["get"])
 
     assert [entry.name for entry in found] == ["get_book"]
     (message,) = messages(server)
@@ -119,7 +167,7 @@ def test_a_model_admin_that_needs_a_real_request_is_reported(
 
 
 def test_a_model_without_a_model_admin_is_reported(server: MCPServer, site: admin.AdminSite):
-    assert admin_tools(server, site, models=[Group]) == []
+    assert admin_tools(server=server, site=site, models=[Group]) == []
 
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W001 auth.Group is no tool: the admin site")
@@ -127,7 +175,7 @@ def test_a_model_without_a_model_admin_is_reported(server: MCPServer, site: admi
 
 def test_a_check_report_does_not_keep_a_server_alive(site: admin.AdminSite):
     server = MCPServer("gone", public=True)
-    assert admin_tools(server, site, models=[Group]) == []
+    assert admin_tools(server=server, site=site, models=[Group]) == []
     known = weakref.ref(server)
 
     del server
@@ -384,7 +432,7 @@ def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.Admi
             return super().get_changelist(request, **kwargs)
 
     replace(site, Order, Viewed)
-    admin_tools(server, site, models=[Order, User], exclude=["create"])
+    admin_tools(server=server, site=site, models=[Order, User], exclude=["create"])
 
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W002 ")
@@ -463,6 +511,42 @@ def test_security_a_filter_that_the_admin_refuses_to_a_user_is_refused(
     assert not clerk.call("search_orders").is_error
 
 
+class Positional(Orders):
+    def lookup_allowed(self, *args: Any) -> bool:
+        return len(args) == 3 and bool(super().lookup_allowed(*args))
+
+
+class Passing(Orders):
+    def lookup_allowed(self, *args: Any, **kwargs: Any) -> bool:
+        return len(args) + len(kwargs) == 3 and bool(super().lookup_allowed(*args, **kwargs))
+
+
+class Named(Orders):
+    def lookup_allowed(self, lookup: str, value: str, *, request: Any) -> bool:  # type: ignore[override]
+        return bool(request.user.is_superuser)
+
+
+class Renamed(Orders):
+    def lookup_allowed(self, lookup: str, value: str, asking: Any) -> bool:
+        return bool(asking.user.is_superuser)
+
+
+class Old(Orders):
+    def lookup_allowed(self, lookup: str, value: str) -> bool:  # type: ignore[override]
+        return True
+
+
+@pytest.mark.parametrize("cls", [Positional, Passing, Named, Renamed, Old])
+def test_lookup_allowed_gets_the_request_however_it_takes_it(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order], cls: Any
+):
+    replace(site, Order, cls)
+
+    found = make_client(root, Order).call("search_orders", status="placed")
+
+    assert not found.is_error
+
+
 def test_a_rule_in_the_views_of_a_site_is_reported(server: MCPServer):
     class Guarded(admin.AdminSite):
         def admin_view(self, view: Any, cacheable: bool = False) -> Any:
@@ -470,7 +554,7 @@ def test_a_rule_in_the_views_of_a_site_is_reported(server: MCPServer):
 
     site = Guarded("guarded")
     site.register(Order, Orders)
-    admin_tools(server, site, models=[Order])
+    admin_tools(server=server, site=site, models=[Order])
 
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W002 ")

@@ -15,6 +15,7 @@ from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.modeladmin.sensitive import is_secret_key
 from django_mcp.contrib.modeladmin.shown import _Column
 from example_project.shop.models import Order
 from tests.support.library.models import Tag
@@ -70,7 +71,7 @@ def test_all_models_excludes_authentication_models(server: MCPServer, site: admi
     for model in (Session, *own):
         site.register(model)
 
-    admin_tools(server, site, models="__all__", include=["search"])
+    admin_tools(server=server, site=site, models="__all__", include=["search"])
 
     assert "search_orders" in server.registry.tools
     assert len(server.registry.tools) == 7
@@ -82,7 +83,7 @@ def test_a_security_model_gets_tools_when_named_explicitly(
     site.register(Session)
 
     found = admin_tools(
-        server, site, models=[Session], include=["get"], allow_sensitive=["session_key"]
+        server=server, site=site, models=[Session], include=["get"], allow_sensitive=["session_key"]
     )
 
     assert [entry.name for entry in found] == ["get_session"]
@@ -91,7 +92,7 @@ def test_a_security_model_gets_tools_when_named_explicitly(
 def test_a_model_with_a_secret_key_has_no_tools(server: MCPServer, site: admin.AdminSite):
     site.register(Session)
 
-    assert admin_tools(server, site, models=[Session]) == []
+    assert admin_tools(server=server, site=site, models=[Session]) == []
 
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W001")
@@ -114,6 +115,42 @@ def test_a_secret_key_of_a_related_object_is_null():
     for allowed, key in (((), None), (("session_key",), "s3cr3t")):
         shown = _Column(Visit, "session", allowed).read_related(visit, set())
         assert shown == {"pk": key, "text": None}
+
+
+@isolate_apps("tests.support.library")
+def test_the_key_of_a_child_of_a_model_with_a_secret_key_is_secret():
+    class ApiToken(models.Model):
+        key = models.CharField(max_length=40, primary_key=True)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    class Robot(ApiToken):
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    class Job(models.Model):
+        robot = models.ForeignKey(Robot, on_delete=models.CASCADE)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    job = Job(robot=Robot(key="s3cr3t", apitoken_ptr_id="s3cr3t"))
+
+    assert is_secret_key(Robot)
+    assert not is_secret_key(Robot, ["key"])
+    # The text of the object has the key, as it has without a `__str__()` in the class.
+    shown = _Column(Job, "robot", ()).read_related(job, {"s3cr3t"})
+    assert shown == {"pk": None, "text": None}
 
 
 def test_the_resolver_match_contains_the_model_admin(

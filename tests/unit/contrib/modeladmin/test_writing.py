@@ -19,6 +19,7 @@ from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book, Loan, Shelf
 from tests.unit.contrib.modeladmin.conftest import Books, Orders, OwnOrders
 from tests.unit.contrib.modeladmin.test_reading import read, refuse
+from tests.unit.contrib.modeladmin.test_rules import replace
 
 pytestmark = pytest.mark.django_db
 
@@ -165,6 +166,139 @@ def test_the_tools_conform_in_every_revision(
 
 
 # -- read-only fields
+
+
+class WithLoans(Books):
+    inlines = [type("Inline", (admin.TabularInline,), {"model": Loan, "extra": 0, "min_num": 1})]
+
+
+class SomeLoans(forms.BaseInlineFormSet):
+    def clean(self) -> None:
+        super().clean()
+        if not any(form.has_changed() for form in self.forms):
+            raise forms.ValidationError("Lend it at least once.")
+
+
+class WithSomeLoans(Books):
+    inlines = [type("Inline", (admin.TabularInline,), {"model": Loan, "formset": SomeLoans})]
+
+
+class WithLoansOfStaff(WithLoans):
+    def get_inlines(self, request: Any, obj: Any) -> Any:
+        return [] if request.user.is_superuser else super().get_inlines(request, obj)
+
+
+class WithOptionalLoans(Books):
+    inlines = [type("Inline", (admin.TabularInline,), {"model": Loan})]
+
+
+def test_what_needs_rows_of_an_inline_is_not_added(
+    make_client: Any, make_staff: Any, site: Any, root: User
+):
+    replace(site, Book, WithLoans)
+    client = make_client(root, Book)
+
+    assert "create_book" not in [tool["name"] for tool in client.list_tools()]
+    found = [each.msg for each in run_checks(tags=["django_mcp"]) if each.obj is client.server]
+    assert any("its page requires rows of loans, which no tool adds" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("cls", "told"),
+    [
+        (WithSomeLoans, "loans: Lend it at least once."),
+        (WithLoansOfStaff, "loans: This field is required."),
+    ],
+)
+def test_the_inlines_of_the_page_decide_whether_an_object_is_added(
+    make_client: Any, make_staff: Any, site: Any, cls: Any, told: str
+):
+    replace(site, Book, cls)
+    verbs = ("view", "add", "change")
+    staff = make_staff("staff", *(f"library.{v}_{m}" for v in verbs for m in ("book", "loan")))
+    client = make_client(staff, Book)
+
+    assert told in refuse(client, "create_book", isbn="1", title="Emma")
+    assert not Book.objects.exists()
+
+
+def test_an_object_with_optional_inlines_is_added(make_client: Any, site: Any, root: User):
+    replace(site, Book, WithOptionalLoans)
+
+    read(make_client(root, Book), "create_book", isbn="1", title="Emma")
+
+    assert Book.objects.get().loans.count() == 0
+
+
+class Lending(forms.ModelForm):
+    lend = forms.BooleanField(required=False)
+
+    class Meta:
+        model = Book
+        fields = ["isbn", "title"]
+
+
+class WithLending(admin.ModelAdmin):
+    form: Any = Lending
+
+    def lend(self, book: Book) -> str:
+        Loan.objects.create(book=book)
+        return "lent"
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: Any) -> None:
+        super().save_model(request, obj, form, change)
+        if form.cleaned_data["lend"]:
+            self.lend(obj)
+
+
+class WithLendingByUser(WithLending):
+    def get_fields(self, request: Any, obj: Any = None) -> Any:
+        return ["isbn", "title", "lend"]
+
+
+class LendingWhenMade(forms.ModelForm):
+    class Meta:
+        model = Book
+        fields = ["isbn", "title"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["lend"] = forms.BooleanField(required=False)
+
+
+class WithLendingWhenMade(WithLendingByUser):
+    form = LendingWhenMade
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        return super().get_form(
+            request, obj, change=change, **{**kwargs, "fields": ["isbn", "title"]}
+        )
+
+
+@pytest.mark.parametrize("cls", [WithLending, WithLendingByUser])
+def test_a_field_of_the_form_alone_runs_no_method_of_its_name(
+    make_client: Any, site: Any, root: User, cls: Any
+):
+    replace(site, Book, cls)
+    client = make_client(root, Book)
+    Book.objects.create(isbn="1", title="Emma")
+
+    assert read(client, "get_book", isbn="1") == {"isbn": "1", "title": "Emma"}
+    read(client, "update_book", isbn="1", title="Emma, again")
+    assert not Loan.objects.exists()
+    read(client, "update_book", isbn="1", lend=True)
+    assert Loan.objects.count() == 1
+
+
+def test_a_field_that_a_form_gets_when_it_is_made_runs_no_method(
+    make_client: Any, site: Any, root: User
+):
+    replace(site, Book, WithLendingWhenMade)
+    Book.objects.create(isbn="1", title="Emma")
+
+    found = read(make_client(root, Book), "get_book", isbn="1")
+    assert found == {"isbn": "1", "title": "Emma"}
+    assert not Loan.objects.exists()
 
 
 def test_readonly_and_excluded_fields_are_no_arguments(

@@ -10,6 +10,8 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.checks import run_checks
+from django.db import models
+from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
@@ -19,6 +21,9 @@ from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Reminder
 from tests.unit.contrib.models.conftest import Orders
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 _names = count()
 
 
@@ -26,7 +31,7 @@ def faults(server: MCPServer, model: Any = Order, **options: Any) -> list[str]:
     given = {"model": model, "fields": ["number"], "everyone": True, **options}
     name = f"Made{next(_names)}"
     cls: Any = type(name, (ModelTools,), given)
-    made = cls.register(server)
+    made = cls.register(server=server)
     assert bool(made.find_faults()) != bool(server.registry.tools)
     found = [
         each for each in run_checks(tags=["django_mcp"]) if f"{name} makes no tools" in each.msg
@@ -38,7 +43,7 @@ def faults(server: MCPServer, model: Any = Order, **options: Any) -> list[str]:
 
 
 def test_a_valid_class_passes_the_checks(server: MCPServer):
-    assert Orders.register(server).find_faults() == []
+    assert Orders.register(server=server).find_faults() == []
 
 
 def test_an_access_rule_is_required(server: MCPServer):
@@ -83,6 +88,18 @@ def test_filters_by_a_secret_are_faults(server: MCPServer):
         ),
         ({"filters": ["status__bigger"]}, "filters: 'status' has no lookup 'bigger'"),
         ({"filters": ["customer__nick"]}, "filters: 'customer' has no field or lookup 'nick'"),
+        (
+            {"filters": ["status__contians"]},
+            "filters: 'status' has no lookup 'contians' (did you mean 'contains'",
+        ),
+        (
+            {"filters": ["customer__usrname"]},
+            "filters: 'customer' has no field or lookup 'usrname' (did you mean 'username'",
+        ),
+        (
+            {"filters": ["numbr"]},
+            "filters: shop.Order has no field 'numbr' (did you mean 'number'?)",
+        ),
         ({"filters": ["number__regex"]}, "filters: 'number__regex' would take regular expressions"),
         ({"filters": ["limit"]}, "filters: 'limit' is the name of another argument of a search"),
         ({"search": ["customer"]}, "search: 'customer' is a relation: name one of its fields"),
@@ -147,6 +164,47 @@ def test_security_a_secret_lookup_field_is_reported(server: MCPServer):
     assert faults(server, Session, lookup_field="session_key", **given) == [told]
 
 
+@isolate_apps("tests.support.library")
+def test_security_a_relation_whose_values_are_secrets_is_reported(server: MCPServer):
+    class ApiToken(models.Model):
+        key = models.CharField(max_length=40, primary_key=True)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    class Robot(ApiToken):
+        name = models.CharField(max_length=20)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    class Job(models.Model):
+        robot = models.ForeignKey(Robot, on_delete=models.CASCADE)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return f"no. {self.pk}"
+
+    def told(option: str, name: str) -> str:
+        return f"M002 {option} names {name!r}, which looks like a secret (it has the values of one)"
+
+    assert faults(server, Job, fields=["id", "robot"]) == [told("fields", "robot")]
+    assert faults(server, Job, fields=["id", "robot__pk"]) == [told("fields", "robot__pk")]
+    assert faults(server, Job, fields=["id"], filters=["robot__key__gt"]) == [
+        told("filters", "robot__key__gt")
+    ]
+    assert len(faults(server, Robot, fields=["name"])) == 1  # the lookup field
+    assert faults(server, Job, fields=["id", "robot"], allow_sensitive=["robot"]) == []
+
+
 @pytest.mark.parametrize("name", ["status", "customer__username", "nummer"])
 def test_the_lookup_field_is_unique(server: MCPServer, name: str):
     assert faults(server, lookup_field=name)[0].startswith("M004 lookup_field")
@@ -157,11 +215,11 @@ def test_a_generic_relation_is_a_fault(server: MCPServer):
 
 
 def test_two_classes_of_one_name_need_a_prefix(server: MCPServer):
-    Orders.register(server)
+    Orders.register(server=server)
 
     with pytest.raises(RegistrationError, match="there is a tool 'search_orders' already"):
-        Orders.register(server)
-    Orders.register(server, prefix="my_", names={"get": "order"})
+        Orders.register(server=server)
+    Orders.register(server=server, prefix="my_", names={"get": "order"})
 
     assert sorted(server.registry.tools) == [
         "get_order", "my_order", "my_search_orders", "search_orders",
@@ -170,7 +228,7 @@ def test_two_classes_of_one_name_need_a_prefix(server: MCPServer):
 
 def test_an_unknown_option_is_an_error(server: MCPServer):
     with pytest.raises(TypeError, match=r"Orders.register\(\) has no option 'prefx'. Did you mean"):
-        Orders.register(server, prefx="x")
+        Orders.register(server=server, prefx="x")
 
 
 def test_names_come_from_the_verbose_names(server: MCPServer):
@@ -179,7 +237,97 @@ def test_names_come_from_the_verbose_names(server: MCPServer):
         fields = ["id"]
         everyone = True
 
-    Lines.register(server)
+    Lines.register(server=server)
     User  # noqa: B018
 
     assert set(server.registry.tools) == {"search_order_lines", "get_order_line"}
+
+
+# -- names that nothing reads
+
+
+def _never(*_args: Any) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("permissions", "shop.view_order", "`permission`"),
+        ("scope", "orders", "`scopes`"),
+        ("checks", _never, "`check`"),
+        ("search_fields", ["number"], "`search`"),
+        ("list_filter", ["status"], "`filters`"),
+        ("writeable", ["status"], "`writable`"),
+        ("Prefix", "my_", "`prefix`"),
+        ("permission_classes", (), "`has_permission(self, user, action)`"),
+        ("queryset", None, "`get_queryset(self, user)`"),
+        ("get_query_set", _never, "`get_queryset`"),
+        ("has_permision", _never, "`has_permission`"),
+        ("has_perm", _never, "`has_permission`"),
+        ("has_view_permission", _never, "`has_permission(self, user, action)`"),
+        ("scoped", property(_never), "`scopes`"),
+        ("Meta", type("Meta", (), {"permission": "shop.view_order"}), "of the class itself"),
+        ("media", _never, "Leave it out"),
+        ("tenant", "acme", "Leave it out"),
+    ],
+)
+@pytest.mark.parametrize("is_mixed_in", [False, True])
+def test_security_an_attribute_that_nothing_reads_makes_no_tools(
+    server: MCPServer, name: str, value: Any, instead: str, is_mixed_in: bool
+):
+    given = {"model": Order, "fields": ["number"], "everyone": True}
+    mixin = type("Mixin", (), {name: value} if is_mixed_in else {})
+    cls: Any = type("Named", (mixin, ModelTools), given if is_mixed_in else {**given, name: value})
+
+    (fault,) = cls.register(server=server).find_faults()
+
+    assert (fault.id, fault.text) == (
+        "django_mcp.M006",
+        f"{name!r} is no option of a ModelTools class",
+    )
+    assert instead in fault.hint
+    assert not server.registry.tools
+    assert not server.registry.templates
+
+
+def test_names_of_the_site_and_functions_are_no_faults(server: MCPServer):
+    def count_lines(_tools: Any, order: Order) -> int:
+        return order.lines.count()
+
+    own = {"_tenant": "acme", "audit": _never, "names_of_lines": count_lines}
+    assert faults(server, fields=["number", "names_of_lines"], **own) == []
+
+
+@pytest.mark.parametrize("option", ["include", "exclude", "names", "descriptions", "annotations"])
+@pytest.mark.parametrize("is_of_class", [True, False])
+def test_security_an_option_that_names_no_action_makes_no_tools(
+    server: MCPServer, option: str, is_of_class: bool
+):
+    value: Any = ["serach"] if option in ("include", "exclude") else {"serach": {}}
+    given = {option: value}
+    options = {"model": Order, "fields": ["number"], "everyone": True}
+    cls: Any = type("Named", (ModelTools,), {**options, **(given if is_of_class else {})})
+
+    (fault,) = cls.register(server=server, **({} if is_of_class else given)).find_faults()
+
+    assert fault.text == f"{option} names 'serach', which is no action"
+    assert fault.hint == "Did you mean 'search'?"
+    assert not server.registry.tools
+
+
+def test_all_actions_can_be_named(server: MCPServer):
+    actions = ["search", "get", "resource", "create", "update", "delete"]
+    given = {"writes": actions[3:], "include": actions, "descriptions": dict.fromkeys(actions, "x")}
+    assert faults(server, writable=["number"], **given) == []
+
+
+def test_every_name_of_a_model_admin_is_refused_or_an_option():
+    from django.contrib.admin import ModelAdmin
+
+    from django_mcp.contrib.models.attributes import find_unread
+
+    names = {name for name in dir(ModelAdmin) if not name.startswith("_")} - {*dir(ModelTools)}
+    refused = type("Refused", (ModelTools,), dict.fromkeys(names, _never))
+
+    assert {name for name, _ in find_unread(refused, ModelTools, ())} == names

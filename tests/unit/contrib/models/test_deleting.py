@@ -28,7 +28,7 @@ class DeletedOrders(Orders):
 
 @pytest.fixture
 def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
-    DeletedOrders.register(server)
+    DeletedOrders.register(server=server)
     return MCPClient(server, user=ann, capabilities={})
 
 
@@ -144,7 +144,7 @@ def test_protected_objects_are_not_deleted(server: MCPServer, orders: list[Order
         everyone = True
         writes = ["delete"]
 
-    Products.register(server)
+    Products.register(server=server)
 
     found = MCPClient(server, user=staff).call("delete_product", sku="p-0")
 
@@ -168,7 +168,7 @@ class Books(ModelTools):
 def test_all_cascade_levels_are_counted_and_deletion_can_be_customized(
     server: MCPServer, ann: User
 ):
-    Books.register(server)
+    Books.register(server=server)
     shelf = Shelf.objects.create(name="novels", owner=ann)
     book = Book.objects.create(isbn="1", title="Emma", shelf=shelf)
     for _ in range(2):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
-    Orders.register(server)
+    Orders.register(server=server)
     return MCPClient(server, user=ann)
 
 
@@ -51,7 +51,7 @@ def read(client: MCPClient, uri: str) -> Any:
 
 @pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS))
 def test_an_object_is_a_resource(server: MCPServer, orders: Any, ann: User, revision: str):
-    Orders.register(server)
+    Orders.register(server=server)
     client = MCPClient(server, user=ann, revision=revision)
 
     (template,) = client.list_resource_templates()
@@ -75,7 +75,7 @@ def test_another_users_object_looks_like_a_missing_one(client: MCPClient):
 
 
 def test_the_key_is_escaped_in_a_uri(server: MCPServer, ann: User):
-    Books.register(server)
+    Books.register(server=server)
     Book.objects.create(isbn="b ü", title="Emma")
 
     assert read(MCPClient(server, user=ann), "book://b%20%C3%BC")["title"] == "Emma"
@@ -85,10 +85,10 @@ def test_options_apply_to_the_resource(server: MCPServer, orders: Any, ann: User
     class Asked(Orders):
         uri = "shop://orders/{number}"
 
-    Asked.register(server, check=lambda user, number="": number != "A-1" and user == ann)
-    Orders.register(server, prefix="my_")
-    Orders.register(server, prefix="no_", exclude=["resource"])
-    Orders.register(server, prefix="p_", permission="shop.view_order")
+    Asked.register(server=server, check=lambda user, number="": number != "A-1" and user == ann)
+    Orders.register(server=server, prefix="my_")
+    Orders.register(server=server, prefix="no_", exclude=["resource"])
+    Orders.register(server=server, prefix="p_", permission="shop.view_order")
     client = MCPClient(server, user=ann)
 
     assert [each["uriTemplate"] for each in client.list_resource_templates()] == [
@@ -106,7 +106,7 @@ def test_the_site_can_restrict_reading(server: MCPServer, orders: Any, ann: User
         def has_permission(self, user: Any, action: str) -> bool:
             return bool(user.is_staff)
 
-    Guarded.register(server)
+    Guarded.register(server=server)
 
     assert MCPClient(server, user=ann).list_resource_templates() == []
     assert read(MCPClient(server, user=staff), "order://A-0")["number"] == "A-0"
@@ -131,7 +131,7 @@ def test_keys_of_the_users_objects_are_completed(client: MCPClient, staff: User)
 def test_security_only_keys_that_the_check_allows_are_completed(
     server: MCPServer, orders: Any, ann: User
 ):
-    Orders.register(server, check=lambda user, number="": number != "A-1" and user == ann)
+    Orders.register(server=server, check=lambda user, number="": number != "A-1" and user == ann)
 
     found = complete(MCPClient(server, user=ann), "order://{number}", "number", "A")
     assert found == ["A-0", "A-2"]
@@ -141,7 +141,7 @@ def test_security_an_asynchronous_check_allows_nothing(server: MCPServer, orders
     async def check(user: Any, number: str = "") -> bool:
         return False
 
-    Orders.register(server, check=check, include=["resource"])
+    Orders.register(server=server, check=check, include=["resource"])
 
     with pytest.raises(MCPError):
         MCPClient(server, user=ann).read("order://A-0")
@@ -153,8 +153,8 @@ def test_numbers_and_other_keys_are_completed(server: MCPServer, ann: User):
         fields = ["id", "name"]
         everyone = True
 
-    Shelves.register(server)
-    Tags.register(server)
+    Shelves.register(server=server)
+    Tags.register(server=server)
     client = MCPClient(server, user=ann)
     shelf = Shelf.objects.create(name="novels", owner=ann)
     tag = Tag.objects.create(name="old")
@@ -217,7 +217,7 @@ def test_a_change_of_a_line_notifies_about_its_order(client: MCPClient, orders: 
 
 
 def test_a_change_of_members_notifies_about_the_object(server: MCPServer, ann: User):
-    Books.register(server)
+    Books.register(server=server)
     client = MCPClient(server, user=ann)
     book = Book.objects.create(isbn="1", title="Emma")
     tag = Tag.objects.create(name="old")
@@ -238,8 +238,8 @@ def test_deleting_a_public_object_sends_a_notification(server: MCPServer, ann: U
 
     first, second = (Shelf.objects.create(name=name, owner=ann) for name in ("old", "new"))
     for cls, options in ((Open, {}), (Closed, {"prefix": "closed_"})):
-        cls.register(server, **options)
-    Shelves.register(server, prefix="asked_", check=lambda user, id=0: id != second.pk)
+        cls.register(server=server, **options)
+    Shelves.register(server=server, prefix="asked_", check=lambda user, id=0: id != second.pk)
     client = MCPClient(server, user=ann)
     uris = [f"{scheme}://{first.pk}" for scheme in ("asked-shelf", "closed", "open")]
 
@@ -254,7 +254,7 @@ def test_deleting_a_public_object_sends_a_notification(server: MCPServer, ann: U
 
 
 def test_rows_outside_the_default_manager_send_no_notification(server: MCPServer, ann: User):
-    Books.register(server)
+    Books.register(server=server)
     Book.objects.create(isbn="1", title="Emma")
     removed = Book.objects.create(isbn="2", title="Persuasion", removed_at=timezone.now())
 
@@ -291,7 +291,7 @@ def test_a_rollback_sends_no_notification(client: MCPClient, orders: list[Order]
 
 def test_a_collected_server_releases_its_signal_handlers():
     server = MCPServer("gone", public=True)
-    follower = weakref.ref(Shelves.register(server).live)
+    follower = weakref.ref(Shelves.register(server=server).live)
     assert follower() is not None
 
     del server

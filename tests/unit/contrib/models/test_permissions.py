@@ -29,13 +29,13 @@ class Shelves(ModelTools):
     model = Shelf
     fields = ["id", "name"]
     writes = ["create", "update", "delete"]
-    allowed: frozenset[str] = frozenset()
+    _allowed: frozenset[str] = frozenset()
 
     def get_queryset(self, user: Any) -> Any:
         return Shelf.objects.filter(owner_id=user.pk)
 
     def has_permission(self, user: Any, action: str) -> bool:
-        return action in self.allowed
+        return action in self._allowed
 
     def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
         instance.owner = user
@@ -51,8 +51,8 @@ class Books(ModelTools):
 
 
 def make(server: MCPServer, user: User, allowed: set[str]) -> MCPClient:
-    cls: Any = type("Allowed", (Shelves,), {"allowed": frozenset(allowed)})
-    cls.register(server)
+    cls: Any = type("Allowed", (Shelves,), {"_allowed": frozenset(allowed)})
+    cls.register(server=server)
     return MCPClient(server, user=user, capabilities={})
 
 
@@ -95,7 +95,7 @@ def test_without_get_permission_an_object_cannot_be_read_or_chosen(server: MCPSe
     shelf = Shelf.objects.create(name="ann", owner=ann)
     Book.objects.create(isbn="1", title="Emma")
     client = make(server, ann, {"search", "update"})
-    Books.register(server)
+    Books.register(server=server)
 
     assert [each["name"] for each in client.list_resource_templates()] == ["book"]
     with pytest.raises(MCPError):

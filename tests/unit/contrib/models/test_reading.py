@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
-    Orders.register(server)
+    Orders.register(server=server)
     return MCPClient(server, user=ann)
 
 
@@ -66,11 +66,17 @@ def test_schemas_are_those_of_the_fields(client: MCPClient):
     assert arguments["placed_at__gte"]["format"] == "date-time"
     assert tools["get_order"]["inputSchema"]["properties"]["number"]["maxLength"] == 20
     shown = tools["get_order"]["outputSchema"]["properties"]
-    assert shown["customer"]["type"] == ["object", "null"]
+    assert [each["type"] for each in shown["customer"]["anyOf"]] == ["object", "null"]
     assert (
         shown["status"]["description"] == "placed: Placed. shipped: Shipped. cancelled: Cancelled."
     )
-    assert tools["get_order"]["annotations"] == {"readOnlyHint": True}
+    assert tools["get_order"]["annotations"] == {
+        "title": "Get order",
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
     assert (
         tools["search_orders"]["description"] == "Search orders.\n\nOrders are placed in the shop."
     )
@@ -80,7 +86,7 @@ def test_schemas_are_those_of_the_fields(client: MCPClient):
 def test_the_tools_conform_in_every_revision(
     server: MCPServer, orders: list[Order], ann: User, revision: str
 ):
-    Orders.register(server)
+    Orders.register(server=server)
     client = MCPClient(server, user=ann, revision=revision)
 
     client.call("search_orders", limit=1)
@@ -102,7 +108,7 @@ class Bare(ModelTools):
 def test_relations_are_keys_and_properties_and_functions_are_computed(
     server: MCPServer, orders: list[Order], ann: User
 ):
-    Bare.register(server)
+    Bare.register(server=server)
     order = orders[1]
 
     shown = MCPClient(server).call("get_order", id=order.pk).structured
@@ -134,9 +140,9 @@ def test_another_users_object_looks_like_a_missing_one(client: MCPClient):
 
 def test_an_option_adds_a_check_and_a_permission(server: MCPServer, orders: Any, ann: User):
     Orders.register(
-        server, prefix="c_", check=lambda user, number: number != "A-1", include=["get"]
+        server=server, prefix="c_", check=lambda user, number: number != "A-1", include=["get"]
     )
-    Orders.register(server, prefix="p_", permission="shop.view_order")
+    Orders.register(server=server, prefix="p_", permission="shop.view_order")
     client = MCPClient(server, user=ann)
 
     assert client.call("c_get_order", number="A-0").structured["number"] == "A-0"
@@ -216,7 +222,7 @@ def test_a_strange_key_is_refused_or_not_found(client: MCPClient, number: str):
 
 
 def test_a_huge_primary_key_is_not_found(server: MCPServer, orders: Any):
-    Bare.register(server)
+    Bare.register(server=server)
 
     assert "id" in error(MCPClient(server), "get_order", id=10**30)
     assert error(MCPClient(server), "get_order", id=2**62) == "Order not found."
@@ -279,7 +285,7 @@ def test_security_a_cursor_contains_only_values_its_user_was_shown(
         ordering = ["placed_at"]
         sortable_by = ["number"]
 
-    Dated.register(server)
+    Dated.register(server=server)
     client = MCPClient(server, user=ann)
 
     for ordering, expected in (
@@ -313,7 +319,7 @@ def test_security_rows_cannot_be_ordered_by_computed_or_hidden_fields(name: str,
         def email(self, user: User) -> str:
             return "***"
 
-    told = [fault.text for fault in Masked.register(server).find_faults()]
+    told = [fault.text for fault in Masked.register(server=server).find_faults()]
 
     assert told == [
         f"{option}: {name!r} is not among fields, so its order must not be seen either"
@@ -338,9 +344,9 @@ def test_a_key_unfit_for_ordering_requires_the_primary_key_field(server: MCPServ
         fields = ["id", "slug"]
         lookup_field = "slug"
 
-    (fault,) = Posts.register(server).find_faults()
+    (fault,) = Posts.register(server=server).find_faults()
     assert (fault.id, fault.hint) == ("django_mcp.M004", "Add 'id' to fields.")
-    assert Ordered.register(server).find_faults() == []
+    assert Ordered.register(server=server).find_faults() == []
 
 
 @isolate_apps("tests.support.library")
@@ -362,9 +368,9 @@ def test_a_composite_primary_key_requires_another_lookup_field(server: MCPServer
     class Coded(Seats):
         lookup_field = "code"
 
-    (fault,) = Seats.register(server).find_faults()
+    (fault,) = Seats.register(server=server).find_faults()
     assert (fault.id, "several columns" in fault.text) == ("django_mcp.M004", True)
-    assert Coded.register(server).find_faults() == []
+    assert Coded.register(server=server).find_faults() == []
 
 
 def test_a_value_that_is_too_long_for_a_cursor_is_an_error():
@@ -379,7 +385,7 @@ def test_results_are_counted_when_asked_and_up_to_a_limit(
     class Counted(Orders):
         max_count = 4
 
-    Counted.register(server)
+    Counted.register(server=server)
     client = MCPClient(server, user=staff)
 
     assert "count" not in client.call("search_orders").structured
@@ -426,7 +432,7 @@ def test_a_search_needs_one_query_plus_one_per_to_many_relation(
 def test_three_levels_need_three_queries_for_any_number_of_rows(
     server: MCPServer, orders: Any, ann: User
 ):
-    Customers.register(server)
+    Customers.register(server=server)
     client = MCPClient(server)
 
     assert len(count_queries(client, "search_users")) == 4  # with the groups
@@ -441,8 +447,8 @@ def test_three_levels_need_three_queries_for_any_number_of_rows(
 
 
 def test_only_shown_columns_are_loaded(server: MCPServer, orders: Any):
-    Customers.register(server)
-    Orders.register(server)
+    Customers.register(server=server)
+    Orders.register(server=server)
 
     queries = count_queries(MCPClient(server), "search_users")
     queries += count_queries(MCPClient(server), "search_orders")
@@ -451,7 +457,7 @@ def test_only_shown_columns_are_loaded(server: MCPServer, orders: Any):
 
 
 def test_a_property_is_computed_without_a_query_for_each_row(server: MCPServer, orders: Any):
-    Bare.register(server)
+    Bare.register(server=server)
 
     assert len(count_queries(MCPClient(server), "search_orders")) == 2
 
@@ -462,7 +468,7 @@ def test_a_row_that_is_not_json_serializable_is_not_shown(server: MCPServer):
         fields = ["sku", "photo"]
         everyone = True
 
-    assert "bytes" in Products.register(server).find_faults()[0].text
+    assert "bytes" in Products.register(server=server).find_faults()[0].text
     assert OrderLine.objects.count() == 0
 
 

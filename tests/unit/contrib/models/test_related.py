@@ -98,7 +98,7 @@ def shelves(ann: User) -> list[Shelf]:
 def make_client(user: User, *classes: type[ModelTools]) -> MCPClient:
     server = MCPServer("related", public=True)
     for each in classes:
-        each.register(server, prefix="key_" if each is Keys else "")
+        each.register(server=server, prefix="key_" if each is Keys else "")
     return MCPClient(server, user=user)
 
 
@@ -296,9 +296,9 @@ def test_security_a_field_is_shown_of_the_rows_of_the_class_that_shows_it(ann: U
         fields = ["name", "owner__username"]
 
     server = MCPServer("related", public=True)
-    Books.register(server)
-    Names.register(server, prefix="all_")
-    Owners.register(server)
+    Books.register(server=server)
+    Names.register(server=server, prefix="all_")
+    Owners.register(server=server)
     client = MCPClient(server, user=ann)
 
     own, foreign = (client.call("get_book", isbn=n).structured for n in "01")
@@ -341,7 +341,7 @@ def test_a_class_may_show_all_related_rows(ann: User, shelves: list[Shelf]):
     class Odd(Books):
         related = "none"
 
-    (fault,) = Odd.register(MCPServer("odd", public=True)).find_faults()
+    (fault,) = Odd.register(server=MCPServer("odd", public=True)).find_faults()
     assert (fault.id, fault.text) == ("django_mcp.M003", "related is 'none'")
 
 

@@ -51,14 +51,14 @@ class EditedOrders(Orders):
 
 @pytest.fixture
 def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
-    EditedOrders.register(server)
+    EditedOrders.register(server=server)
     return MCPClient(server, user=ann)
 
 
 @pytest.fixture
 def library(server: MCPServer, ann: User) -> MCPClient:
-    Books.register(server)
-    Shelves.register(server)
+    Books.register(server=server)
+    Shelves.register(server=server)
     return MCPClient(server, user=ann)
 
 
@@ -83,7 +83,7 @@ def update_book(client: MCPClient, isbn: str, **arguments: Any) -> Any:
 
 
 def test_writes_must_be_enabled_explicitly(server: MCPServer):
-    Orders.register(server)
+    Orders.register(server=server)
 
     assert set(server.registry.tools) == {"search_orders", "get_order"}
 
@@ -97,7 +97,14 @@ def test_the_tools_describe_their_arguments(client: MCPClient):
         "number", "note", "status", "placed_at", "customer",
     }  # fmt: skip
     assert create["inputSchema"]["required"] == ["placed_at"]
-    assert create["annotations"]["destructiveHint"] is False
+    said = {
+        tool["title"]: {hint for hint, value in tool["annotations"].items() if value is True}
+        for tool in (create, update)
+    }
+    assert said == {
+        "Create order": set(),
+        "Update order": {"destructiveHint", "idempotentHint"},
+    }
     assert update["outputSchema"] == tools["get_order"]["outputSchema"]
 
 
@@ -105,7 +112,7 @@ def test_the_tools_describe_their_arguments(client: MCPClient):
 def test_the_tools_conform_in_every_revision(
     server: MCPServer, orders: list[Order], ann: User, revision: str
 ):
-    EditedOrders.register(server)
+    EditedOrders.register(server=server)
     client = MCPClient(server, user=ann, revision=revision)
 
     write(client, "update_order", number="A-0", note="ring")
@@ -126,7 +133,7 @@ def test_the_site_can_restrict_an_action(server: MCPServer, orders: Any, ann: Us
         def has_permission(self, user: Any, action: str) -> bool:
             return user.is_staff or action == "get"
 
-    Guarded.register(server)
+    Guarded.register(server=server)
     client = MCPClient(server, user=ann)
 
     client.assert_visible("get_order")
@@ -135,7 +142,7 @@ def test_the_site_can_restrict_an_action(server: MCPServer, orders: Any, ann: Us
 
 def test_options_apply_to_writes(server: MCPServer, orders: list[Order], ann: User):
     EditedOrders.register(
-        server,
+        server=server,
         exclude=["create"],
         names={"update": "edit"},
         check=lambda user, number="": number != "A-1",
@@ -277,8 +284,8 @@ def test_a_version_is_optional(server: MCPServer, orders: Any, ann: User):
     class Free(Books):
         version_field = ""
 
-    Versioned.register(server)
-    Free.register(server)
+    Versioned.register(server=server)
+    Free.register(server=server)
     client = MCPClient(server, user=ann)
     Book.objects.create(isbn="1", title="Emma")
 
@@ -312,7 +319,7 @@ def test_constraints_apply_when_a_form_lacks_some_of_their_fields(server: MCPSer
         version_field = ""
         writable = ["place"]
 
-    Placed.register(server)
+    Placed.register(server=server)
     shelf = Shelf.objects.create(name="novels", owner=ann)
     for n in (1, 2):
         Book.objects.create(isbn=str(n), title="Emma", shelf=shelf, place=n)
@@ -362,7 +369,7 @@ def test_a_conflict_found_only_by_the_database_is_reported(server: MCPServer, an
     class Raced(Shelves):
         form = Racing
 
-    Raced.register(server)
+    Raced.register(server=server)
 
     told = problems(MCPClient(server, user=ann), "create_shelf", name="novels")
 
@@ -376,7 +383,7 @@ def test_an_error_raised_only_by_the_database_is_logged(
         def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
             instance.save()
 
-    Ownerless.register(server)
+    Ownerless.register(server=server)
 
     told = problems(MCPClient(server, user=ann), "create_shelf", name="novels")
 
@@ -398,8 +405,8 @@ def test_objects_of_other_users_cannot_be_chosen(library: MCPClient, ann: User, 
 
 
 def test_security_the_other_classs_permission_applies(server: MCPServer, ann: User):
-    Books.register(server)
-    Shelves.register(server, permission="library.view_shelf")
+    Books.register(server=server)
+    Shelves.register(server=server, permission="library.view_shelf")
     client = MCPClient(server, user=ann)
     Book.objects.create(isbn="1", title="Emma")
     own = Shelf.objects.create(name="ann", owner=ann)
@@ -448,8 +455,8 @@ def test_security_an_update_keeps_related_objects_the_user_cannot_choose(
         writable = ["tags"]
         writes = ["update"]
 
-    SomeTags.register(server)
-    Tagged.register(server)
+    SomeTags.register(server=server)
+    Tagged.register(server=server)
     hidden, seen, other = (Tag.objects.create(name=name) for name in ("hidden", "seen", "other"))
     book = Book.objects.create(isbn="1", title="One")
     book.tags.set([hidden, seen])
@@ -488,13 +495,44 @@ def test_a_form_of_the_site_writes(server: MCPServer, orders: list[Order], ann: 
         def get_form_kwargs(self, user: Any) -> dict[str, Any]:
             return {"user": user}
 
-    Noted.register(server)
+    Noted.register(server=server)
 
     shown = write(
         MCPClient(server, user=ann), "update_order", number="A-0", note="ring", shout=True
     )
 
     assert shown == {"number": "A-0", "note": "ann: RING"}
+
+
+class ForAnn(NoteForm):
+    """Has fewer fields for others than ann."""
+
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, user=user, **kwargs)
+        if user.username != "ann":
+            del self.fields["shout"]
+
+
+def test_a_field_that_the_form_lacks_for_a_user_is_refused(
+    server: MCPServer, orders: list[Order], ann: User, bob: User
+):
+    class Noted(ModelTools):
+        model = Order
+        everyone = True
+        fields = ["number", "note"]
+        writes = ["update"]
+        form = ForAnn
+
+        def get_form_kwargs(self, user: Any) -> dict[str, Any]:
+            return {"user": user}
+
+    Noted.register(server=server)
+    sent = {"number": "A-0", "note": "ring"}
+
+    assert write(MCPClient(server, user=ann), "update_order", shout=True, **sent)
+    found = MCPClient(server, user=bob).call("update_order", shout=True, **sent)
+    assert "/shout: You cannot set this field." in found.text
+    assert not write(MCPClient(server, user=bob), "update_order", **sent).get("shout")
 
 
 @pytest.mark.parametrize(
@@ -518,7 +556,7 @@ def test_wrong_options_are_faults(server: MCPServer, options: Any, text: str):
     cls: Any = type("Made", (ModelTools,), {"model": Order, "fields": ["number"], **options})
     cls.everyone = True
 
-    (fault,) = cls.register(server).find_faults()
+    (fault,) = cls.register(server=server).find_faults()
 
     assert (fault.id, fault.text[: len(text)]) == ("django_mcp.M005", text)
     assert server.registry.tools == {}
@@ -532,6 +570,6 @@ def test_a_secret_must_be_made_writable_explicitly(server: MCPServer):
         writes = ["update"]
         everyone = True
 
-    (fault,) = Users.register(server).find_faults()
+    (fault,) = Users.register(server=server).find_faults()
 
     assert fault.id == "django_mcp.M002"

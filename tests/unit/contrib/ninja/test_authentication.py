@@ -16,6 +16,9 @@ from ninja.security import APIKeyQuery, HttpBearer, SessionAuth
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture(autouse=True)
 def _same_thread(settings: Any):
@@ -98,7 +101,7 @@ def only_staff(request: Any) -> Any:
 
 def make_server(**options: Any) -> MCPServer:
     server = MCPServer("auth", public=True)
-    operation_tools(server, make_api("auth"), **options)
+    operation_tools(make_api("auth"), server=server, **options)
     return server
 
 
@@ -199,7 +202,7 @@ def guarded_by(place: str) -> MCPServer:
     outer.add_router("/inner", inner)
     api.add_router("/outer", outer)
     server = MCPServer("guarded", public=True)
-    operation_tools(server, api)
+    operation_tools(api, server=server)
     return server
 
 

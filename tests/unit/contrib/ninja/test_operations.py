@@ -9,9 +9,14 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import condition
+from ninja import NinjaAPI, Router
+from ninja.decorators import decorate_view
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
+from django_mcp.test import MCPClient
 from example_project.shop.models import Order
 from tests.unit.contrib.ninja.api import make_api, make_difficult_api
 
@@ -26,7 +31,7 @@ def _same_thread(settings: Any):
 @pytest.fixture
 def server() -> MCPServer:
     server = MCPServer("api", public=True)
-    operation_tools(server, make_api())
+    operation_tools(make_api(), server=server)
     return server
 
 
@@ -77,8 +82,8 @@ def test_each_operation_is_a_tool_for_authenticated_users(server: MCPServer, ada
 def test_operations_can_be_chosen(ada: User):
     server = MCPServer("orders", public=True)
     operation_tools(
-        server,
         make_api(),
+        server=server,
         tags=["orders"],
         exclude=["set_note"],
         prefix="shop",
@@ -93,21 +98,26 @@ def test_operations_can_be_chosen(ada: User):
     assert tools["find"]["description"] == "Find one."
     assert tools["shop_list_orders"]["description"] == "List your orders."
     assert tools["shop_list_orders"]["title"] == "List Orders"
-    assert tools["shop_list_orders"]["annotations"] == {"readOnlyHint": True}
-    assert tools["shop_place_order"]["annotations"] == {"destructiveHint": False}
+    said = {
+        name: {hint for hint, value in tool["annotations"].items() if value is True}
+        for name, tool in tools.items()
+    }
+    assert said["shop_list_orders"] == {"readOnlyHint", "idempotentHint"}
+    assert said["shop_place_order"] == set()
+    assert said["shop_delete_order"] == {"destructiveHint", "idempotentHint"}
     assert names(server, User.objects.create_user("bob")) == []
 
 
 def test_a_hidden_operation_can_be_included():
     server = MCPServer("hidden", public=True)
-    operation_tools(server, make_api(), include=["hidden"])
+    operation_tools(make_api(), server=server, include=["hidden"])
 
     assert names(server) == ["hidden"]
 
 
 def test_an_unknown_operation_is_rejected(server: MCPServer):
     with pytest.raises(ImproperlyConfigured, match=r"no operation 'nothing'. There are add_up, "):
-        operation_tools(server, make_api(), exclude=["nothing"])
+        operation_tools(make_api(), server=server, exclude=["nothing"])
 
 
 def test_parameters_become_arguments(server: MCPServer):
@@ -118,8 +128,8 @@ def test_parameters_become_arguments(server: MCPServer):
     placed = schema(server, "place_order")
     assert placed["required"] == ["lines"]
     assert placed["properties"]["note"]["maxLength"] == 20
-    assert placed["properties"]["lines"]["items"] == {"$ref": "#/$defs/LineIn"}
-    assert placed["$defs"]["LineIn"]["properties"]["quantity"]["minimum"] == 1
+    assert placed["properties"]["lines"]["items"]["properties"]["quantity"]["minimum"] == 1
+    assert "$defs" not in placed
     assert schema(server, "add_up")["properties"]["body"]["type"] == "array"
 
 
@@ -183,7 +193,7 @@ def test_asynchronous_operations_run(server: MCPServer, ada: User):
 
 def test_lists_without_pages_are_limited(ada: User):
     server = MCPServer("users", public=True)
-    operation_tools(server, make_api(), include=["user_names"], max_results=1)
+    operation_tools(make_api(), server=server, include=["user_names"], max_results=1)
     User.objects.create_user("bob")
 
     assert data(server, "user_names") == {"results": ["ada"], "truncated": True}
@@ -194,7 +204,7 @@ def test_lists_without_pages_are_limited(ada: User):
 )
 def test_pages_are_limited(ada: User, tool: str, size: str, start: str):
     server = MCPServer("pages", public=True)
-    operation_tools(server, make_api(), include=[tool], max_results=2)
+    operation_tools(make_api(), server=server, include=[tool], max_results=2)
     for n in range(4):
         make_order(ada, f"A-{n}")
 
@@ -231,7 +241,7 @@ TOKEN = (
 
 def test_an_unsupported_operation_is_a_check_error():
     server = MCPServer("difficult", public=True)
-    operation_tools(server, make_difficult_api())
+    operation_tools(make_difficult_api(), server=server)
 
     found = {each.msg: each.hint for each in run_checks(tags=["django_mcp"]) if each.obj is server}
 
@@ -249,8 +259,8 @@ def test_an_unsupported_operation_is_a_check_error():
 def test_the_site_can_supply_an_auth_function(ada: User):
     server = MCPServer("difficult", public=True)
     operation_tools(
-        server,
         make_difficult_api(),
+        server=server,
         include=["with_token", "clashing"],
         auth=lambda request: request.user.is_authenticated and request.user,
         rename={"body.number": "new_number"},
@@ -262,3 +272,69 @@ def test_the_site_can_supply_an_auth_function(ada: User):
         "old": "A-1",
         "new": "A-2",
     }
+
+
+class OtherRouter:
+    """A router of another package, as the controllers of django-ninja-extra have."""
+
+    def __init__(self, router: Any) -> None:
+        self.prefix = router.prefix
+        self.path_operations = router.path_operations
+        self.urls_paths = router.urls_paths
+
+
+class ExtendedAPI(NinjaAPI):
+    def _get_bound_routers(self) -> Any:
+        first, *others = super()._get_bound_routers()
+        return [first, *map(OtherRouter, others)]
+
+
+def test_an_operation_of_a_router_of_another_package_is_reported():
+    api = ExtendedAPI(urls_namespace="extended")
+    other = Router()
+
+    @api.get("/known")
+    def known(request: Any) -> str:
+        return "known"
+
+    @other.get("/unknown")
+    def unknown(request: Any) -> str:
+        return "unknown"
+
+    api.add_router("", other)
+    server = MCPServer("api", public=True)
+
+    assert [each.name for each in operation_tools(api, server=server)] == ["known"]
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert [each.id for each in found] == ["django_mcp.ninja.E001"]
+    assert "it belongs to OtherRouter, which is no router of Django Ninja" in found[0].msg
+
+
+def test_an_asynchronous_operation_gets_the_user_of_a_call_without_a_request(ada: User):
+    api = NinjaAPI(urls_namespace="asynchronous user")
+
+    @api.get("/whoami")
+    async def whoami(request: Any) -> str:
+        return str(await request.auser())
+
+    server = MCPServer("api", public=True)
+    operation_tools(api, server=server)
+
+    assert data(server, "whoami", ada) == {"result": "ada"}
+
+
+def test_headers_about_the_answer_to_the_message_are_not_for_the_operation(ada: User):
+    api = NinjaAPI(urls_namespace="conditional")
+
+    @api.get("/long")
+    @decorate_view(gzip_page, condition(etag_func=lambda request, **variables: '"one"'))
+    def long(request: Any) -> str:
+        return f"{request.headers['Accept']} {request.headers['X-Other']} " + "x" * 1000
+
+    server = MCPServer("api", public=True)
+    operation_tools(api, server=server, check=lambda ctx: "Accept" in ctx.request.headers)
+    headers = {"Accept-Encoding": "gzip", "If-None-Match": '"one"', "X-Other": "kept"}
+
+    found = MCPClient(server, user=ada, headers=headers).call("long").structured["result"]
+
+    assert found.startswith("application/json, */*;q=0.5 kept xxx")

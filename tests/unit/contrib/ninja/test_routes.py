@@ -148,7 +148,7 @@ def _same_thread(settings: Any):
 
 def make_server(api: NinjaAPI = API) -> MCPServer:
     server = MCPServer("urls", public=True)
-    operation_tools(server, api)
+    operation_tools(api, server=server)
     return server
 
 

@@ -22,6 +22,9 @@ from django_mcp.servers import MCPServer, default_server
 from django_mcp.urls import urlpatterns as ours
 from tests.support.sites import ROOT, environment
 
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
 server = MCPServer("checks", public=True)
 urlpatterns: list[Any] = []
 

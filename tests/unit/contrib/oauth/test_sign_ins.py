@@ -105,7 +105,7 @@ def test_the_newest_rows_of_a_caller_are_kept(monkeypatch: pytest.MonkeyPatch):
 def test_strangers_cannot_push_out_the_rows_of_users(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sign_ins, "ALL_KEPT", 6)
     monkeypatch.setattr(sign_ins, "TRIM_EVERY", 1)
-    monkeypatch.setattr(sign_ins._Shares, "is_trim_due", lambda self: True)
+    monkeypatch.setattr(sign_ins._ReportShares, "is_trim_due", lambda self: True)
     user = get_user_model().objects.create(username="ada")
     report(Step.TOKEN, request_of(), user=user)
 
@@ -149,6 +149,45 @@ def test_a_refused_token_request_is_told_without_its_secrets(caplog: Any):
     assert (row.step, row.client_id) == ("token", "nobody")
     assert not any("s3cret" in text for text in warnings(caplog))
     assert "s3cret" not in row.reason
+
+
+@pytest.mark.parametrize("page", ["signin", "clientendpoint"])
+def test_a_search_for_many_words_finds_nothing(admin_client: Client, page: str):
+    refuse(client="https://client.example/id")
+    url = f"/admin/django_mcp_oauth/{page}/"
+
+    assert not admin_client.get(url, {"q": "https " * 1000}).context["cl"].result_list
+    assert (
+        page == "clientendpoint" or admin_client.get(url, {"q": "https"}).context["cl"].result_list
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "value"),
+    [
+        ("signin", "at__year", "9" * 30),
+        ("signin", "client_id__startswith", "x" * 60_000),
+        ("clientendpoint", "resource__startswith", "x" * 60_000),
+        ("signin", "step", "\0"),
+    ],
+)
+def test_a_filter_with_a_value_that_no_database_accepts_is_left_out(
+    admin_client: Client, page: str, name: str, value: str
+):
+    url = f"/admin/django_mcp_oauth/{page}/"
+
+    answer = admin_client.get(url, {name: value})
+
+    assert answer.status_code in (302, 400)
+    assert answer.headers.get("Location", f"{url}?e=1") == f"{url}?e=1"
+
+
+@pytest.mark.parametrize("key", ["x", "9" * 40])
+def test_an_action_on_a_key_that_no_row_has_does_nothing(admin_client: Client, key: str):
+    url = "/admin/django_mcp_oauth/clientendpoint/"
+    chosen = {"action": "delete_selected", "_selected_action": [key]}
+
+    assert admin_client.post(url, chosen).headers["Location"] == url
 
 
 def test_an_administrator_sees_sign_ins(admin_client: Client):

@@ -54,7 +54,7 @@ async def test_its_transaction_is_committed_only_while_it_has_the_task(
     if is_taken:
 
         async def has_ended() -> bool:
-            return run.call.run is None
+            return run.call.detached_run is None
 
         await until(has_ended)
     else:

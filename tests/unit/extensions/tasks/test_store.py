@@ -12,11 +12,13 @@ from django.db import connections
 from django.test import override_settings
 
 from django_mcp import MCPServer
+from django_mcp.execution.own_writes import MAX_DEFERRED_BYTES
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.extensions.tasks.core.task import Task, new_id
 from django_mcp.extensions.tasks.site.models import Task as Row
-from django_mcp.extensions.tasks.site.store import DatabaseTasks, trim_tasks
+from django_mcp.extensions.tasks.site.store import DatabaseTasks, _Deferred, trim_tasks
 from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.ports import StoreUnavailable
 from tests.support.server.tasks import Modern
 from tests.support.session_sites import ToFirst, in_first
 
@@ -183,3 +185,26 @@ async def test_a_task_that_cannot_be_stored_gets_503(broken: None):
     status, error = await Modern(server).error("tools/call", {"name": "work"})
 
     assert (status, error["code"]) == (503, -32603)
+
+
+async def test_steps_that_wait_for_the_database_have_a_limit_of_bytes():
+    store = DatabaseTasks()
+    tasks = [make_task(), make_task()]
+    waiting = {each.id: _Deferred([], is_new=True) for each in tasks}
+    for each in tasks:
+        waiting[each.id].task = each
+    store._deferred.update(waiting)
+
+    async def take(task: Task, size: int) -> None:
+        await store.change(task.id, lambda each, _now_s: each, time.time, may_defer=True, size=size)
+
+    await take(tasks[0], MAX_DEFERRED_BYTES - 1)
+    await take(tasks[1], 1)
+    for each in tasks:
+        with pytest.raises(StoreUnavailable):
+            await take(each, 1)
+    store._drop(tasks[0].id, waiting[tasks[0].id])
+    await take(tasks[1], MAX_DEFERRED_BYTES - 1)
+    store._drop(tasks[1].id, waiting[tasks[1].id])
+
+    assert (store._added_count, store._added_bytes) == (0, 0)

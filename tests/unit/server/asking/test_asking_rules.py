@@ -101,7 +101,7 @@ async def test_no_client_request_is_sent_before_initialized(
 async def test_a_client_that_never_sends_initialized_gets_no_requests(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.server.asking.back_channel.INITIALIZED_WITHIN_S", 0.05)
+    monkeypatch.setattr("django_mcp.sessions.core.back_channel.INITIALIZED_WITHIN_S", 0.05)
     client = StreamClient(server, V2025_11_25)
     await client.open(ALL, is_ready=False)
     call = client.call_tool("where")

@@ -16,7 +16,7 @@ from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import MemoryPendingResponses
+from django_mcp.sessions.core.memory import MemoryPendingResponses
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
@@ -305,7 +305,7 @@ async def test_a_tool_that_cannot_ask_returns_an_error(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
-    monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
+    monkeypatch.setattr("django_mcp.sessions.core.memory.QUESTION_LIMITS", limits)
     use_ports(server, pending_responses=MemoryPendingResponses())
     client, other = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("where")

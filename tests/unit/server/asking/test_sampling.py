@@ -9,7 +9,7 @@ import pytest
 from django_mcp.protocol.asks import InputRequired, ask_form, ask_sampling
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.protocol.sampling import ModelPreferences, SamplingMessage, SamplingResult
-from django_mcp.server.asking.rounds import Elicited
+from django_mcp.server.asking.round_trips import Elicited
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient

@@ -13,7 +13,7 @@ from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.ports import NoObserver, OpenAccess
+from django_mcp.server.memory import NoObserver, OpenAccess
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
 from tests.support.ports import use_ports
@@ -62,7 +62,7 @@ class Granting(OpenAccess):
         return self._visible(exchange, requirements)
 
     def _visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
-        if exchange.principal not in self.granted:
+        if exchange.caller.principal not in self.granted:
             return NONE_VISIBLE
         rules: frozenset[Rule] = requirements.all_rules
         return VisibleEntries(requirements, rules)
@@ -516,7 +516,9 @@ class Watching(NoObserver):
     def __init__(self) -> None:
         self.heard: list[tuple[bool, str, Any]] = []
 
-    def client_notification(self, connection: Any, method: str, params: Any) -> None:
+    def client_notification(
+        self, connection: Any, method: str, params: Any, quota_key: str
+    ) -> None:
         self.heard.append((connection is None, method, params))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Request
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.session import Session
@@ -167,8 +168,10 @@ def test_a_call_that_has_not_waited_yet_is_cancelled_from_another_thread():
 
     def post(message: dict[str, Any], at_end: threading.Event) -> None:
         async def serve() -> None:
-            exchange = Exchange(body=encode(message), connection=kept, can_stream=True)
-            exchange.is_buffered = True
+            exchange = Exchange(
+                body=encode(message), connection=kept, channel=Channel(can_stream=True)
+            )
+            exchange.channel.is_buffered = True
             statuses[message["method"]] = (await server.engine.answer(exchange)).status
             # A cancellation of the wrong task would arrive here.
             await asyncio.sleep(0)
@@ -202,7 +205,7 @@ async def test_a_handshake_that_cannot_be_stored_gets_an_error(
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
 
     reply = await server.engine.answer(
-        Exchange(body=encode(message), connection=kept, can_stream=True)
+        Exchange(body=encode(message), connection=kept, channel=Channel(can_stream=True))
     )
 
     assert b"Internal error" in (reply.body or b"")

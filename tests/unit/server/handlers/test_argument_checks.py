@@ -16,7 +16,7 @@ from django_mcp.registry import validators
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.memory.ports import PoolScope
+from django_mcp.server.memory import PoolScope
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import Modern

@@ -9,6 +9,7 @@ from django_mcp.protocol.errors import METHOD_NOT_FOUND
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
@@ -187,7 +188,7 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
     modern = MCPServer("tests", revisions=[V2026_07_28.name])
 
     for entry in (modern.engine.open_stream, modern.engine.end_session):
-        reply = await entry(Exchange(headers=Headers(()), can_stream=True))
+        reply = await entry(Exchange(headers=Headers(()), channel=Channel(can_stream=True)))
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
 
@@ -205,7 +206,7 @@ async def test_allow_lists_only_supported_methods(
     version: str, is_buffered: bool, allowed: bytes
 ) -> None:
     headers = Headers([(b"mcp-protocol-version", version.encode())])
-    exchange = Exchange(headers=headers, is_buffered=is_buffered)
+    exchange = Exchange(headers=headers, channel=Channel(is_buffered=is_buffered))
 
     reply = await MCPServer("tests").engine.open_stream(exchange)
 

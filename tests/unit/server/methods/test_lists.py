@@ -7,7 +7,7 @@ import pytest
 from django_mcp.protocol.results import CacheHint
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
-from django_mcp.server.memory.ports import OpenAccess
+from django_mcp.server.memory import OpenAccess
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.wire import V2026_07_28, WireClient
@@ -74,7 +74,7 @@ async def test_a_forged_cursor_is_rejected(method: str, key: str) -> None:
     flipped = good[:-1] + ("A" if good[-1] != "A" else "B")
 
     cursor: Any
-    for cursor in ("", "junk", "é", good + "x", flipped, foreign, "x" * 10_000, 5, None, [], {}):
+    for cursor in ("", "junk", "é", good + "x", flipped, foreign, "x" * 10_000, 5, [], {}):
         status, error = await client.error(method, {"cursor": cursor})
         assert (status, error["code"]) == (200, -32602), cursor
 
@@ -135,7 +135,7 @@ class Partial(OpenAccess):
     """Shows each principal the entries whose permissions they hold."""
 
     def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
-        return VisibleEntries(requirements, frozenset(exchange.principal))
+        return VisibleEntries(requirements, frozenset(exchange.caller.principal))
 
 
 async def test_invisible_entries_are_treated_as_missing(server: MCPServer) -> None:

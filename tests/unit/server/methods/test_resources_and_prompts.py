@@ -10,7 +10,7 @@ from django_mcp.protocol.content import Image, TextContents
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.memory.ports import NoKnownExceptions
+from django_mcp.server.memory import NoKnownExceptions
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.wire import V2026_07_28, WireClient

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -96,7 +97,7 @@ async def test_an_unknown_tool_is_a_protocol_error(client: WireClient) -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"name": 5}, {"name": "add", "arguments": []}, {"name": "add", "arguments": None}],
+    [{}, {"name": 5}, {"name": "add", "arguments": []}, {"name": "add", "arguments": False}],
 )
 async def test_a_malformed_call_is_a_protocol_error(client: WireClient, params: Any) -> None:
     status, error = await client.error("tools/call", params)
@@ -243,6 +244,51 @@ async def test_newer_content_blocks_are_downgraded_for_older_clients(
         assert kinds == ["text", "image", "audio", "text"]
     else:
         assert kinds == ["text", "image", "audio", "resource_link"]
+
+
+async def test_a_result_keeps_its_schema_or_is_an_error_that_names_the_field(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    @server.tool
+    def measure(value: str) -> list[dict[str, float]]:
+        """Return a measured value."""
+        return [{"value": float(value)}]
+
+    @server.tool
+    def estimate(value: str) -> list[dict[str, float | None]]:
+        """Return an estimated value."""
+        return [{"value": float(value)}]
+
+    client = WireClient(server, V2026_07_28)
+    assert (await client.call("measure", {"value": "1.5"}))["structuredContent"] == [{"value": 1.5}]
+    estimated = await client.call("estimate", {"value": "inf"})
+    assert estimated["structuredContent"] == [{"value": None}]
+    assert not caplog.records
+    assert (await client.call("measure", {"value": "nan"}))["isError"] is True
+    assert "tool measure failed" in caplog.text
+    assert "returned nan at /0/value" in caplog.text
+
+
+async def test_a_value_against_its_annotation_is_logged_with_its_field(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    @dataclass
+    class Line:
+        sku: str
+        amount: int
+
+    @server.tool
+    def list_lines() -> list[Line]:
+        """Return lines."""
+        return [Line("a", 1), Line("b", "two")]  # type: ignore[arg-type]
+
+    client = WireClient(server, V2026_07_28)
+    for _ in range(2):
+        await client.call("list_lines", {})
+
+    (record,) = caplog.records
+    assert "list_lines" in record.getMessage()
+    assert "/1/amount must be an integer" in record.getMessage()
 
 
 async def test_output_is_validated_on_request(caplog: pytest.LogCaptureFixture) -> None:

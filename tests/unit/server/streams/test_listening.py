@@ -58,6 +58,28 @@ async def test_only_available_notification_types_are_acknowledged(server: MCPSer
     stream.leave()
 
 
+@pytest.mark.parametrize("wanted", [{}, {"promptsListChanged": True, "unknown": 1}])
+async def test_a_stream_for_nothing_that_the_server_has_ends_at_once(
+    server: MCPServer, wanted: dict[str, Any]
+):
+    stream, honoured = await listen(StreamClient(server, V2026_07_28), wanted)
+
+    assert honoured == {}
+    result = (await stream.answer())["result"]
+    assert result["_meta"][META + "subscriptionId"] == "listen"
+    assert not server.engine.hub.streams
+
+
+async def test_a_stream_stays_open_for_what_only_others_may_see(server: MCPServer):
+    server.prompt(name="letter", permission=lambda user: False)(lambda: "Dear reader")
+    stream, honoured = await listen(StreamClient(server, V2026_07_28), {"promptsListChanged": True})
+
+    assert honoured == {"promptsListChanged": True}
+    await server.anotify_list_changed("prompts")
+    assert (await stream.sink.message())["method"] == "notifications/prompts/list_changed"
+    stream.leave()
+
+
 async def test_call_messages_are_not_sent_on_a_listen_stream(server: MCPServer):
     """Messages of the listen stream are not sent on a call's stream either."""
     client = StreamClient(server, V2026_07_28)

@@ -15,7 +15,13 @@ from django_mcp.server.streams.messenger import (
     NOTICE_BATCHES,
     Outbox,
 )
-from django_mcp.server.streams.process_messages import Missed, ProcessMessage, SessionEnded
+from django_mcp.server.streams.process_messages import (
+    CallCancelled,
+    Missed,
+    ProcessMessage,
+    SessionEnded,
+    SubscriptionsChanged,
+)
 from django_mcp.server.streams.stream import Change
 
 
@@ -143,12 +149,49 @@ async def test_other_messages_are_bounded_and_drops_are_logged(
     assert 0 < len(caplog.records) <= 10
 
 
+async def test_one_caller_cannot_take_the_place_of_others():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for number in range(2 * MAX_OTHERS):
+        outbox.put(CallCancelled(session="1", id=number), "flood")
+    outbox.put(CallCancelled(session="2", id=1), "other")
+    outbox.put(SessionEnded(session="3"))
+    await outbox.flush()
+    last = [CallCancelled(session="2", id=1), SessionEnded(session="3")]
+
+    assert wire.sent[-2:] == last
+    assert len(wire.sent) < MAX_OTHERS / 5
+
+    outbox.put(CallCancelled(session="1", id=1), "flood")
+    await outbox.flush()
+
+    assert wire.sent[-1] == CallCancelled(session="1", id=1)
+
+
 async def send_more_than_a_batch(wire: Wire, outbox: Outbox) -> None:
     """Have a batch under way, and messages that wait for its end."""
     wire.is_open.clear()
     for number in range(2 * BATCH):
         outbox.put(SessionEnded(session=str(number)))
     await wire.has_begun.wait()
+
+
+async def test_only_the_newest_subscriptions_of_a_session_wait():
+    """A client may change its subscriptions at will."""
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for version in range(MAX_OTHERS + 10):
+        told = SubscriptionsChanged(session="a", version=version, uris=[])
+        outbox.put(told, newest_of="a")
+        outbox.put(SubscriptionsChanged(session="b", version=version), newest_of="b")
+    outbox.put(SessionEnded(session="c"))
+    await outbox.flush()
+
+    assert wire.sent == [
+        SubscriptionsChanged(session="a", version=MAX_OTHERS + 9, uris=[]),
+        SubscriptionsChanged(session="b", version=MAX_OTHERS + 9),
+        SessionEnded(session="c"),
+    ]
 
 
 async def test_nothing_more_is_sent_after_the_tasks_of_the_event_loop_are_cancelled():

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.ports import Resumption
 from django_mcp.server.streams.process_messages import CloseStream
+from django_mcp.sessions.core.memory import MemoryEvents
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, Open, StreamClient
@@ -34,7 +34,7 @@ class AddressedClient(StreamClient):
 
     def run(self, entry: Any, headers: dict[str, str], body: bytes) -> Open:
         opened = super().run(entry, headers, body)
-        opened.exchange.address = self.address
+        opened.exchange.caller.address = self.address
         return opened
 
 
@@ -200,7 +200,7 @@ async def test_requests_that_wait_for_a_result_count_as_streams(can_stream: bool
 
     def begin() -> Open:
         opened = client.begin("tasks/result", {"taskId": task_id}, id=next(ids))
-        opened.exchange.can_stream = can_stream
+        opened.exchange.channel.can_stream = can_stream
         return opened
 
     for _ in range(2):
@@ -226,7 +226,7 @@ async def test_the_uris_of_listen_streams_are_limited(
     # A rejected one gets an error: no stream is open for it.
     for client in (own, own, other, other):
         await listeners.status(client, two)
-    assert [each.exchange.address for each in listeners.opened] == ["192.0.2.1", "192.0.2.2"]
+    assert [each.exchange.caller.address for each in listeners.opened] == ["192.0.2.1", "192.0.2.2"]
     assert await listeners.status(other, two[:1]) == 503
     listeners.opened[0].leave()
     await asyncio.wait((listeners.opened[0].task,))

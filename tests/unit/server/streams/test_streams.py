@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.delivery import client_streams
-from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.state import LocalBus, MemoryEvents
 from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.messenger import BATCH, MAX_OTHERS, LocalBus
 from django_mcp.server.streams.process_messages import PingClient, ProcessMessage, StreamOpened
 from django_mcp.server.streams.stream import (
     MAX_QUEUED_BYTES,
@@ -24,10 +24,18 @@ from django_mcp.server.streams.stream import (
     PushStream,
     StreamKind,
 )
+from django_mcp.sessions.core import resumable_streams
+from django_mcp.sessions.core.memory import MemoryEvents
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, StreamClient
-from tests.support.wire import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
+from tests.support.wire import (
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    WireClient,
+)
 
 NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
 RESUMABLE = pytest.mark.parametrize("revision", [V2025_03_26, V2025_06_18, V2025_11_25])
@@ -320,6 +328,42 @@ async def test_a_request_is_not_given_to_a_stream_that_has_ended(server: MCPServ
         await server.engine.hub.flush()
 
     assert [each["id"] for each in bus.sent if each["kind"] == "ping"] == ["ask-2"]
+
+
+@pytest.mark.http_only("a client on a pipe is in one process with its calls")
+async def test_cancelling_unknown_calls_keeps_out_no_messages_of_others(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such a cancellation goes to the other processes, where the call may run."""
+    clients = [
+        WireClient(server, V2025_11_25, principal=SimpleNamespace(key=f"user:{name}"))
+        for name in ("loud", "loud", "quiet")
+    ]
+    for client in clients:
+        await client.open()
+    server.engine.hub.bus = bus = RecordingBus()
+    # What waits goes out together, as soon as nothing else runs.
+    async with asyncio.TaskGroup() as posts:
+        for number in range(2 * MAX_OTHERS):
+            posts.create_task(cancel(clients[number % 2], number))
+        posts.create_task(cancel(clients[2], "quiet"))
+    await server.engine.hub.flush()
+    cancelled = [each["id"] for each in bus.sent if each["kind"] == "call-cancelled"]
+
+    assert cancelled[-1] == "quiet"
+    assert 0 < cancelled.index("quiet") <= 2 * BATCH
+    assert not caplog.records
+
+    await cancel(clients[0], "later")
+    await server.engine.hub.flush()
+
+    assert bus.sent[-1]["id"] == "later"
+
+
+async def cancel(client: WireClient, request_id: int | str) -> None:
+    sent = {"method": "notifications/cancelled", "params": {"requestId": request_id}}
+    headers = {"mcp-session-id": client.session_id or "", "mcp-protocol-version": "2025-11-25"}
+    await client.post(encode({"jsonrpc": "2.0", **sent}), headers)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
@@ -625,7 +669,7 @@ async def test_older_clients_wait_on_the_stream(server: MCPServer, go: asyncio.E
 async def test_a_silent_call_opens_its_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.server.dispatch.PRIME_AFTER_S", 0.0)
+    monkeypatch.setattr(resumable_streams, "PRIME_AFTER_S", 0.0)
     client = await connect(server, V2025_11_25)
     call = client.call_tool("work")
     event_id, message = await call.sink.next()
@@ -642,7 +686,7 @@ async def test_only_the_owner_can_resume_a_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another session gets no events, whatever ids it sends."""
-    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
+    monkeypatch.setattr(resumable_streams, "GRACE_S", 0.0)
     client, thief = await connect(server, V2025_11_25), await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
@@ -668,7 +712,7 @@ async def test_no_events_follow_the_response_of_a_call(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A made-up event is unknown, and no answered call is reported as lost."""
-    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
+    monkeypatch.setattr(resumable_streams, "GRACE_S", 0.0)
     client = await connect(server, V2025_11_25)
     go.set()
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -685,7 +729,7 @@ async def test_no_events_follow_the_response_of_a_call(
 async def test_a_call_of_a_dead_process_fails(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
+    monkeypatch.setattr(resumable_streams, "GRACE_S", 0.0)
     client = await connect(server, V2025_11_25)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
@@ -697,6 +741,28 @@ async def test_a_call_of_a_dead_process_fails(
 
     assert decode(reply.body or b"")["id"] == "call"
     assert decode(reply.body or b"")["error"]["code"] == -32603
+
+
+async def test_no_watch_starts_beside_a_stream_that_has_ended():
+    """What checks the rights of a stream may go on after its client has left."""
+    begun: list[PushStream] = []
+
+    async def watch(stream: PushStream) -> None:
+        begun.append(stream)
+
+    stream = PushStream(
+        kind=StreamKind.LISTEN,
+        server_name="shop",
+        sink=LiveSink(),
+        principal=ANONYMOUS,
+        watches={"key": watch},
+        revision_name=V2026_07_28.name,
+    )
+    stream.end(Ending.CLIENT)
+    stream.start_watch("key")
+    await asyncio.sleep(0)
+
+    assert begun == []
 
 
 async def test_security_a_change_of_a_resource_reaches_nobody_without_its_server():

@@ -69,7 +69,7 @@ async def test_a_request_that_is_built_later_has_no_trailers():
     scope = {**http_scope(), "headers": [*HEAD, TYPE, CHUNKED]}
     await talk(MCPConsumer.as_asgi(server=cast("Any", of)), scope, part(script(["reply", 200, 1])))
     scope["headers"].append(KEY)
-    build = of.exchanges[0].build_request
+    build = of.exchanges[0].caller.build_request
 
     assert build is not None
     assert "HTTP_AUTHORIZATION" not in build().META

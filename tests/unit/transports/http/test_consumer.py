@@ -129,8 +129,8 @@ async def test_the_exchange_contains_the_request_data():
     (exchange,) = server.exchanges
     assert exchange.headers is not None
     assert exchange.headers.get("mcp-session-id") == "s1"
-    assert exchange.address == "192.0.2.1"
-    assert exchange.url_kwargs == {"tenant": "a"}
+    assert exchange.caller.address == "192.0.2.1"
+    assert exchange.caller.url_kwargs == {"tenant": "a"}
     assert exchange.headers is not None
     assert exchange.headers.get("x-test") == "x"
 
@@ -186,7 +186,7 @@ async def test_it_can_be_mounted_like_any_consumer():
     app = URLRouter([path("at/<slug:tenant>/mcp", consumer(server))])
     await talk(app, http_scope(path="/at/home/mcp"), part(script(["reply", 200, 1])))
 
-    assert server.exchanges[0].url_kwargs == {"tenant": "home"}
+    assert server.exchanges[0].caller.url_kwargs == {"tenant": "home"}
 
 
 async def test_it_serves_http_only():
@@ -202,10 +202,10 @@ async def test_it_takes_no_channel_layer(settings: Any):
 
 class GuardedServer(ScriptedServer):
     async def authenticate(self, exchange: Exchange) -> Reply | None:
-        assert exchange.build_request is not None
-        if exchange.build_request().headers.get("authorization") is None:
+        assert exchange.caller.build_request is not None
+        if exchange.caller.build_request().headers.get("authorization") is None:
             return Reply(401, b"{}", ((b"www-authenticate", b"Bearer"),))
-        exchange.principal = "somebody"
+        exchange.caller.principal = "somebody"
         return None
 
 
@@ -298,7 +298,7 @@ async def test_a_disconnect_cancels_the_call(asgi: dict[str, str] | None, begun:
         await server.events["call:cancelled"].wait()
     await talk.end()
 
-    assert server.exchanges[0].is_disconnected
+    assert server.exchanges[0].channel.is_disconnected
     assert len(talk.sent) == sent
 
 
@@ -313,7 +313,7 @@ async def test_a_call_can_outlive_a_disconnect(
     async with asyncio.timeout(LIMIT_S):
         await server.events["running"].wait()
         talk.put(GONE)
-        await until(lambda: server.exchanges[0].is_disconnected)
+        await until(lambda: server.exchanges[0].channel.is_disconnected)
         if asgi == DAPHNE:
             # The application has to return, or it would be cancelled with a warning.
             await talk.end()
@@ -427,9 +427,9 @@ async def test_a_silent_call_of_a_client_that_takes_only_json_is_left_alone():
 async def test_a_busy_stream_needs_no_comments():
     class Busy(ScriptedServer):
         async def answer(self, exchange: Exchange) -> Reply:
-            assert exchange.sink is not None
+            assert exchange.channel.sink is not None
             for _ in range(30):
-                await exchange.sink.send(b"1")
+                await exchange.channel.sink.send(b"1")
                 await asyncio.sleep(0.02)
             return Reply(200, b"2")
 
@@ -480,9 +480,9 @@ async def test_a_call_that_waits_for_a_thread_is_not_begun_as_a_stream():
     conversation = Conversation(consumer(server), http_scope(), part(script(*steps)))
     async with asyncio.timeout(LIMIT_S):
         await server.events["late waits"].wait()
-    server.exchanges[0].waits_for_thread = True
-    sink = cast("StreamSink", server.exchanges[0].sink)
-    watch = Watch(server.exchanges[0], conversation.incoming.get, sink, 0.01, lambda: None)
+    server.exchanges[0].channel.waits_for_thread = True
+    sink = cast("StreamSink", server.exchanges[0].channel.sink)
+    watch = Watch(server.exchanges[0].channel, conversation.incoming.get, sink, 0.01, lambda: None)
     try:
         for _ in range(5):
             watch._begun_s -= 1
@@ -490,7 +490,7 @@ async def test_a_call_that_waits_for_a_thread_is_not_begun_as_a_stream():
         await asyncio.sleep(0)
         assert conversation.sent == []
 
-        server.exchanges[0].waits_for_thread = False
+        server.exchanges[0].channel.waits_for_thread = False
         watch._begun_s -= 1
         watch._look(sink)
         await conversation.until_sent(2)

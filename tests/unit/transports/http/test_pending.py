@@ -117,6 +117,24 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(before: li
 
 
 @pytest.mark.parametrize("before", [[], [["send", 1]]], ids=["json", "stream"])
+async def test_what_a_server_keeps_of_an_unread_answer_counts_until_its_client_has_gone(
+    before: list[Any],
+):
+    """As granian does, whose connections an application cannot close."""
+    app = consumer(server(send_timeout_s=0.05))
+
+    async with asking(app, *before, SWELL) as client:
+        await client.end()
+        refused = await ask(app, SWELL)
+        client.put(GONE)
+        await until(lambda: not pending._meter._used)
+        later = await ask(app, SWELL)
+
+    assert refused.status == 429
+    assert later.status == 200
+
+
+@pytest.mark.parametrize("before", [[], [["send", 1]]], ids=["json", "stream"])
 async def test_unread_answers_count_for_their_caller(before: list[Any]):
     app = consumer(server(send_timeout_s=NEVER_S))
 

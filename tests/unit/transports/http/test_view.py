@@ -172,10 +172,10 @@ async def test_the_exchange_contains_the_request_data(server: ScriptedServer):
     await ask(["reply", 200, 1], path="/at/home/mcp", mcp_session_id="s1")
 
     (exchange,) = server.exchanges
-    assert exchange.url_kwargs == {"tenant": "home"}
+    assert exchange.caller.url_kwargs == {"tenant": "home"}
     assert exchange.headers is not None
     assert exchange.headers.get("mcp-session-id") == "s1"
-    assert exchange.address == "192.0.2.1"
+    assert exchange.caller.address == "192.0.2.1"
 
 
 async def test_a_silent_call_is_kept_alive():
@@ -202,7 +202,7 @@ async def test_a_disconnect_cancels_the_call(server: ScriptedServer, begun: list
         await server.events["call:cancelled"].wait()
         await talk.end()
 
-    assert server.exchanges[0].is_disconnected
+    assert server.exchanges[0].channel.is_disconnected
 
 
 async def test_a_disconnect_before_streaming_cancels_the_call(
@@ -225,7 +225,7 @@ async def test_a_disconnect_before_streaming_cancels_the_call(
         await server.events["call:cancelled"].wait()
         await task
 
-    assert server.exchanges[0].is_disconnected
+    assert server.exchanges[0].channel.is_disconnected
 
 
 async def test_a_disconnect_during_middleware_cancels_the_call(
@@ -246,7 +246,7 @@ async def test_a_disconnect_during_middleware_cancels_the_call(
             await until(lambda: response() is None or gc.collect() < 0)
             await server.events["call:cancelled"].wait()
 
-    assert server.exchanges[0].is_disconnected
+    assert server.exchanges[0].channel.is_disconnected
     assert talk.sent == []
 
 
@@ -500,8 +500,8 @@ async def test_atomic_requests_does_not_apply_to_the_view(server: ScriptedServer
 async def test_challenges_are_joined_in_one_header():
     class Guarded(ScriptedServer):
         async def authenticate(self, exchange: Exchange) -> Reply | None:
-            assert exchange.build_request is not None
-            assert isinstance(exchange.build_request(), HttpRequest)
+            assert exchange.caller.build_request is not None
+            assert isinstance(exchange.caller.build_request(), HttpRequest)
             headers = ((b"www-authenticate", b"Bearer"), (b"www-authenticate", b"Basic"))
             return Reply(401, b"{}", headers)
 

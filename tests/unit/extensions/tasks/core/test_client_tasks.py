@@ -234,6 +234,21 @@ async def test_no_page_of_tasks_is_empty_for_those_of_another_revision():
     gate.may_go_on.set()
 
 
+@pytest.mark.http_only("a pipe has no URL")
+async def test_the_tasks_of_another_url_are_not_listed(server: MCPServer, gate: Gate):
+    """The URL may name a tenant."""
+    person = Person("a")
+    here, there = (
+        Legacy(server, principal=person, url_kwargs={"tenant": name}) for name in ("home", "other")
+    )
+    made, others = await here.create("wait"), await there.create("wait")
+
+    for client, own in ((here, made), (there, others)):
+        page = await client.result("tasks/list", {})
+        assert [task["taskId"] for task in page["tasks"]] == [own]
+    gate.may_go_on.set()
+
+
 @pytest.mark.http_only(
     "on a pipe, as without sessions, its id is what opens the task of nobody in particular"
 )

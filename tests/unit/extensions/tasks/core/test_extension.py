@@ -236,6 +236,30 @@ async def test_another_principals_task_is_as_unknown_as_a_forged_id(server: MCPS
     assert {each[1] for each in seen} == {-32602}
 
 
+@pytest.mark.http_only("a pipe has no URL")
+async def test_a_task_is_known_only_at_the_url_that_it_was_made_at(server: MCPServer):
+    """The URL may name a tenant, in which the task would go on."""
+    here, there = (
+        Modern(server, principal=Person("a"), url_kwargs={"tenant": name})
+        for name in ("home", "other")
+    )
+    task_id = await here.create("confirm", item="x")
+    asked = await here.until(task_id, "input_required")
+    (key,) = asked["inputRequests"]
+
+    params = {"taskId": task_id, "inputResponses": {key: ACCEPTED}}
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        assert (await there.error(method, params))[1]["code"] == -32602
+    stream = there.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}}, id=7)
+    assert (await stream.sink.message())["params"]["notifications"] == {"taskIds": []}
+    stream.leave()
+    assert (await here.get(task_id))["status"] == "input_required"
+
+    await here.raw("tasks/update", params)
+    done = await here.until(task_id, "completed")
+    assert done["result"]["content"][0]["text"] == "7: x, True"
+
+
 @pytest.mark.parametrize("task_id", [None, 5, ["x"], {}])
 async def test_a_task_id_must_be_a_string(client: Modern, task_id: Any):
     _, error = await client.error("tasks/get", {"taskId": task_id}, mcp_name="x")

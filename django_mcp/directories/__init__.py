@@ -1,0 +1,1 @@
+"""What directories of MCP servers demand: the lists in which people and clients find servers."""

@@ -1,0 +1,176 @@
+"""The API keys that signed-in users make for themselves on the page Connect, where the site allows it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any, cast
+
+from django import forms
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator
+from django.db import router, transaction
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_variables
+
+from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.auth.permissions import visible_to
+from django_mcp.conf import settings
+from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
+from django_mcp.models import APIKey
+from django_mcp.protocol.sanitize import clean
+from django_mcp.registry.entries import TOOLS
+from django_mcp.servers import MCPServer
+
+MAX_VALID_KEYS = 20
+"""How many valid keys a user may have before they can make no more here."""
+
+MAX_KEYS_A_DAY = 20
+"""How many keys of a user may be made in a day, revoked ones included."""
+
+MAX_WRONG_PASSWORDS = 5
+"""How many passwords of a user are compared within `WRONG_PASSWORDS_S` before one was right."""
+
+WRONG_PASSWORDS_S = 300
+
+KEYS_SHOWN = 50
+
+DAYS = 90
+"""How long a key is valid unless the user says otherwise, if the site allows that long."""
+
+
+def find_tools(user: Any, servers: list[MCPServer]) -> list[str]:
+    """Return the tools that a key of a user could see on the servers that read keys."""
+    names: set[str] = set()
+    for server in servers:
+        visible = visible_to(user, server.engine.derived.requirements)
+        entries = (entry for entry in server.registry.entries() if entry.kind is TOOLS)
+        names.update(entry.key for entry in entries if visible.includes(entry))
+    return sorted(names)
+
+
+def reads_keys(server: MCPServer) -> bool:
+    """Return whether one of a server's authenticators reads API keys."""
+    authentication = server.engine.authentication
+    return authentication is not None and any(
+        isinstance(authenticator, APIKeyAuthenticator)
+        for authenticator in authentication.authenticators
+    )
+
+
+@sensitive_variables()
+def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
+    """Make a key if the request asks for one; return what the template shows of the user's keys."""
+    user: Any = request.user
+    text = ""
+    tools = find_tools(user, servers)
+    form = OwnKeyForm(user, tools, request.POST or None)
+    if form.is_valid():
+        try:
+            text = form.issue()
+        except ValidationError as error:
+            form.add_error(None, error)
+        else:
+            form = OwnKeyForm(user, tools)
+    keys = APIKey.objects.valid_of(user)[:KEYS_SHOWN]
+    return {
+        "has_password": user.has_usable_password(),
+        "key_form": form,
+        "new_key": text,
+        "keys": [{"key": key, "name": clean(key.name, MAX_TITLE_CHARS)} for key in keys],
+    }
+
+
+def revoke_own(user: Any, prefix: str) -> None:
+    """Revoke one of the user's keys; those of others are unknown."""
+    is_prefix = re.fullmatch("[0-9a-f]{12}", prefix) is not None
+    key = APIKey.objects.filter(user=user, prefix=prefix).first() if is_prefix else None
+    if key is None:
+        raise Http404
+    key.revoke()
+
+
+class OwnKeyForm(forms.Form):
+    """What a user says of a new key, with their password."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=100,
+        help_text=_("What the key is for, such as the name of a client."),
+    )
+    days = forms.IntegerField(label=_("Days until it expires"), min_value=1)
+    everything = forms.BooleanField(label=_("Everything that I may do"), required=False)
+    tools = forms.MultipleChoiceField(
+        label=_("Only these tools"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    password = forms.CharField(
+        label=_("Your password"),
+        strip=False,
+        max_length=4096,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+
+    def __init__(self, user: Any, tools: list[str], data: Any = None) -> None:
+        most = cast("int", settings.CONNECT_KEY_DAYS)
+        super().__init__(data, initial={"days": min(DAYS, most)}, prefix="key")
+        self.user = user
+        days, choice = cast("Any", self.fields["days"]), cast("Any", self.fields["tools"])
+        days.max_value = days.widget.attrs["max"] = most
+        days.validators.append(MaxValueValidator(most))
+        choice.choices = [(name, name) for name in tools]
+
+    @sensitive_variables()
+    def clean(self) -> dict[str, Any]:
+        """Check the key, and then the password: no guess is free."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        if not self.errors and cleaned["everything"] == bool(cleaned["tools"]):
+            self.add_error("tools", _("Choose the tools, or everything."))
+        if not self.errors:
+            APIKey(name=cleaned["name"]).clean()
+            _check_password(self.user, cleaned["password"])
+        return cleaned
+
+    def issue(self) -> str:
+        """Make the key, and return its text, which is shown once.
+
+        Raises:
+            ValidationError: the user has too many keys.
+        """
+        cleaned, now = self.cleaned_data, timezone.now()
+        alias = router.db_for_write(APIKey)
+        with transaction.atomic(using=alias):
+            # Of concurrent requests of a user, one after the other counts.
+            users = get_user_model()._base_manager.using(alias)
+            users.select_for_update().filter(pk=self.user.pk).first()
+            made = APIKey.objects.filter(user=self.user, created_at__gt=now - timedelta(days=1))
+            is_full = APIKey.objects.valid_of(self.user).count() >= MAX_VALID_KEYS
+            if is_full or made.count() >= MAX_KEYS_A_DAY:
+                raise ValidationError(_("You have too many keys. Revoke some, or wait a day."))
+            _key, text = APIKey.objects.issue(
+                user=self.user,
+                name=cleaned["name"],
+                tools=None if cleaned["everything"] else cleaned["tools"],
+                expires_at=now + timedelta(days=cleaned["days"]),
+            )
+        return text
+
+
+@sensitive_variables()
+def _check_password(user: Any, password: str) -> None:
+    counter = f"django_mcp:own_keys:{user.pk}"
+    cache.add(counter, 0, WRONG_PASSWORDS_S)
+    try:
+        # Counted before it is compared, so that concurrent guesses count as well.
+        count = cache.incr(counter)
+    except ValueError:
+        # It has expired meanwhile.
+        count = 1
+    if count > MAX_WRONG_PASSWORDS:
+        raise ValidationError(_("Too many wrong passwords. Try again in a few minutes."))
+    if not user.check_password(password):
+        raise ValidationError({"password": _("This is not your password.")})
+    cache.delete(counter)

@@ -1,0 +1,195 @@
+"""`manage.py mcp_key`: create, list and revoke API keys."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from django_mcp.auth.principal import KEY_START
+from django_mcp.endpoints.own_keys import reads_keys
+from django_mcp.known_servers import import_urlconf
+from django_mcp.management.base import SiteCommand, find_user, get_server, wrong_use
+from django_mcp.management.terminal import printable
+from django_mcp.models import APIKey
+from django_mcp.protocol.json import JSONObject
+from django_mcp.servers import MCPServer, all_servers
+
+DAYS = 90
+"""How long a key is valid unless the command says otherwise, as in the form of the admin."""
+
+MAX_DAYS = 3650
+
+REMEDY = (
+    'add "django_mcp.auth.authenticators.APIKeyAuthenticator" to DJANGO_MCP["AUTHENTICATORS"], or to '
+    "authenticators= of the server."
+)
+
+
+class Command(SiteCommand):
+    """Create, list and revoke API keys."""
+
+    help = "Creates, lists and revokes API keys, with which a client acts for a user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        create = actions.add_parser("create", help="create a key, and print it: it is shown once")
+        create.add_argument("user", metavar="USERNAME", help="the user for whom the key acts")
+        create.add_argument("name", metavar="NAME", help="what the key is for")
+        create.add_argument(
+            "--server", metavar="NAME", help="the server that it is for, to check it"
+        )
+        expiry = create.add_mutually_exclusive_group()
+        expiry.add_argument(
+            "--days", type=int, default=DAYS, help=f"how long it is valid; by default {DAYS} days"
+        )
+        expiry.add_argument("--never", action="store_true", help="it does not expire")
+        for kind, metavar in (("tool", "NAME"), ("resource", "URI"), ("prompt", "NAME")):
+            create.add_argument(
+                f"--{kind}",
+                metavar=metavar,
+                action="append",
+                dest=f"{kind}s",
+                help=f"restrict it to this {kind}, and the others that you name; may be repeated",
+            )
+        create.add_argument(
+            "--scope",
+            action="append",
+            default=[],
+            dest="scopes",
+            help="a scope that it grants; may be repeated",
+        )
+        create.add_argument("--json", action="store_true", help="print JSON for a program to read")
+        listing = actions.add_parser("list", help="list keys, without their secrets")
+        listing.add_argument("--user", metavar="USERNAME", help="only those of this user")
+        listing.add_argument("--json", action="store_true", help="print JSON for a program to read")
+        revoke = actions.add_parser("revoke", help="revoke keys permanently; they stay in the list")
+        revoke.add_argument(
+            "prefixes", metavar="PREFIX", nargs="+", help="the part of a key that lists show"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        {"create": self._create, "list": self._list, "revoke": self._revoke}[options["action"]](
+            options
+        )
+
+    def _create(self, options: dict[str, Any]) -> None:
+        user = find_user(options["user"])
+        servers = _find_servers(options["server"])
+        days = options["days"]
+        if not 1 <= days <= MAX_DAYS:
+            raise wrong_use(f"--days must be between 1 and {MAX_DAYS}.")
+        if any("," in text for text in (*(options["tools"] or ()), *options["scopes"])):
+            raise wrong_use("Repeat --tool and --scope for each name, without commas.")
+        if not options["name"].strip() or len(options["name"]) > 100:
+            raise wrong_use("The name must have between 1 and 100 characters.")
+        named = {kind: options[kind] for kind in ("tools", "resources", "prompts")}
+        for kind in ("tools", "prompts"):
+            known = {name for server in servers for name in getattr(server.registry, kind)}
+            unknown = [name for name in named[kind] or () if name not in known]
+            if unknown:
+                names = printable(", ".join(map(repr, unknown)))
+                raise wrong_use(f"No MCP server that reads API keys has the {kind} {names}.")
+        expires_at = None if options["never"] else timezone.now() + timedelta(days=days)
+        try:
+            key, text = APIKey.objects.issue(
+                user=user,
+                name=options["name"],
+                scopes=options["scopes"],
+                expires_at=expires_at,
+                **named,
+            )
+        except (ValueError, ValidationError) as error:
+            raise wrong_use(str(error)) from error
+        if options["json"]:
+            self.print_json({"key": text, **_describe(key)})
+            return
+        until = "does not expire" if expires_at is None else f"is valid until {_moment(expires_at)}"
+        self.stderr.write(
+            f"The key {KEY_START}{key.prefix} {until}. It is shown only now:", lambda line: line
+        )
+        self.stdout.write(text)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        keys = APIKey.objects.select_related("user")
+        if options["user"] is not None:
+            keys = keys.filter(user=find_user(options["user"]))
+        described = [_describe(key) for key in keys]
+        if options["json"]:
+            self.print_json({"keys": described})
+            return
+        if not described:
+            self.stdout.write("There are no API keys.")
+            return
+        columns = ("prefix", "state", "user", "expires", "last_used", "name")
+        lines = [
+            [column.replace("_", " ") for column in columns],
+            *([str(row[column] or "never") for column in columns] for row in described),
+        ]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        for line in lines:
+            cells = zip(line, widths, strict=True)
+            self.stdout.write(
+                printable("  ".join(cell.ljust(width) for cell, width in cells)).rstrip()
+            )
+
+    def _revoke(self, options: dict[str, Any]) -> None:
+        prefixes = dict.fromkeys(map(_to_prefix, options["prefixes"]))
+        keys = {key.prefix: key for key in APIKey.objects.filter(prefix__in=prefixes)}
+        unknown = [prefix for prefix in prefixes if prefix not in keys]
+        if unknown:
+            names = ", ".join(f"{KEY_START}{printable(prefix)}" for prefix in unknown)
+            raise wrong_use(f"There is no API key {names}. None was revoked.")
+        for key in keys.values():
+            was_revoked = key.revoked_at is not None
+            key.revoke()
+            state = "was revoked before" if was_revoked else "is revoked"
+            self.stdout.write(printable(f"The key {KEY_START}{key.prefix} ({key.name}) {state}."))
+
+
+def _find_servers(name: str | None) -> list[MCPServer]:
+    """Return the servers that read keys, or the named one; raise CommandError if there is none."""
+    named = None if name is None else get_server(name)
+    import_urlconf()
+    servers = [named] if named is not None else all_servers()
+    reading = [server for server in servers if reads_keys(server)]
+    if not reading:
+        which = (
+            "No MCP server of this site reads" if named is None else f"{named.name!r} does not read"
+        )
+        raise wrong_use(f"{which} API keys: {REMEDY}")
+    return reading
+
+
+def _to_prefix(text: str) -> str:
+    """Return the prefix in what the admin shows of a key, or in its whole text."""
+    return text.strip().removeprefix(KEY_START)[:12]
+
+
+def _describe(key: APIKey) -> JSONObject:
+    is_over = key.is_over(timezone.now())
+    state = "revoked" if key.revoked_at is not None else "expired" if is_over else "valid"
+    restricted: JSONObject = {}
+    if key.allowed is not None:
+        restricted["only"] = {
+            "tools": sorted(key.allowed.tools),
+            "resources": sorted(key.allowed.resources),
+            "prompts": sorted(key.allowed.prompts),
+        }
+    return {
+        "prefix": key.prefix,
+        "state": state,
+        "user": key.user.get_username(),
+        "name": key.name,
+        "expires": None if key.expires_at is None else _moment(key.expires_at),
+        "last_used": None if key.last_used_at is None else _moment(key.last_used_at),
+        "scopes": key.scopes.split(),
+        **restricted,
+    }
+
+
+def _moment(value: Any) -> str:
+    return str(timezone.localtime(value).isoformat(timespec="minutes"))

@@ -1,0 +1,56 @@
+"""Integers that a client in JavaScript would round: they may be texts of digits."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from django_mcp.protocol.json import JSONObject
+
+MAX_EXACT = 2**53 - 1
+"""The largest integer that every client reads exactly.
+
+Source: RFC 8259, section 6.
+"""
+
+_MAX_DIGITS = 40
+_DIGITS = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+
+
+class _Digits:
+    """The hooks of pydantic for `BigInt`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(
+            _read,
+            handler(source),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                _write, when_used="json-unless-none"
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, _core_schema: Any, _handler: Any) -> JSONObject:
+        text = {"type": "string", "pattern": f"^-?[0-9]{{1,{_MAX_DIGITS}}}$"}
+        return {"anyOf": [{"type": "integer"}, text]}
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if _DIGITS.fullmatch(value) is None:
+        raise ValueError("it is not an integer in digits")
+    return int(value)
+
+
+def _write(value: int) -> int | str:
+    return value if -MAX_EXACT <= value <= MAX_EXACT else str(value)
+
+
+BigInt = Annotated[int, _Digits()]
+"""An integer of any size, such as a key of 64 bits.
+
+As an argument it is an integer or a text of up to 40 digits. In a result it is a text if it is
+beyond 2**53, because clients that read numbers as JavaScript does would round it.
+"""

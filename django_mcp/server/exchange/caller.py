@@ -1,0 +1,64 @@
+"""Caller: who sends an exchange, with what its transport knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
+
+
+class Anonymous:
+    """The principal of a request without authentication."""
+
+    key: str | None = None
+    auth: Any = None
+    is_authenticated = False
+
+    def __repr__(self) -> str:
+        return "<anonymous>"
+
+
+ANONYMOUS = Anonymous()
+
+
+def key_of(principal: Any) -> str | None:
+    """Return the key of a principal, equal for all of its requests; None: anonymous.
+
+    A user of Django, for which code in process may act, is named by the primary key.
+    """
+    key: str | None = getattr(principal, "key", None)
+    # The model of the site's users may have a field of that name.
+    if key is not None and not hasattr(principal, "_meta"):
+        return key
+    pk = getattr(getattr(principal, "user", principal), "pk", None)
+    return None if pk is None else f"user:{pk}"
+
+
+class Caller(Record):
+    """Who sends an exchange. The requests of a batch share it, and a stream keeps it.
+
+    A transport fills it, and authentication and middleware add to it.
+    """
+
+    principal: Any = ANONYMOUS
+    address: str | None = None
+    url_kwargs: Mapping[str, Any] = {}
+    """What the pattern of the URL captured."""
+    build_request: Callable[[], Any] | None = None
+    """Returns the HTTP request, if there is one."""
+    authentication: Any = None
+    """What authenticated the caller, and makes challenges; None: no authentication is required."""
+    visible: VisibleEntries = NONE_VISIBLE
+    """What the principal can see; the server sets it before it runs a method."""
+    is_of_tenant: bool = False
+    """Rights must not be cached for it, since those of another tenant may differ."""
+    tenant: str = ""
+    """Tells its tenant from others, in which what it began is unknown."""
+
+    @property
+    def quota_key(self) -> str:
+        """The quota that is charged for what the caller has open or stored; see `quotas`."""
+        return quota_key_of(key_of(self.principal), self.address)

@@ -1,1 +1,0 @@
-"""Stores in the memory of one process: sessions, answers, recorded events, tasks and the bus."""

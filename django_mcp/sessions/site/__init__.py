@@ -1,0 +1,1 @@
+"""Sessions in the site's database, with their data, pending questions and recorded streams."""

@@ -1,0 +1,177 @@
+"""The API keys that users make on the page Connect."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from django.urls import include, path
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.endpoints.own_keys import MAX_KEYS_A_DAY, MAX_WRONG_PASSWORDS
+from django_mcp.models import APIKey
+
+PAGE = "/mcp/connect/"
+NEW = {"key-name": "Report", "key-days": "30", "key-tools": "look", "key-password": "pw"}
+
+desk = MCPServer("keyed-desk", authenticators=[APIKeyAuthenticator()])
+
+
+@desk.tool
+def look() -> str:
+    """Look."""
+    return ""
+
+
+@desk.tool(permission="auth.view_permission")
+def unlock() -> str:
+    """Unlock."""
+    return ""
+
+
+urlpatterns = [path("", include("django_mcp.urls")), path("desk/", desk.urls)]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> None:
+    settings.ROOT_URLCONF = __name__
+    settings.LOGIN_URL = "/login/"
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CONNECT_KEY_DAYS": 60}
+    cache.clear()
+
+
+@pytest.fixture
+def ada(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("ada", password="pw")
+
+
+@pytest.fixture
+def browser(ada: Any) -> Client:
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+def text_of(response: Any) -> str:
+    return unescape(response.content.decode())
+
+
+def shown_key(response: Any) -> str | None:
+    found = re.search(r"mcp_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", response.content.decode())
+    return found and found[0]
+
+
+def test_a_key_is_shown_once_and_sees_only_its_tools(browser: Client, ada: Any):
+    response = browser.post(PAGE, NEW)
+
+    assert "no-store" in response["cache-control"]
+    assert shown_key(response)
+    assert shown_key(browser.get(PAGE)) is None
+    (key,) = APIKey.objects.all()
+    assert (key.user, key.name, key.tools, key.is_restricted) == (ada, "Report", "look", True)
+    assert key.expires_at is not None
+    assert timedelta(days=29) < key.expires_at - timezone.now() <= timedelta(days=30)
+    assert "Report" in text_of(browser.get(PAGE))
+
+
+def test_a_key_for_everything_is_asked_for(browser: Client):
+    everything = {**NEW, "key-everything": "on"}
+    assert shown_key(browser.post(PAGE, everything)) is None
+    del everything["key-tools"]
+
+    assert shown_key(browser.post(PAGE, everything))
+    assert not APIKey.objects.get().is_restricted
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key-password": "guess"},
+        {"key-password": ""},
+        {"key-days": "61"},
+        {"key-days": "0"},
+        {"key-days": "9" * 400},
+        {"key-tools": "unlock"},  # which the user may not use
+        {"key-tools": ""},
+        {"key-name": "\u200b"},
+        {"key-name": "a\x00b"},
+        {"key-name": "n" * 101},
+    ],
+)
+def test_a_wrong_form_makes_no_key(browser: Client, wrong: dict[str, str]):
+    response = browser.post(PAGE, {**NEW, **wrong})
+
+    assert response.status_code == 200
+    assert "errorlist" in text_of(response)
+    assert not APIKey.objects.exists()
+
+
+def test_passwords_cannot_be_guessed_without_end(browser: Client):
+    for _ in range(MAX_WRONG_PASSWORDS):
+        browser.post(PAGE, {**NEW, "key-password": "guess"})
+
+    assert "Too many wrong passwords" in text_of(browser.post(PAGE, NEW))
+    assert not APIKey.objects.exists()
+
+
+def test_a_user_cannot_fill_the_table(browser: Client):
+    for _ in range(MAX_KEYS_A_DAY):
+        assert shown_key(browser.post(PAGE, NEW))
+        browser.post(PAGE, {"revoke": APIKey.objects.get(revoked_at=None).prefix})
+
+    assert "too many keys" in text_of(browser.post(PAGE, NEW))
+    assert APIKey.objects.count() == MAX_KEYS_A_DAY
+
+
+def test_own_keys_are_revoked_and_those_of_others_unknown(
+    browser: Client, ada: Any, django_user_model: Any
+):
+    bob = django_user_model.objects.create_user("bob")
+    own, _ = APIKey.objects.issue(user=ada, name="mine")
+    other, _ = APIKey.objects.issue(user=bob, name="secret name")
+
+    assert "secret name" not in text_of(browser.get(PAGE))
+    for unknown in (other.prefix, "0" * 12, "", "\x00", own.prefix + "0"):
+        assert browser.post(PAGE, {"revoke": unknown}).status_code == 404
+    assert browser.post(PAGE, {"revoke": own.prefix}).status_code == 302
+
+    revoked = APIKey.objects.filter(revoked_at__isnull=False)
+    assert list(revoked.values_list("name", flat=True)) == ["mine"]
+
+
+def test_other_sites_can_make_no_key(ada: Any, settings: Any):
+    """Also where the site has no middleware against forged requests."""
+    settings.MIDDLEWARE = [each for each in settings.MIDDLEWARE if "Csrf" not in each]
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(ada)
+    own, _ = APIKey.objects.issue(user=ada, name="mine")
+
+    assert browser.post(PAGE, NEW).status_code == 403
+    assert browser.post(PAGE, {"revoke": own.prefix}).status_code == 403
+    assert APIKey.objects.filter(revoked_at=None).count() == 1
+
+
+def test_users_without_a_password_are_told_so(browser: Client, ada: Any):
+    ada.set_unusable_password()
+    ada.save()
+    browser.force_login(ada)
+
+    assert "You have no password here" in text_of(browser.get(PAGE))
+    assert shown_key(browser.post(PAGE, NEW)) is None
+
+
+def test_no_keys_are_made_unless_the_site_allows_it(browser: Client, settings: Any):
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CONNECT_KEY_DAYS": None}
+
+    assert "Your API keys" not in text_of(browser.get(PAGE))
+    browser.post(PAGE, NEW)
+    assert not APIKey.objects.exists()

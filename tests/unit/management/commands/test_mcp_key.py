@@ -1,0 +1,177 @@
+"""`manage.py mcp_key` creates, lists and revokes API keys."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.inprocess import MCPError
+from django_mcp.models import APIKey
+from django_mcp.test import MCPClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def server() -> MCPServer:
+    server = MCPServer("keyed", authenticators=[APIKeyAuthenticator()])
+    server.register_tool(lambda: "one", name="only_keyed")
+    server.register_tool(lambda: "two", name="other_keyed")
+    return server
+
+
+@pytest.fixture(autouse=True)
+def unkeyed() -> MCPServer:
+    server = MCPServer("unkeyed", public=True)
+    server.register_tool(lambda: "", name="only_unkeyed")
+    return server
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada")
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    """Return what the command prints on its two outputs."""
+    out, errors = StringIO(), StringIO()
+    call_command("mcp_key", *arguments, stdout=out, stderr=errors, no_color=True)
+    return out.getvalue(), errors.getvalue()
+
+
+def test_a_created_key_is_printed_alone_and_works(server: MCPServer, ada: User):
+    out, errors = run("create", "ada", "the nightly report", "--tool", "only_keyed")
+    text = out.strip()
+    key = APIKey.objects.get()
+    client = MCPClient(server, headers={"Authorization": f"Bearer {text}"})
+    names = [tool["name"] for tool in client.list_tools()]
+
+    assert out == f"{text}\n"
+    assert f"mcp_{key.prefix} is valid until" in errors
+    assert text not in errors
+    assert names == ["only_keyed"]
+    assert key.user == ada
+    assert key.expires_at is not None
+    assert abs(key.expires_at - timezone.now() - timedelta(days=90)) < timedelta(minutes=1)
+
+
+URLCONF = """
+from django.urls import path
+from django_mcp import MCPServer
+
+late = MCPServer("late", authenticators=["django_mcp.auth.authenticators.APIKeyAuthenticator"])
+late.register_tool(lambda: "", name="open_doors")
+urlpatterns = [path("late/", late.urls)]
+"""
+
+
+def test_a_server_that_the_urlconf_makes_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, ada: User
+):
+    (tmp_path / "urls_of_late_server.py").write_text(URLCONF)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.ROOT_URLCONF = "urls_of_late_server"
+    run("create", "ada", "x", "--tool", "open_doors")
+
+    assert APIKey.objects.get().tools == "open_doors"
+
+
+def test_a_key_may_last_for_ever_and_grant_scopes(ada: User):
+    out, _ = run("create", "ada", "x", "--never", "--scope", "a", "--scope", "b", "--json")
+    described: dict[str, Any] = json.loads(out)
+
+    assert described["expires"] is None
+    assert described["scopes"] == ["a", "b"]
+    assert described["key"].startswith(f"mcp_{described['prefix']}_")
+    assert "only" not in described
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["nobody", "x"], "There is no user 'nobody'"),
+        (["ada", " "], "The name must have"),
+        (["ada", "x", "--days", "0"], "--days must be between"),
+        (["ada", "x", "--tool", "a,b"], "without commas"),
+        (
+            ["ada", "x", "--tool", "no_such"],
+            "No MCP server that reads API keys has the tools 'no_such'",
+        ),
+        (["ada", "x", "--tool", "only_unkeyed"], "No MCP server that reads API keys has the tools"),
+        (["ada", "x", "--server", "unkeyed"], "'unkeyed' does not read API keys: add "),
+        (["ada", "x", "--server", "nowhere"], "No MCP server is called 'nowhere'"),
+        (["ada", "x", "--resource", "no:such"], "No MCP server has the resources 'no:such'"),
+    ],
+)
+def test_a_key_that_nothing_reads_is_refused_with_the_remedy(
+    ada: User, arguments: list[str], text: str
+):
+    with pytest.raises(CommandError, match=text) as raised:
+        run("create", *arguments)
+
+    assert raised.value.returncode == 2
+    assert not APIKey.objects.exists()
+
+
+def test_keys_are_listed_without_their_secrets(ada: User):
+    _, text = APIKey.objects.issue(user=ada, name="one")
+    ended, _ = APIKey.objects.issue(user=ada, name="two\x1b[31m", tools=["only_keyed"])
+    ended.revoke()
+    other = User.objects.create_user("bob")
+    past = timezone.now() - timedelta(days=1)
+    APIKey.objects.issue(user=other, name="three", expires_at=past)
+
+    table, _ = run("list")
+    of_bob, _ = run("list", "--user", "bob")
+    of_all = json.loads(run("list", "--json")[0])["keys"]
+
+    assert [line.split()[1] for line in table.splitlines()] == [
+        "state",
+        "expired",
+        "revoked",
+        "valid",
+    ]
+    assert text.split("_")[2] not in table
+    assert "\x1b" not in table
+    assert "three" in of_bob
+    assert "one" not in of_bob
+    assert [each["state"] for each in of_all] == ["expired", "revoked", "valid"]
+    assert of_all[1]["only"]["tools"] == ["only_keyed"]
+
+
+def test_an_empty_list_says_so():
+    assert run("list")[0] == "There are no API keys.\n"
+
+
+def test_revoked_keys_stop_to_work(server: MCPServer, ada: User):
+    key, text = APIKey.objects.issue(user=ada, name="one")
+    other, _ = APIKey.objects.issue(user=ada, name="two")
+    out, _ = run("revoke", f"mcp_{key.prefix}_…", other.prefix)
+    again, _ = run("revoke", text)
+
+    assert out.count("is revoked.") == 2
+    assert "was revoked before" in again
+    assert not APIKey.objects.filter(revoked_at=None).exists()
+    client = MCPClient(server, headers={"Authorization": f"Bearer {text}"})
+    with pytest.raises(MCPError) as raised:
+        client.list_tools()
+    assert raised.value.status == 401
+
+
+def test_an_unknown_prefix_revokes_nothing(ada: User):
+    key, _ = APIKey.objects.issue(user=ada, name="one")
+    with pytest.raises(CommandError, match="There is no API key mcp_0123456789ab"):
+        run("revoke", key.prefix, "0123456789ab")
+
+    key.refresh_from_db()
+    assert key.revoked_at is None
