@@ -18,14 +18,14 @@ from tests.support.doc_blocks import all_blocks
 def page(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """What the page's block defines."""
     (block,) = [each for each in all_blocks() if "class DeviceAuthenticator" in each.text]
-    names: dict[str, Any] = {"MCPServer": MCPServer}
+    names: dict[str, Any] = {}
     exec(block.text, names)
     return SimpleNamespace(**names)
 
 
 @pytest.fixture
 def server(page: SimpleNamespace) -> MCPServer:
-    server: MCPServer = page.devices
+    server = MCPServer("devices", authenticators=[page.DeviceAuthenticator()])
 
     @server.tool(read_only=True)
     def who(ctx: Context) -> str:
