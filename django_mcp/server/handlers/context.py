@@ -24,6 +24,7 @@ from django_mcp.server.exchange.send_rate import SendRate
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.exchange.timers import Shield, find_running_loop
+from django_mcp.server.handlers.patience import Patience
 from django_mcp.server.handlers.watching import find_trace
 from django_mcp.server.services import ServedCall
 
@@ -57,6 +58,7 @@ class Context(AskMethods, Generic[PrincipalT]):
 
     _last_progress: float | None = None
     _progress_rate: SendRate | None = None
+    _patience: Patience | None = None
     _extensions: Mapping[str, Any] | None = None
 
     # -- the request and its sender
@@ -302,10 +304,14 @@ class Context(AskMethods, Generic[PrincipalT]):
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Do as `aprogress` does, from a synchronous handler."""
+        """Do as `aprogress` does, from a synchronous handler.
+
+        A client that does not read keeps the handler for one second of a call in all. After that,
+        what comes before it has read the last message is not sent.
+        """
         self._require_thread("aprogress")
         if self._wants_progress(self._find_progress_token()):
-            self._from_thread(self.aprogress(progress, total, message), "aprogress")
+            self._send_from_thread(self.aprogress(progress, total, message), "aprogress")
 
     # -- log messages
 
@@ -328,11 +334,11 @@ class Context(AskMethods, Generic[PrincipalT]):
             await self._notify("notifications/message", params)
 
     def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
-        """Do as `alog` does, from a synchronous handler."""
+        """Do as `alog` does, from a synchronous handler; for a slow client as `progress` does."""
         wants, twin = self._wants(level), f"a{level}"
         self._require_thread(twin)
         if wants:
-            self._from_thread(self.alog(level, data, logger=logger), twin)
+            self._send_from_thread(self.alog(level, data, logger=logger), twin)
 
     debug = _at("debug", log)
     info = _at("info", log)
@@ -389,11 +395,20 @@ class Context(AskMethods, Generic[PrincipalT]):
             raise RuntimeError(_WOULD_BLOCK.format(name=name))
 
     def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
+        loop = self._find_loop(coroutine, name)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    def _send_from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        loop = self._find_loop(coroutine, name)
+        self._patience = self._patience or Patience()
+        self._patience.send(coroutine, loop)
+
+    def _find_loop(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.AbstractEventLoop:
         loop = self._call.loop_elsewhere
         if loop is None:
             coroutine.close()
             raise RuntimeError(_WOULD_BLOCK.format(name=name))
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        return loop
 
 
 class _FromExtensions(Mapping[str, Any]):

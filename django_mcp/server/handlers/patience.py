@@ -1,0 +1,53 @@
+"""How long the thread of a synchronous handler waits for a client to read what it sends ahead of the response."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+PATIENCE_S = 1.0
+"""How long a thread waits for a client that does not read, in all of a call. Not a limit of the protocol."""
+
+
+class Patience:
+    """Sends the notifications of a synchronous handler, and waits for a slow client for a limited time.
+
+    A client must not keep the threads of a site by not reading. When it has kept one for `PATIENCE_S`, the
+    thread goes on at once after each notification, and those that come while one is unread are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._waited_s = 0.0
+        self._begun_s: float | None = None
+        self._unread: Future[None] | None = None
+
+    def send(self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+        """Have a loop send a notification, and wait until the client has read it, within the limit."""
+        if self._unread is not None and not self._unread.done():
+            sending.close()
+            return
+        self._unread = None
+        self._begun_s = None
+        sent = asyncio.run_coroutine_threadsafe(self._measure(sending, loop), loop)
+        while True:
+            try:
+                sent.result(max(PATIENCE_S - self._waited_s, 0.0))
+            except TimeoutError:
+                if sent.done():
+                    raise
+                # The time in which the loop does other work is not the client's.
+                if self._begun_s is None and self._waited_s < PATIENCE_S:
+                    continue
+                self._unread = sent
+            return
+
+    async def _measure(
+        self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        begun_s = self._begun_s = loop.time()
+        try:
+            await sending
+        finally:
+            self._waited_s += loop.time() - begun_s
