@@ -33,7 +33,9 @@ from tests.support.oauth.local_documents import (
 )
 
 REDIRECT = "https://client.example/callback"
-TIMEOUT_S = 0.5
+TIMEOUT_S = 60
+SHORT_S = 0.5
+"""The time that servers get which never answer."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,14 @@ def local(monkeypatch: pytest.MonkeyPatch, certificate: Path) -> Iterator[None]:
         )
     ):
         yield
+
+
+@pytest.fixture
+def _short_timeout(local: None, settings: Any) -> None:
+    settings.OAUTH2_PROVIDER = {
+        **settings.OAUTH2_PROVIDER,
+        "CIMD_FETCH_TIMEOUT_SECONDS": SHORT_S,
+    }
 
 
 def fetch(certificate: Path, answer: Any) -> dict[str, Any]:
@@ -87,14 +97,14 @@ def drip_body(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{")
     for _ in itertools.count():
         connection.sendall(b" ")
-        time.sleep(TIMEOUT_S / 5)
+        time.sleep(SHORT_S / 5)
 
 
 def drip_headers(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
     for _ in itertools.count():
         connection.sendall(b"x")
-        time.sleep(TIMEOUT_S / 5)
+        time.sleep(SHORT_S / 5)
 
 
 def send_without_end(connection: socket.socket) -> None:
@@ -107,12 +117,14 @@ def say_nothing(connection: socket.socket) -> None:
     connection.recv(1)
 
 
+@pytest.mark.usefixtures("_short_timeout")
 @pytest.mark.parametrize("answer", [drip_body, drip_headers, send_without_end, say_nothing])
 def test_a_slow_server_times_out(certificate: Path, answer: Any):
     with pytest.raises(CIMDError):
         fetch(certificate, answer)
 
 
+@pytest.mark.usefixtures("_short_timeout")
 def test_a_silent_name_server_times_out(monkeypatch: pytest.MonkeyPatch):
     may_answer, has_answered = threading.Event(), threading.Event()
 
@@ -130,6 +142,7 @@ def test_a_silent_name_server_times_out(monkeypatch: pytest.MonkeyPatch):
     may_answer.set()
 
 
+@pytest.mark.usefixtures("_short_timeout")
 def test_a_server_without_a_tls_handshake_times_out():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
