@@ -403,7 +403,9 @@ class Context(AskMethods, Generic[PrincipalT]):
         self._patience = self._patience or Patience()
         self._patience.send(coroutine, loop)
 
-    def _find_loop(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.AbstractEventLoop:
+    def _find_loop(
+        self, coroutine: Coroutine[Any, Any, Any], name: str
+    ) -> asyncio.AbstractEventLoop:
         loop = self._call.loop_elsewhere
         if loop is None:
             coroutine.close()

@@ -20,7 +20,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._waited_s = 0.0
-        self._begun_s: float | None = None
+        self._has_begun = False
         self._unread: Future[None] | None = None
 
     def send(self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
@@ -29,7 +29,7 @@ class Patience:
             sending.close()
             return
         self._unread = None
-        self._begun_s = None
+        self._has_begun = False
         sent = asyncio.run_coroutine_threadsafe(self._measure(sending, loop), loop)
         while True:
             try:
@@ -38,7 +38,7 @@ class Patience:
                 if sent.done():
                     raise
                 # The time in which the loop does other work is not the client's.
-                if self._begun_s is None and self._waited_s < PATIENCE_S:
+                if not self._has_begun and self._waited_s < PATIENCE_S:
                     continue
                 self._unread = sent
             return
@@ -46,7 +46,8 @@ class Patience:
     async def _measure(
         self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
     ) -> None:
-        begun_s = self._begun_s = loop.time()
+        self._has_begun = True
+        begun_s = loop.time()
         try:
             await sending
         finally:

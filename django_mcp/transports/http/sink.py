@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
 from functools import partial
+from types import coroutine
 from typing import Any, TypeAlias
 
 from django_mcp.execution.outages import Warner
@@ -54,29 +55,84 @@ async def send_parts(
         is_last: it is the end of the body.
         begin: sends what begins the response, if that is to be sent too.
     """
-    limit = TaskTimers.of_current_task().limit(timeout_s)
     size = len(data)
     has_end = is_last and size > PART_BYTES
     more_body = has_end or not is_last
     try:
         if begin is not None:
-            await begin()
+            await _end_in_time(begin().__await__(), timeout_s)
         for at in range(0, size or 1, PART_BYTES):
             part = data[at : at + PART_BYTES]
-            await send({"type": "http.response.body", "body": part, "more_body": more_body})
-            if size > PART_BYTES:
-                limit.postpone(timeout_s)
+            message = {"type": "http.response.body", "body": part, "more_body": more_body}
+            await _end_in_time(send(message).__await__(), timeout_s)
         if has_end:
-            await send({"type": "http.response.body", "body": b""})
+            end = {"type": "http.response.body", "body": b""}
+            await _end_in_time(send(end).__await__(), timeout_s)
+    except _NotRead:
+        return await _give_up(send)
+    return Fate.SENT
+
+
+class _NotRead(Exception):
+    """A client did not read a part of a response in time."""
+
+
+async def _give_up(send: Send) -> Fate:
+    """Disconnect a client that did not read."""
+    text = "Disconnected clients that did not read their answers, such as one at %s"
+    _slow.warn(text, caller_address.get() or "an unknown address")
+    return Fate.CLOSED if await _disconnect(send) else Fate.LEFT
+
+
+def _advance(sending: Any) -> Any:
+    """Run what is awaited until it waits, and return what it waits for; None: it has ended.
+
+    Most messages are sent without waiting. A timer, a lock and a coroutine for each of them would take
+    twice as long as sending it.
+    """
+    try:
+        return next(sending) or _TURN
+    except StopIteration:
+        return None
+
+
+_TURN = object()
+"""In place of the `None` by which a coroutine gives others a turn."""
+
+
+@coroutine
+def _end_in_time(
+    sending: Any, timeout_s: float, waits_for: Any = None
+) -> Generator[Any, Any, None]:
+    """Await the iterator of an awaitable, for so many seconds at most.
+
+    Args:
+        waits_for: what `_advance` returned, if the iterator was advanced already.
+
+    Raises:
+        _NotRead: it did not end in time.
+    """
+    if waits_for is None:
+        waits_for = _advance(sending)
+    if waits_for is None:
+        return
+    limit = TaskTimers.of_current_task().limit(timeout_s)
+    try:
+        while True:
+            try:
+                yield None if waits_for is _TURN else waits_for
+            except BaseException as error:  # noqa: BLE001 - it is raised where it belongs
+                waits_for = sending.throw(error)
+            else:
+                waits_for = next(sending)
+    except StopIteration:
+        return
     except asyncio.CancelledError:
         if not limit.is_ours():
             raise
-        text = "Disconnected clients that did not read their answers, such as one at %s"
-        _slow.warn(text, caller_address.get() or "an unknown address")
-        return Fate.CLOSED if await _disconnect(send) else Fate.LEFT
+        raise _NotRead from None
     finally:
         limit.cancel()
-    return Fate.SENT
 
 
 async def _disconnect(send: Send) -> bool:
@@ -170,6 +226,22 @@ class StreamSink(Record):
         lock = self._lock
         if lock is None:
             lock = self._lock = asyncio.Lock()
+        is_simple = self.has_started and not is_last and len(data) <= PART_BYTES
+        if is_simple and not self.is_finished and not lock.locked():
+            message = {"type": "http.response.body", "body": data, "more_body": True}
+            sending = waits_for = None
+            try:
+                sending = self._send(message).__await__()
+                waits_for = _advance(sending)
+            except (OSError, RuntimeError) as error:
+                self._lose_client(error)
+            if waits_for is None:
+                self.last_sent_s = asyncio.get_running_loop().time()
+                return
+            # Nobody else could run since the lock was free, so this does not wait.
+            async with lock:
+                await self._send_in_time(_end_in_time(sending, self._timeout_s, waits_for))
+            return
         async with lock:
             if self.is_finished:
                 return
@@ -177,20 +249,26 @@ class StreamSink(Record):
             begin = None
             if not self.has_started:
                 self._send, begin = wait_for_room(self._send), self._begin
-            try:
-                self.fate = await send_parts(
-                    self._send, data, self._timeout_s, is_last=is_last, begin=begin
-                )
-                self.is_finished |= self.fate is not Fate.SENT
-            except OSError:
-                # Servers of ASGI 2.4 may report a disconnect this way.
-                self.is_finished = True
-            except RuntimeError:
-                # uvloop's, for a connection that is closed.
-                if not self.has_lost_client:
-                    raise
-                self.is_finished = True
-            self.last_sent_s = asyncio.get_running_loop().time()
+            await self._send_in_time(
+                send_parts(self._send, data, self._timeout_s, is_last=is_last, begin=begin)
+            )
+
+    async def _send_in_time(self, sending: Awaitable[Fate | None]) -> None:
+        try:
+            self.fate = await sending or Fate.SENT
+        except _NotRead:
+            self.fate = await _give_up(self._send)
+        except (OSError, RuntimeError) as error:
+            self._lose_client(error)
+        self.is_finished |= self.fate is not Fate.SENT
+        self.last_sent_s = asyncio.get_running_loop().time()
+
+    def _lose_client(self, error: OSError | RuntimeError) -> None:
+        """End the stream after an error by which a server reports a closed connection; raise any other."""
+        # Servers of ASGI 2.4 may raise an OSError; uvloop raises a RuntimeError.
+        if not isinstance(error, OSError) and not self.has_lost_client:
+            raise error
+        self.is_finished = True
 
     @property
     def has_lost_client(self) -> bool:
