@@ -16,6 +16,13 @@ Path: TypeAlias = tuple[str | int, ...]
 _NUMERIC = frozenset({"number", "integer"})
 
 
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose values are schemas by names, which may be those of keywords: a property may be called `type`."""
+
+_VALUES = ("enum", "const", "default", "examples")
+"""Keywords whose values are data."""
+
+
 def has_numbers(schema: Any) -> bool:
     """Return whether a schema demands a number somewhere: only there does null stand for one."""
     waiting = [schema]
@@ -25,7 +32,11 @@ def has_numbers(schema: Any) -> bool:
             kinds = each.get("type")
             if not _NUMERIC.isdisjoint(kinds if isinstance(kinds, list) else (kinds,)):
                 return True
-            waiting.extend(each.values())
+            for keyword, value in each.items():
+                if keyword in _BY_NAME and isinstance(value, dict):
+                    waiting.extend(value.values())
+                elif keyword not in _VALUES:
+                    waiting.append(value)
         elif isinstance(each, list):
             waiting.extend(each)
     return False

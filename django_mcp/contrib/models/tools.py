@@ -132,7 +132,11 @@ class ModelTools:
 
     def _functions(self) -> dict[str, Callable[[Any], Any]]:
         """Return the functions of this class that compute fields."""
-        own = [name for name in self.fields if not hasattr(ModelTools, name)]
+        # A field may have the name of an option, as that of a content type is called model.
+        options = ModelTools.__annotations__
+        own = [
+            name for name in self.fields if name not in options and not hasattr(ModelTools, name)
+        ]
         functions = {name: getattr(self, name, None) for name in own}
         return {name: function for name, function in functions.items() if callable(function)}
 

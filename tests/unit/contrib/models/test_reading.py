@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.test.utils import isolate_apps
 
@@ -43,6 +44,45 @@ def error(client: MCPClient, tool: str = "search_orders", **arguments: Any) -> s
 
 
 # -- results
+
+
+def test_fields_may_be_named_like_options_and_keywords_of_schemas(server: MCPServer, ann: User):
+    class ContentTypes(ModelTools):
+        model = ContentType
+        fields = ["app_label", "model"]
+        filters = ["app_label", "model"]
+        sortable_by = ["model"]
+        everyone = True
+
+    with isolate_apps("tests.support.library"):
+
+        class Parcel(models.Model):
+            type = models.IntegerField()
+            properties = models.CharField(max_length=20)
+            items = models.CharField(max_length=20)
+            required = models.BooleanField()
+
+            class Meta:
+                app_label = "library"
+
+    class Parcels(ModelTools):
+        model = Parcel
+        fields = ["id", "type", "properties", "items", "required"]
+        filters = ["type", "properties", "items", "required"]
+        everyone = True
+        writes = ["create", "update"]
+
+    tools = ContentTypes.register(server=server)
+    assert Parcels.register(server=server).find_faults() == tools.find_faults() == []
+    client = MCPClient(server, user=ann)
+    found = client.call("search_content_types", app_label="shop", ordering="-model")
+
+    assert [row["model"] for row in found.structured["results"]] == [
+        "product",
+        "orderline",
+        "order",
+    ]
+    client.assert_visible("search_parcels", "create_parcel", "update_parcel")
 
 
 def test_the_named_fields_are_shown_and_no_others(client: MCPClient):
