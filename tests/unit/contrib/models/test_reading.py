@@ -65,6 +65,9 @@ def test_fields_may_be_named_like_options_and_keywords_of_schemas(server: MCPSer
             class Meta:
                 app_label = "library"
 
+            def __str__(self) -> str:
+                return self.items
+
     class Parcels(ModelTools):
         model = Parcel
         fields = ["id", "type", "properties", "items", "required"]

@@ -1,0 +1,72 @@
+"""Arguments for a tool, from its schema alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FORMATS = {
+    "date": "2026-03-01",
+    "date-time": "2026-03-01T12:00:00Z",
+    "time": "12:30:00",
+    "duration": "PT5M",
+    "uuid": "00000000-0000-0000-0000-0000000000ff",
+    "email": "new@example.com",
+    "uri": "https://example.com/new",
+    "decimal": "1",
+}
+
+
+def make_value(schema: Mapping[str, Any], hint: Any = None) -> Any:
+    """Return a value that a schema allows, not null where it may be another.
+
+    Args:
+        schema: of the value.
+        hint: of what the value should be, where the schema allows it: the key of an object.
+    """
+    if "anyOf" in schema:
+        return make_value(schema["anyOf"][0], hint)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        values = [each for each in schema["enum"] if each not in (None, "")]
+        return values[0] if values else schema["enum"][0]
+    kinds = schema.get("type", "object" if "properties" in schema else "string")
+    kind = next((each for each in [kinds] if isinstance(each, str)), None) or kinds[0]
+    if kind == "array":
+        item = make_value(schema.get("items", {}), hint)
+        return [item] * max(1, schema.get("minItems", 1))
+    if kind == "object":
+        return make_arguments(schema)
+    if hint is not None:
+        return hint if kind != "string" else str(hint)
+    if kind in ("integer", "number"):
+        return schema.get("minimum", min(1, schema.get("maximum", 1)))
+    if kind == "boolean":
+        return True
+    return _make_text(schema)
+
+
+def _make_text(schema: Mapping[str, Any]) -> str:
+    if schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    text = "new-text"[: schema.get("maxLength", 8)]
+    return text + "x" * (schema.get("minLength", 0) - len(text))
+
+
+def make_arguments(
+    schema: Mapping[str, Any], hints: Mapping[str, Any] | None = None, *, is_whole: bool = False
+) -> dict[str, Any]:
+    """Return arguments that a schema allows.
+
+    Args:
+        schema: of an object.
+        hints: of values, by name.
+        is_whole: whether to fill in all of them, not the required ones alone.
+    """
+    required = schema.get("required", ())
+    return {
+        name: make_value(each, (hints or {}).get(name))
+        for name, each in schema.get("properties", {}).items()
+        if name in required or is_whole
+    }

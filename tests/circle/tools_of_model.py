@@ -1,0 +1,265 @@
+"""The calls of the tools of one model, and what is expected of their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from django.core.exceptions import ValidationError
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from tests.circle.arguments import make_arguments, make_value
+from tests.circle.rows import read_row
+
+OWN = ("search", "get", "create", "update", "delete")
+PAGING = ("search", "ordering", "limit", "cursor", "count")
+
+
+class Caller(Protocol):
+    """Calls tools, and keeps what goes wrong."""
+
+    refused: dict[str, str]
+
+    def note(self, user: str, tool: str, kind: str, text: str) -> None:
+        """Note a fault."""
+
+    def call(self, client: Any, who: str, tool: Mapping[str, Any], arguments: Any) -> Any:
+        """Return the structured content of a call, or the text of the error that it ends with."""
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo in the end what was written."""
+
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+class OfModel:
+    """The walk through the tools of one model, by one user.
+
+    Args:
+        walk: gets the faults.
+        client: of the user.
+        who: the name of the user.
+        model: the model.
+        tools: by action.
+        page: returns how many rows the site's own list shows, and how many queries each further row
+            costs there; None, if there is none.
+    """
+
+    def __init__(
+        self,
+        walk: Caller,
+        client: Any,
+        who: str,
+        model: Any,
+        tools: Mapping[str, Any],
+        page: Callable[[Any], tuple[int, int] | None] | None,
+    ) -> None:
+        self._walk = walk
+        self._client = client
+        self._who = who
+        self._model = model
+        self._tools = tools
+        self._page = page
+        self._hints = {}
+        for field in model._meta.get_fields():
+            if field.is_relation and isinstance(field.related_model, type):
+                related: Any = field.related_model
+                others = related._base_manager.order_by("pk")[:1]
+                self._hints[field.name] = next((each.pk for each in others), None)
+
+    def run(self) -> None:
+        rows = self._search() if "search" in self._tools else []
+        if self._who == "staff":
+            rows = rows[:1]
+        if "get" in self._tools:
+            for one in rows[:3]:
+                self._get(one)
+        if "create" in self._tools:
+            self._create()
+        if "delete" in self._tools and rows:
+            self._confirm("delete", {self._key("delete"): self._key_of(rows[-1], "delete")})
+        for name, tool in self._tools.items():
+            if name not in OWN and rows:
+                ids = [self._key_of(rows[0], name)]
+                self._confirm(name, make_arguments_of_action(tool, ids))
+
+    def _call(self, action: str, arguments: Any) -> Any:
+        with undone():
+            return self._walk.call(self._client, self._who, self._tools[action], arguments)
+
+    def _note(self, action: str, kind: str, text: str) -> None:
+        self._walk.note(self._who, self._tools[action]["name"], kind, text)
+
+    def _key(self, action: str) -> str:
+        return str(self._tools[action]["inputSchema"]["required"][0])
+
+    def _key_of(self, row: Mapping[str, Any], action: str) -> Any:
+        names = [self._model._meta.pk.name, "pk", "id"]
+        key = next((row[name] for name in names if name in row), None)
+        return key["pk"] if isinstance(key, dict) else key
+
+    # -- reading
+
+    def _search(self) -> list[Any]:
+        schema = self._tools["search"]["inputSchema"]["properties"]
+        whole = self._call("search", {"count": True} if "count" in schema else {})
+        if isinstance(whole, str):
+            self._note("search", "refused", whole)
+            return []
+        rows = list(whole["results"])
+        self._compare(whole)
+        if self._who == "root":
+            for name, each in schema.items():
+                if name not in PAGING:
+                    self._filter(name, each, rows)
+            for text in ("a", "row 1", '"x') if "search" in schema else ():
+                self._call("search", {"search": text})
+        orders = [{"ordering": name} for name in schema.get("ordering", {}).get("enum", ())]
+        if whole["next_cursor"] is None:
+            for order in [{}, *orders] if self._who == "root" else [{}]:
+                self._pages(order, len(rows))
+        return rows
+
+    def _compare(self, whole: Mapping[str, Any]) -> None:
+        """Compare the rows and the queries with those of the site's own list."""
+        counted = []
+        for limit in (1, 3):
+            with CaptureQueriesContext(connection) as queries:
+                self._call("search", {"limit": limit})
+            counted.append(len(queries))
+        shown = None if self._page is None else self._page(self._model)
+        if shown is not None and shown[0] != whole.get("count", shown[0]):
+            self._note("search", "rows", f"{whole['count']} and {shown[0]} on the page of the site")
+        # A relation that the first row has not costs a query when another row has it.
+        allowed = max(1, 0 if shown is None else shown[1])
+        if counted[1] - counted[0] > allowed and len(whole["results"]) > 2:
+            self._note("search", "queries", f"{counted} queries for 1 and 3 rows, page: {shown}")
+
+    def _filter(self, name: str, schema: Mapping[str, Any], rows: list[Any]) -> None:
+        values = [make_value(schema, self._hints.get(name.partition("__")[0]))]
+        if "null" in schema.get("type", ()) or None in schema.get("enum", ()):
+            values.append(None)
+        for value in values:
+            self._call("search", {name: value})
+        # The values that rows have are values of a filter.
+        known = [row[name] for row in rows if row.get(name) not in (None, "", [])]
+        if known and not isinstance(known[0], dict | list):
+            matching = self._call("search", {name: known[0]})
+            if isinstance(matching, str):
+                self._note("search", "refused", f"{name}={known[0]!r}: {matching}")
+            elif not matching["results"]:
+                self._note("search", "rows", f"{name}={known[0]!r} finds none")
+
+    def _pages(self, arguments: dict[str, Any], count: int) -> None:
+        """Read all rows in two pages, and expect each once."""
+        keys: list[Any] = []
+        given = {**arguments, "limit": max(1, count - 1)}
+        for _page in range(3):
+            page = self._call("search", given)
+            if isinstance(page, str):
+                self._note("search", "refused", f"{given}: {page}")
+                return
+            keys += [json.dumps(self._key_of(row, "search")) for row in page["results"]]
+            if page["next_cursor"] is None:
+                break
+            given["cursor"] = page["next_cursor"]
+        if len(keys) != count or len(set(keys)) != count:
+            self._note("search", "rows", f"pages {arguments} have {keys}, not {count} rows")
+
+    def _get(self, row: Mapping[str, Any]) -> None:
+        key = self._key_of(row, "get")
+        one = self._call("get", {self._key("get"): key})
+        if isinstance(one, str):
+            self._note("get", "refused", f"{key}: {one}")
+            return
+        if "update" in self._tools:
+            self._update(key, one)
+
+    # -- writing
+
+    def _update(self, key: Any, one: Mapping[str, Any]) -> None:
+        """Send back what was read: everything at once, then nothing."""
+
+        schema = self._tools["update"]["inputSchema"]
+        own = {self._key("update"): key}
+        if "if_unmodified" in schema["properties"]:
+            version = schema["properties"]["if_unmodified"].get("description", "").split(" ")[0]
+            own["if_unmodified"] = one.get(version)
+        everything = {name: to_argument(one[name]) for name in schema["properties"] if name in one}
+        stored = self._model._base_manager.filter(pk=key)
+        for sent in ({**everything, **own}, own):
+            with undone():
+                before = [read_row(instance) for instance in stored.all()]
+                changed = self._walk.call(self._client, self._who, self._tools["update"], sent)
+                if isinstance(changed, dict) and "confirmation" in changed:
+                    self._note("update", "changed", f"asks though nothing changes: {changed}")
+                after = [read_row(instance) for instance in stored.all()]
+            if isinstance(changed, str):
+                # Rules about single objects may let others be seen than changed.
+                is_missing = self._who == "staff" and "not found" in changed
+                if not is_missing and is_valid(stored):
+                    self._note("update", "own values", f"{changed} <- {sent}")
+            elif before != after and before and after:
+                differences = {
+                    name: (value, after[0].get(name))
+                    for name, value in before[0].items()
+                    if value != after[0].get(name)
+                }
+                self._note("update", "changed", f"{differences} <- {sent}")
+            elif isinstance(changed, dict) and sent is not own:
+                for name, value in one.items():
+                    if name in everything and changed.get(name) != value:
+                        told = f"{name} was {value!r} and is {changed.get(name)!r}"
+                        self._note("update", "changed", told)
+
+    def _create(self) -> None:
+
+        tool = self._tools["create"]
+        for is_whole in (False, True):
+            arguments = make_arguments(tool["inputSchema"], self._hints, is_whole=is_whole)
+            arguments.pop("confirmation", None)
+            with undone():
+                made = self._walk.call(self._client, self._who, tool, arguments)
+                if isinstance(made, str):
+                    self._walk.refused[tool["name"]] = f"{made} <- {arguments}"
+
+    def _confirm(self, action: str, arguments: dict[str, Any]) -> None:
+        with undone():
+            told = self._walk.call(self._client, self._who, self._tools[action], arguments)
+            if isinstance(told, dict) and "confirmation" in told:
+                again = {**arguments, "confirmation": told["confirmation"]}
+                done = self._walk.call(self._client, self._who, self._tools[action], again)
+                if isinstance(done, str):
+                    self._note(action, "refused", f"after the confirmation: {done}")
+
+
+def is_valid(stored: Any) -> bool:
+    """Return whether the site itself takes the object as it is."""
+
+    try:
+        for instance in stored.all():
+            instance.full_clean()
+    except ValidationError:
+        return False
+    return True
+
+
+def make_arguments_of_action(tool: Mapping[str, Any], ids: list[Any]) -> dict[str, Any]:
+    """Return the arguments of an action of the admin with some objects."""
+    return dict.fromkeys(tool["inputSchema"]["required"], ids)
+
+
+def to_argument(value: Any) -> Any:
+    """Return what is shown of a field as its argument: objects by their keys."""
+    if isinstance(value, dict) and set(value) == {"pk", "text"}:
+        return value["pk"]
+    if isinstance(value, list):
+        return [to_argument(each) for each in value]
+    return value
