@@ -23,6 +23,11 @@ def public_url_of(server: MCPServer) -> str | None:
     return settings.PUBLIC_URL + get_script_prefix().rstrip("/") + path
 
 
+def client_address(server: MCPServer, url: str) -> str:
+    """Return the URL by which clients know an endpoint that may be examined at another one, on its own machine."""
+    return url if find_obstacle(url) is None else public_url_of(server) or url
+
+
 def find_obstacle(url: str) -> str | None:
     """Return why clients on the internet would not reach a URL, as the end of "It ..."; None: they may."""
     try:

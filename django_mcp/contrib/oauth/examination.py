@@ -154,7 +154,7 @@ class _Client:
                 "Take PUBLIC out, and name an authenticator in AUTHENTICATORS.",
             )
             raise _Stop
-        if answer.status != 401 or not challenge.lower().startswith("bearer"):
+        if answer.status != 401 or not re.search(r"\bbearer\b", challenge, re.IGNORECASE):
             yield bad(
                 f"Without a token the endpoint answers {answer.status}, not 401 with a challenge.",
                 "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",

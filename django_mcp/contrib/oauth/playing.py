@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from django_mcp.contrib.oauth.played_client import Play, PlayedSite, find_missing_way
 from django_mcp.contrib.oauth.published_clients import PublishedClient
-from django_mcp.management.doctor.examination import Finding, good
+from django_mcp.management.doctor.examination import Finding, good, note
 
 INTRODUCTION: tuple[tuple[str, Callable[[Play], bool | None]], ...] = (
     ("introduction", Play.introduce),
@@ -46,9 +46,9 @@ def play_clients(site: PlayedSite, clients: Sequence[PublishedClient]) -> Iterat
     for play in plays:
         yield play.tell()
     if site.person is None:
-        yield good(
-            "Not played without a person: most attacks, consent, tokens, calls and all that follows. Name a user of "
-            "this site's database with --user."
+        yield note(
+            "Not played without a person: most attacks, consent, tokens, calls and all that follows",
+            "Name a user of this site's database with --user.",
         )
     elif site.rows is None:
         yield good("Not played without the site's database: tokens that expire.")

@@ -20,6 +20,7 @@ from django_mcp.auth.authenticators import (
     SessionAuthenticator,
 )
 from django_mcp.conf import settings
+from django_mcp.directories.addresses import client_address
 from django_mcp.endpoints.mounts import find_path
 from django_mcp.endpoints.well_known import authenticators_of
 from django_mcp.execution.migrated import find_missing
@@ -35,6 +36,7 @@ from django_mcp.management.base import (
 from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, judge
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.doctor.listing import examine_listing
+from django_mcp.management.doctor.results import examine_results
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
 from django_mcp.server.options import DIRECTORIES
@@ -71,6 +73,11 @@ class Command(SiteCommand):
             default=[],
             help="tell what this directory would object to as well; may occur several times",
         )
+        parser.add_argument(
+            "--call-tools",
+            action="store_true",
+            help="call the tools that only read and need no arguments, and tell which results are too large",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -103,12 +110,14 @@ class Command(SiteCommand):
             is_told = message.id == LISTING_ID and bool(options["directories"])
             if (
                 message.level >= checks.WARNING
+                and not message.is_silenced()
                 and str(message.id).startswith("django_mcp")
                 and not is_told
             ):
                 yield bad(f"{message.id}: {message.msg}", message.hint or "")
         yield from find_missing_tables()
         yield from find_busy_threads()
+        address = None if server is None else client_address(server, url)
         publish = None if server is None else partial(server.notify_list_changed, "tools")
         token = options["token"]
         is_examined = False
@@ -116,7 +125,9 @@ class Command(SiteCommand):
         def look(token: str) -> Iterator[Finding]:
             nonlocal is_examined
             is_examined = True
-            yield from examine(url, publish, token, credentials=advise(server))
+            yield from examine(url, publish, token, credentials=advise(server), address=address)
+            if options["call_tools"]:
+                yield from examine_results(url, token)
 
         if token or not options["oauth"]:
             yield from look(token)
@@ -132,10 +143,14 @@ class Command(SiteCommand):
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
-        if finding.ok:
-            self.stdout.write(self.style.SUCCESS("ok    ") + text)
+        if not finding.ok:
+            word = self.style.ERROR("fault ")
+        elif finding.fix:
+            word = self.style.WARNING("note  ")
         else:
-            self.stdout.write(self.style.ERROR("fault ") + text)
+            word = self.style.SUCCESS("ok    ")
+        self.stdout.write(word + text)
+        if finding.fix:
             self.stdout.write(f"      {printable(finding.fix)}")
 
 

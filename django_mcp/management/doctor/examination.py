@@ -8,7 +8,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from django.urls import get_script_prefix
+from django.utils.text import capfirst
 
+from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.execution.outages import Unmigrated
 from django_mcp.management.base import server_at
@@ -33,7 +35,7 @@ class Finding:
     Attributes:
         ok: a client gets past it.
         text: the result.
-        fix: what to do when it is not ok.
+        fix: what to do when it is not ok; beside a note, how to have more tried.
     """
 
     ok: bool
@@ -44,6 +46,11 @@ class Finding:
 def good(text: str) -> Finding:
     """Return a finding that is no problem."""
     return Finding(ok=True, text=text)
+
+
+def note(text: str, how: str) -> Finding:
+    """Return what was not tried, which is no problem, with how to have it tried."""
+    return Finding(ok=True, text=text, fix=how)
 
 
 def bad(text: str, fix: str) -> Finding:
@@ -84,7 +91,12 @@ class OAuthExaminer(Protocol):
 
 
 def examine(
-    url: str, publish: Callable[[], object] | None, token: str = "", *, credentials: str
+    url: str,
+    publish: Callable[[], object] | None,
+    token: str = "",
+    *,
+    credentials: str,
+    address: str | None = None,
 ) -> Iterator[Finding]:
     """Yield what a client finds at an endpoint.
 
@@ -93,14 +105,18 @@ def examine(
         publish: notifies clients of a change from this process; the endpoint runs in another.
         token: credentials, if the server requires some.
         credentials: advice how to give some that the server accepts.
+        address: the URL by which clients know the endpoint, if it is another one.
 
     Raises:
         Unreachable: nothing responds there.
     """
-    headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+    headers = _headers_with(token)
     discovered = _discover(url, headers)
     if discovered.status == 401:
-        yield from _check_rejection(discovered, credentials, has_token=bool(token))
+        if token:
+            yield _refused(discovered, credentials)
+        else:
+            yield from _check_sign_in(url, address or url, discovered, credentials)
         return
     yield from _check_endpoint(url, discovered)
     if discovered.status != 200:
@@ -139,6 +155,22 @@ def examine(
     yield from _stream(url, headers, publish)
 
 
+def _headers_with(token: str) -> dict[str, str]:
+    return {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+
+
+def send(
+    url: str,
+    token: str,
+    method: str,
+    params: JSONObject,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Return the response to one request of the newest revision."""
+    body, own = _modern(method, **params)
+    return ask("POST", url, body, {**_headers_with(token), **own, **(headers or {})})
+
+
 def _modern(method: str, **params: object) -> tuple[bytes, dict[str, str]]:
     meta: JSONObject = {keys.PROTOCOL_VERSION: _NEWEST, keys.CLIENT_CAPABILITIES: {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
@@ -150,22 +182,72 @@ def _discover(url: str, headers: Mapping[str, str]) -> Answer:
     return ask("POST", url, body, {**headers, **own})
 
 
-def _check_rejection(answer: Answer, credentials: str, *, has_token: bool) -> Iterator[Finding]:
+def _refused(answer: Answer, credentials: str) -> Finding:
+    if "www-authenticate" not in answer.headers:
+        return _unchallenged()
+    return bad(
+        "The token is refused",
+        "It may be mistyped, expired, revoked, or for another server: the site's log says "
+        f"why. {credentials}",
+    )
+
+
+def _check_sign_in(url: str, address: str, answer: Answer, credentials: str) -> Iterator[Finding]:
+    """Yield whether a client without a token finds out how to get one."""
     challenge = answer.headers.get("www-authenticate", "")
-    if challenge and has_token:
-        yield bad(
-            "The token is refused",
-            "It may be mistyped, expired, revoked, or for another server: the site's log says "
-            f"why. {credentials}",
+    if not challenge:
+        yield _unchallenged()
+        return
+    yield good("The endpoint asks clients to sign in, with 401 and WWW-Authenticate")
+    if "resource_metadata=" in challenge:
+        yield judge_metadata(url, address, *read_metadata(url))
+    yield note("Without a token nothing else was tried", credentials)
+
+
+def _unchallenged() -> Finding:
+    return bad(
+        "A client is rejected without a challenge that describes how to authenticate",
+        "Answer 401 with WWW-Authenticate; the authenticators of django_mcp do.",
+    )
+
+
+def read_metadata(url: str) -> tuple[str, JSONObject]:
+    """Return where the metadata of an endpoint is, and the document; an empty one if there is none."""
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}{METADATA_PATH}{parts.path.rstrip('/')}"
+    try:
+        answer = ask("GET", place)
+    except Unreachable:
+        return place, {}
+    return place, answer.json() if answer.status == 200 else {}
+
+
+def judge_metadata(
+    url: str, address: str, place: str, document: JSONObject, *, reader: str = ""
+) -> Finding:
+    """Return whether clients find out from the metadata of an endpoint where to sign in.
+
+    Args:
+        url: of the endpoint that is examined.
+        address: the URL by which clients know it.
+        place: the URL of the metadata.
+        document: the metadata.
+        reader: begins the text of the finding.
+    """
+    issuers = document.get("authorization_servers")
+    if not isinstance(issuers, list) or not issuers:
+        return bad(
+            capfirst(f"{reader}no metadata at {place} names an authorization server"),
+            "Include django_mcp.urls at the root of the URLconf, and let the proxy pass /.well-known/ on.",
         )
-    elif challenge:
-        yield good("The server requires authentication, as configured")
-        yield bad("Nothing more can be tried without credentials", credentials)
-    else:
-        yield bad(
-            "A client is rejected without a challenge that describes how to authenticate",
-            "Answer 401 with WWW-Authenticate; the authenticators of django_mcp do.",
-        )
+    named = document.get("resource")
+    wanted = {canonical_uri(url), canonical_uri(address)}
+    return judge(
+        isinstance(named, str) and canonical_uri(named) in wanted,
+        capfirst(f"{reader}the metadata of the endpoint is found"),
+        capfirst(f"{reader}the metadata is about {named}, and clients ask for {address}"),
+        "Set PUBLIC_URL to the address that clients use, and give the same to --url.",
+    )
 
 
 def _find_elsewhere(url: str) -> list[str]:
@@ -263,9 +345,9 @@ def _stream(
                 return
             yield good("Events arrive as they are sent")
             if publish is None:
-                yield good(
-                    "Changes in another process were not tried, since the URLconf has no server at "
-                    "this path: name it with --server"
+                yield note(
+                    "Changes in another process were not tried: the URLconf has no server at this path",
+                    "Name the server with --server.",
                 )
                 return
             publish()

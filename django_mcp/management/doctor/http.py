@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -24,7 +24,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """A response; header names are in lower case."""
+    """A response; header names are in lower case, and the values of a repeated header are joined."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,13 +38,23 @@ class Answer:
             return {}
         return content if isinstance(content, dict) else {}
 
+    def message(self) -> dict[str, Any]:
+        """Return the JSON-RPC response in it, which may be the last event of a stream."""
+        if not self.headers.get("content-type", "").startswith("text/event-stream"):
+            return self.json()
+        events = [line[5:] for line in self.body.splitlines() if line[:5] == b"data:"]
+        return replace(self, headers={}, body=events[-1] if events else b"").json()
+
 
 def ask(
     method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
     """Return the response to a request, whatever its status."""
     with open_response(method, url, body, headers or {}, TIMEOUT_S) as response:
-        names = {name.lower(): value for name, value in response.headers.items()}
+        names: dict[str, str] = {}
+        for name, value in response.headers.items():
+            key = name.lower()
+            names[key] = f"{names[key]}, {value}" if key in names else value
         try:
             return Answer(status=response.status, headers=names, body=response.read(MAX_BYTES))
         except (OSError, http.client.HTTPException) as error:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
 from django_mcp.conf import settings
-from django_mcp.directories.addresses import find_obstacle, public_url_of
+from django_mcp.directories.addresses import client_address
 from django_mcp.directories.rules import find_objections, links_of, title_of
 from django_mcp.endpoints.well_known import CHALLENGE_PATH, SERVER_PATH, authenticators_of
-from django_mcp.management.doctor.examination import Finding, bad, good, judge
+from django_mcp.management.doctor.examination import (
+    Finding,
+    bad,
+    good,
+    judge,
+    judge_metadata,
+    read_metadata,
+)
 from django_mcp.management.doctor.http import Answer, Unreachable, ask
 from django_mcp.registry.rules import read_icons
 from django_mcp.servers import MCPServer
@@ -33,8 +39,7 @@ def examine_listing(server: MCPServer, url: str, directory: str) -> Iterator[Fin
         directory: one of `DIRECTORIES`.
     """
     title = title_of(directory)
-    # The site may be examined on this machine before it is reached from outside.
-    address = url if find_obstacle(url) is None else public_url_of(server) or url
+    address = client_address(server, url)
     objections = list(find_objections(server, directory, address))
     for objection in objections:
         yield bad(objection.text, objection.fix)
@@ -87,27 +92,11 @@ def _examine_metadata(url: str, address: str, directory: str) -> Iterator[Findin
         address: of the same endpoint on the internet.
         directory: whose clients they are.
     """
-    title, parts = title_of(directory), urlsplit(url)
-    place = f"{parts.scheme}://{parts.netloc}{METADATA_PATH}{parts.path.rstrip('/')}"
-    answer = _read(place)
-    document = answer.json() if answer is not None and answer.status == 200 else {}
+    place, document = read_metadata(url)
+    yield judge_metadata(url, address, place, document, reader=f"{title_of(directory)}: ")
     issuers = document.get("authorization_servers")
-    if not isinstance(issuers, list) or not issuers:
-        yield bad(
-            f"{title}: no metadata at {place} names an authorization server",
-            "Include django_mcp.urls at the root of the URLconf, and let the proxy pass /.well-known/ on.",
-        )
-        return
-    named = document.get("resource")
-    wanted = {canonical_uri(url), canonical_uri(address)}
-    yield judge(
-        isinstance(named, str) and canonical_uri(named) in wanted,
-        f"{title}: the metadata of the endpoint is found",
-        f"{title}: the metadata is about {named}, and clients ask for {address}",
-        "Set PUBLIC_URL to the address that clients use, and give the same to --url.",
-    )
-    for issuer in map(str, issuers):
-        yield _judge_issuer(issuer, directory)
+    for issuer in issuers if isinstance(issuers, list) else ():
+        yield _judge_issuer(str(issuer), directory)
 
 
 def _judge_issuer(issuer: str, directory: str) -> Finding:

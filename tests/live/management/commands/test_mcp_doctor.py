@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from io import StringIO
@@ -60,6 +61,14 @@ def test_a_site_that_is_to_be_listed_is_told_what_the_directory_demands(
     assert findings["The endpoint answers"]["ok"]
 
 
+def test_tools_that_only_read_are_called_with_consent(site: Running, shell: Shell) -> None:
+    done = shell("mcp_doctor", "--url", site.url, "--call-tools")
+
+    (line,) = [line for line in done.stdout.splitlines() if "tools that only read" in line]
+    called, fitting = map(int, re.findall(r"\d+", line))
+    assert called == fitting > 0
+
+
 def test_a_site_whose_sessions_cannot_be_stored(shell: Shell, tmp_path: Path) -> None:
     empty = {"SHOP_DATABASE": str(tmp_path / "empty.sqlite3")}
     with running("example_project", "wsgi", log=tmp_path / "log", extra=empty) as site:
@@ -84,7 +93,15 @@ def test_a_rejected_token_is_reported(shell: Shell) -> None:
         done = shell("mcp_doctor", "--url", front.url, "--token", "wrong")
 
     assert "The token is refused" in done.stdout
-    assert "without credentials" not in done.stdout
+    assert "Without a token" not in done.stdout
+
+
+def test_an_endpoint_that_asks_for_sign_in_has_no_fault(shell: Shell) -> None:
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
+        done = shell("mcp_doctor", "--url", front.url)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "note  Without a token nothing else was tried" in done.stdout
 
 
 def test_an_unreachable_site_is_an_error(shell: Shell) -> None:
@@ -100,7 +117,6 @@ def test_an_unreachable_site_is_an_error(shell: Shell) -> None:
         (302, {"Location": "/login/"}, b"", "redirects to /login/"),
         (403, {"Content-Type": "text/html"}, b"<h1>CSRF</h1>", "with a page"),
         (401, {}, b"", "rejected without a challenge"),
-        (401, {"WWW-Authenticate": "Bearer"}, b"", "without credentials"),
         (400, {"Content-Type": "application/json"}, b'{"error": {"message": "no"}}', "400: no"),
     ],
 )

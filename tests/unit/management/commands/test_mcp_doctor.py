@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
+from types import ModuleType
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
+from django.urls import path
 from django.utils import timezone
 
 from django_mcp import MCPServer
@@ -19,8 +23,10 @@ from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.management.commands.mcp_doctor import find_busy_threads
 from django_mcp.management.doctor.examination import Finding
+from django_mcp.management.doctor.http import ask
 from django_mcp.models import Worker
 from tests.support.answering import answering
+from tests.support.fake_site import fake_site
 
 pytestmark = [
     pytest.mark.django_db,
@@ -79,13 +85,21 @@ KEY = (
 FLOW = "--oauth --user NAME"
 
 
+def examine(url: str, *options: str) -> tuple[str, bool]:
+    """Return what the command prints about an endpoint, and whether it reports a fault."""
+    out = StringIO()
+    try:
+        call_command("mcp_doctor", "--url", url, *options, stdout=out, stderr=out)
+    except CommandError:
+        return out.getvalue(), True
+    return out.getvalue(), False
+
+
 def doctor(*options: str) -> tuple[str, list[str | None]]:
     """Return what the command prints about an endpoint that needs credentials, and what it sent."""
     with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
-        out = StringIO()
-        with pytest.raises(CommandError):
-            call_command("mcp_doctor", "--url", front.url, *options, stdout=out, stderr=out)
-    return out.getvalue(), front.authorizations
+        text, _ = examine(front.url, *options)
+    return text, front.authorizations
 
 
 @pytest.mark.parametrize(
@@ -125,6 +139,92 @@ def test_the_hint_names_the_credentials_the_server_accepts(
         text, _ = doctor("--server", server.name, *options)
         assert told in text
         assert not_told not in text
+
+
+METADATA = "/.well-known/oauth-protected-resource/mcp"
+CHALLENGE = {"WWW-Authenticate": f'Bearer resource_metadata="http://HERE{METADATA}"'}
+NAMED = {"resource": "http://HERE/mcp", "authorization_servers": ["http://HERE"]}
+
+
+def test_an_endpoint_that_asks_for_sign_in_has_no_fault_and_a_note():
+    with fake_site({"/mcp": (401, CHALLENGE, ""), METADATA: (200, {}, NAMED)}) as url:
+        text, _ = examine(url)
+
+    assert "ok    The endpoint asks clients to sign in, with 401 and WWW-Authenticate" in text
+    assert "ok    The metadata of the endpoint is found" in text
+    assert "note  Without a token nothing else was tried\n      No authenticator" in text
+
+
+def test_a_silenced_check_is_no_fault():
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
+        assert "fault django_mcp.W007" in examine(front.url)[0]
+        with override_settings(SILENCED_SYSTEM_CHECKS=["django_mcp.W007"]):
+            assert "W007" not in examine(front.url)[0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"/mcp": (401, CHALLENGE, "")}, "No metadata at"),
+        (
+            {
+                "/mcp": (401, CHALLENGE, ""),
+                METADATA: (200, {}, {**NAMED, "resource": "http://elsewhere/mcp"}),
+            },
+            "The metadata is about http://elsewhere/mcp",
+        ),
+        ({"/mcp": (401, {}, "")}, "A client is rejected without a challenge"),
+    ],
+)
+def test_a_sign_in_that_clients_do_not_find_is_a_fault(answers: dict[str, Any], told: str):
+    with fake_site(answers) as url:
+        text, is_faulty = examine(url)
+
+    assert is_faulty
+    assert f"fault {told}" in text
+
+
+def test_clients_know_an_endpoint_on_this_machine_by_its_public_url():
+    closed = MCPServer("closed", authenticators=[OAuthAuthenticator()])
+    public = {**NAMED, "resource": "https://shop.example.com/closed/mcp"}
+    answers = {"/mcp": (401, CHALLENGE, ""), METADATA: (200, {}, public)}
+    urls = ModuleType("urls")
+    urls.__dict__["urlpatterns"] = [path("closed/", closed.urls)]
+    with (
+        override_settings(
+            ROOT_URLCONF=urls,
+            DJANGO_MCP={"PUBLIC_URL": "https://shop.example.com"},
+        ),
+        fake_site(answers) as url,
+    ):
+        text, _ = examine(url, "--server", "closed")
+
+    assert "ok    The metadata of the endpoint is found" in text
+
+
+def test_a_challenge_for_a_token_is_found_beside_another():
+    headers = [("WWW-Authenticate", 'Bearer realm="x"'), ("WWW-Authenticate", 'Basic realm="x"')]
+    with HTTPServer(("127.0.0.1", 0), refusing(headers)) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        answer = ask("POST", f"http://127.0.0.1:{server.server_port}/mcp", b"{}")
+        thread.join()
+
+    assert answer.headers["www-authenticate"] == 'Bearer realm="x", Basic realm="x"'
+
+
+def refusing(headers: list[tuple[str, str]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(401)
+            for name, value in headers:
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    return Handler
 
 
 def test_a_token_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch):
