@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, DecimalException
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import (
     DatabaseError,
@@ -20,8 +19,9 @@ from django.db import (
     models,
     router,
 )
-from django.utils import timezone
 from django.utils.translation import gettext as _
+
+from django_mcp.execution.moments import read_moment
 
 MAX_TEXT_CHARS = 200
 """Of a text that is searched for."""
@@ -67,14 +67,17 @@ def to_python(field: Any, value: Any, using: str | None = None) -> Any:
     """
     compared = value_field(field)
     check_plain(value)
-    converted = _try(compared.to_python, value)
-    if isinstance(converted, datetime):
-        is_without_zone = settings.USE_TZ and timezone.is_naive(converted)
-        converted = _try(
-            check_moment, timezone.make_aware(converted) if is_without_zone else converted
-        )
+    converted = _convert(compared, value)
     check_column(compared, converted, using or router.db_for_read(field.model))
     return converted
+
+
+def _convert(field: Any, value: Any) -> Any:
+    base = getattr(field, "base_field", None)
+    if base is not None and isinstance(value, list):  # of an array or a range of PostgreSQL
+        value = [None if each is None else _convert(base, each) for each in value]
+    converted = _try(field.to_python, value)
+    return read_moment(converted) if isinstance(converted, datetime) else converted
 
 
 def check_plain(value: Any) -> None:
@@ -117,13 +120,6 @@ def check_column(field: Any, value: Any, using: str) -> None:
             low, high = connection.ops.integer_field_range(field.get_internal_type())
         if not (-MAX_INTEGER if low is None else low) <= prepared <= (high or MAX_INTEGER - 1):
             raise _invalid()
-
-
-def check_moment(moment: datetime) -> datetime:
-    """Return a moment; raises `OverflowError` if it has no form in UTC, as databases store it."""
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    aware.astimezone(UTC)
-    return moment
 
 
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

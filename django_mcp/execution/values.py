@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import islice
 from types import NoneType
@@ -22,6 +22,7 @@ from django.core.exceptions import (
 from django.utils.choices import flatten_choices
 from django.utils.translation import gettext as _
 
+from django_mcp.execution.moments import parse_moment, read_moment, write_moment
 from django_mcp.execution.outages import is_conflict, report_pool_timeout
 from django_mcp.log import logger
 from django_mcp.protocol.asks import FormError
@@ -52,7 +53,7 @@ _PLAIN = (
 
 
 class DjangoConverter:
-    """Converts querysets of named values to lists.
+    """Converts querysets of named values to lists, and date-times by the settings of the site.
 
     Model instances are refused: only fields named by a type, `values()` or a dict are published.
     """
@@ -65,6 +66,17 @@ class DjangoConverter:
             value = value[0]
         return _is_rows(value) or _is_model(value)
 
+    def read_moment(self, moment: datetime, *, needs_offset: bool = False) -> datetime:
+        """See `Moments.read_moment`."""
+        try:
+            return read_moment(moment, needs_offset=needs_offset)
+        except ValidationError as error:
+            raise ValueError(" ".join(error.messages)) from None
+
+    def write_moment(self, moment: datetime) -> datetime:
+        """See `Moments.write_moment`."""
+        return write_moment(moment)
+
     def report(self, text: str) -> None:
         """See `ResultConverter.report`."""
         logger.warning("%s", text)
@@ -74,6 +86,9 @@ class DjangoConverter:
         if _is_model(value):
             raise ReturnError(_unnamed(type(value)))
         return _read_rows(value) if _is_rows(value) else value
+
+
+_CONVERTER = DjangoConverter()
 
 
 def _unnamed(model: type[Any]) -> str:
@@ -228,7 +243,7 @@ def make_django_form(schema: Any) -> Form:
     made = schema.func if isinstance(schema, functools.partial) else schema
     if isinstance(made, type) and issubclass(made, find_class("django.forms.forms", "BaseForm")):
         return _DjangoForm(schema)
-    return make_form(schema)
+    return make_form(schema, _CONVERTER)
 
 
 class _DjangoForm(Form):
@@ -268,6 +283,13 @@ class _DjangoForm(Form):
             for name, field in unbound.fields.items()
             if name not in asked
         }
+        for name, value in given.items():
+            try:
+                given[name] = _to_data(unbound.fields[name], value)
+            except ValidationError as error:
+                raise ArgumentErrors(
+                    [Problem(to_pointer([name]), text) for text in error.messages]
+                ) from None
         data = {unbound.add_prefix(name): value for name, value in {**hidden, **given}.items()}
         form = self._make(data=data)
         if form.is_valid():
@@ -278,6 +300,16 @@ class _DjangoForm(Form):
             for message in messages
         ]
         raise ArgumentErrors(problems)
+
+
+def _to_data(field: Field, value: Any) -> Any:
+    """Return a value as a field takes it; a date-time as the site has it, which the field itself does not."""
+    from django import forms
+
+    if not (isinstance(field, forms.DateTimeField) and isinstance(value, str)):
+        return value
+    moment = parse_moment(value)
+    return value if moment is None else moment
 
 
 def _is_plain(value: Any) -> bool:

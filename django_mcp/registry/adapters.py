@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from django_mcp.protocol.header_params import ANNOTATION
 from django_mcp.protocol.json import JSONObject, has_more_values
 from django_mcp.registry import hints
+from django_mcp.registry.moments import Moments, read_moments, write_moments
 from django_mcp.registry.plain_types import Conversion, plain_schema
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
@@ -37,8 +38,15 @@ class UnknownClass(UnsupportedType):
     """The type is, or contains, a class whose objects JSON cannot represent."""
 
 
-def adapt(annotation: Any) -> TypeAdapter[Any]:
+def adapt(
+    annotation: Any, *, reads: Moments | None = None, writes: Moments | None = None
+) -> TypeAdapter[Any]:
     """Return the converter of one type, which chooses the forms of unions by their tags.
+
+    Args:
+        annotation: the type.
+        reads: the rules by which it reads date-times; None: those of pydantic.
+        writes: the rules by which it writes date-times; None: those of pydantic.
 
     Raises:
         UnsupportedType: pydantic does not support the type.
@@ -53,6 +61,10 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
             if not tag_unions(adapter, has_defaults=True):
                 raise
             check_adapter(adapter)
+        if reads is not None:
+            read_moments(adapter, reads)
+        if writes is not None:
+            write_moments(adapter, writes)
         return adapter
     except RecursionError as error:
         raise _explain(error) from None
@@ -155,19 +167,19 @@ def _explain(error: Exception) -> UnsupportedType:
     return UnsupportedType(text.partition("\n\nFor further information")[0])
 
 
-def adapt_arguments(parameters: Sequence[Parameter], source: str) -> Conversion:
+def adapt_arguments(parameters: Sequence[Parameter], source: str, moments: Moments) -> Conversion:
     """Return the converter from a JSON object to the keyword arguments of a call.
 
     It leaves out missing arguments, so that the function's own defaults apply.
     """
-    return Conversion(lambda: _adapt_all(parameters, source), waits=_are_plain(parameters))
+    return Conversion(lambda: _adapt_all(parameters, source, moments), waits=_are_plain(parameters))
 
 
 def _are_plain(parameters: Sequence[Parameter]) -> bool:
     return all(plain_schema(parameter.annotation) is not None for parameter in parameters)
 
 
-def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
+def _adapt_all(parameters: Sequence[Parameter], source: str, moments: Moments) -> TypeAdapter[Any]:
     # Any name is possible, because the keys of a TypedDict collide with nothing.
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
@@ -182,13 +194,13 @@ def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]
     arguments = make("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
-        return adapt(arguments)
+        return adapt(arguments, reads=moments)
     except TypeError as error:
         raise _blame(parameters, source, error) from None
 
 
 def adapt_strings(
-    parameters: Sequence[Parameter], source: str, lists: Collection[str] = ()
+    parameters: Sequence[Parameter], source: str, moments: Moments, lists: Collection[str] = ()
 ) -> Conversion:
     """Return the converter of the string arguments of prompts and URI templates.
 
@@ -203,7 +215,7 @@ def adapt_strings(
             else replace(parameter, annotation=_from_string(parameter.annotation))
             for parameter in parameters
         ]
-        return _adapt_all(converted, source)
+        return _adapt_all(converted, source, moments)
 
     return Conversion(make, waits=_are_plain(parameters))
 

@@ -29,6 +29,7 @@ from django_mcp.registry.building import (
 )
 from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import PromptArgument, PromptEntry, ResourceEntry, TemplateEntry
+from django_mcp.registry.moments import Moments
 from django_mcp.registry.options import CommonOptions, TemplateOptions
 from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, show
 from django_mcp.registry.replies import (
@@ -91,7 +92,9 @@ def build_template(
         template = UriTemplate(uri_template)
         check_uri(re.sub(r"\{.*?\}", "", template.text))
     _check_variables(template, signature)
-    read = _string_reader(signature.parameters, source, template.list_variables)
+    read = _string_reader(
+        signature.parameters, source, providers.converter, template.list_variables
+    )
     return TemplateEntry(
         template=template,
         **_readable(providers, signature, read, options),
@@ -100,12 +103,15 @@ def build_template(
 
 
 def _string_reader(
-    parameters: Sequence[Parameter], source: str, lists: frozenset[str] = frozenset()
+    parameters: Sequence[Parameter],
+    source: str,
+    moments: Moments,
+    lists: frozenset[str] = frozenset(),
 ) -> Reader:
     """Return a reader of string arguments, which expects lists of strings for `lists`."""
     if not parameters:
         return read_nothing
-    convert = read_typed(adapters.adapt_strings(parameters, source, lists))
+    convert = read_typed(adapters.adapt_strings(parameters, source, moments, lists))
     check_defaults(parameters, source)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
@@ -188,7 +194,7 @@ def build_prompt(
             )
             for parameter in signature.parameters
         )
-        read = _string_reader(signature.parameters, signature.source)
+        read = _string_reader(signature.parameters, signature.source, providers.converter)
         completers = _choice_completers(signature)
     else:
         published = tuple(arguments)
@@ -200,7 +206,9 @@ def build_prompt(
             Parameter(name=argument.name, annotation=str, is_required=argument.required)
             for argument in published
         ]
-        read = whole_reader(signature, _string_reader(parameters, signature.source))
+        read = whole_reader(
+            signature, _string_reader(parameters, signature.source, providers.converter)
+        )
         completers = {}
     fields = common_fields(signature, options, providers)
     convert = prompt_converter(providers.converter)

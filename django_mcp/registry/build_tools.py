@@ -26,6 +26,7 @@ from django_mcp.registry.building import (
 )
 from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.moments import Moments
 from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
 from django_mcp.registry.problems import RegistrationError
@@ -51,7 +52,7 @@ def build_tool(
     if title is None or (isinstance(title, str) and not title.strip()):
         fields["title"] = _title(fields["name"])
     throttle = options.get("throttle")
-    read, published, inner = _input(signature, options.get("input_schema"))
+    read, published, inner = _input(signature, options.get("input_schema"), providers.converter)
     output, published_output = _output(signature, providers, options.get("output_schema", ABSENT))
     convert = tool_converter(
         providers.converter, output, published_output, source, signature.returns
@@ -141,7 +142,7 @@ def _find_defaulted(signature: Signature, schema: JSONObject) -> frozenset[str]:
 
 
 def _input(
-    signature: Signature, schema: JSONObject | None
+    signature: Signature, schema: JSONObject | None, moments: Moments
 ) -> tuple[Reader, JSONObject, Sequence[str]]:
     """Return the reader of the arguments, the schema to publish, and the names in one dict of all."""
     if schema is not None and not _takes_each(signature, schema):
@@ -151,7 +152,7 @@ def _input(
         # Source: 2025-11-25 server/tools "Tool", `inputSchema`.
         no_arguments = {"type": "object", "additionalProperties": False}
         return read_nothing, no_arguments if schema is None else dict(schema), ()
-    conversion = adapters.adapt_arguments(signature.parameters, signature.source)
+    conversion = adapters.adapt_arguments(signature.parameters, signature.source, moments)
     check_defaults(signature.parameters, signature.source)
     read = read_typed(conversion)
     if schema is not None:

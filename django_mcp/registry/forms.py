@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
+from django_mcp.registry.moments import Moments
 from django_mcp.registry.problems import (
     ArgumentErrors,
     Problem,
@@ -17,6 +18,9 @@ from django_mcp.registry.problems import (
     describe_conversion,
 )
 from django_mcp.registry.validators import TOO_COMPLEX, Validator
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MAX_FORMS = 256
 """Compiled schemas that are cached; a site has few different forms."""
@@ -28,9 +32,10 @@ class Form:
     needs_thread = False
     """Whether its schema or its reading may query a database."""
 
-    def __init__(self, schema: JSONObject, cls: Any = None) -> None:
+    def __init__(self, schema: JSONObject, cls: Any = None, moments: Moments | None = None) -> None:
         self._schema = schema
         self._cls = cls
+        self._moments = moments
 
     @property
     def schema(self) -> JSONObject:
@@ -48,7 +53,7 @@ class Form:
         if problems != []:
             raise ArgumentErrors([TOO_COMPLEX] if problems is None else problems)
         try:
-            return content if self._cls is None else convert(self._cls, content)
+            return content if self._cls is None else convert(self._cls, content, self._moments)
         except ValidationError as error:
             raise ArgumentErrors(describe_conversion(error, content)) from None
 
@@ -57,8 +62,12 @@ FormMaker: TypeAlias = Callable[[Any], Form]
 """Makes a form from a handler's argument; raises `FormError` if it cannot."""
 
 
-def make_form(schema: Any) -> Form:
+def make_form(schema: Any, moments: Moments | None = None) -> Form:
     """Return the form of a class with declared fields, or of a JSON Schema.
+
+    Args:
+        schema: the class or the JSON Schema.
+        moments: the rules by which date-times of a class are read.
 
     Raises:
         FormError: it is something else.
@@ -70,20 +79,22 @@ def make_form(schema: Any) -> Form:
             f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
             f"JSON Schema."
         )
-    return _form_of_class(schema)
+    return _form_of_class(schema, moments)
 
 
-def convert(cls: Any, value: Any) -> Any:
-    """Return a JSON value as an instance of a class."""
-    return _adapter(cls).validate_python(value)
-
-
-_adapter = functools.lru_cache(MAX_FORMS)(adapt)
+def convert(cls: Any, value: Any, moments: Moments | None = None) -> Any:
+    """Return a JSON value as an instance of a class; `moments` are the rules for its date-times."""
+    return _adapter(cls, moments).validate_python(value)
 
 
 @functools.lru_cache(MAX_FORMS)
-def _form_of_class(cls: Any) -> Form:
-    whole = schema_of(_adapter(cls))
+def _adapter(cls: Any, moments: Moments | None) -> TypeAdapter[Any]:
+    return adapt(cls, reads=moments)
+
+
+@functools.lru_cache(MAX_FORMS)
+def _form_of_class(cls: Any, moments: Moments | None) -> Form:
+    whole = schema_of(_adapter(cls, moments))
     definitions = whole.get("$defs", {})
     fields = {
         name: _plain(field, definitions) for name, field in whole.get("properties", {}).items()
@@ -91,7 +102,7 @@ def _form_of_class(cls: Any) -> Form:
     schema: JSONObject = {"type": "object", "properties": fields}
     if "required" in whole:
         schema["required"] = whole["required"]
-    return Form(schema, cls)
+    return Form(schema, cls, moments)
 
 
 def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:

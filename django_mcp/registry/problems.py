@@ -103,7 +103,8 @@ def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
         return [Problem("", f"has {count} values that cannot be read; send less at once")]
     problems = []
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        words = _WORDS.get(detail["type"], detail["msg"].replace("Input should", "should", 1))
+        text = detail["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+        words = _WORDS.get(detail["type"], text)
         problems.append(Problem(to_pointer(_path(detail, value)), clip(words)))
     return in_order(problems)
 

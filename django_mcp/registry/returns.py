@@ -25,6 +25,7 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.json import JSONObject, decode, encode, is_lazy, may_hold_infinite
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, finite, hints
+from django_mcp.registry.moments import Moments
 from django_mcp.registry.plain_types import Conversion, plain_schema
 from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
@@ -44,8 +45,8 @@ class ReturnError(TypeError):
     """A handler returned something it did not declare, or that a result cannot represent."""
 
 
-class ResultConverter(Protocol):
-    """Converts the objects of a framework that handlers return."""
+class ResultConverter(Moments, Protocol):
+    """Converts the objects of a framework that handlers return, and date-times."""
 
     def convert(self, value: Any) -> Any:
         """Return something plainer for a framework's object, such as a list for a QuerySet.
@@ -130,7 +131,9 @@ class Output:
     def __init__(self, annotation: Any, source: str, converter: ResultConverter) -> None:
         """Raise what `adapters.adapt` raises."""
         plain = plain_schema(annotation)
-        self._conversion = Conversion(lambda: adapters.adapt(annotation), waits=plain is not None)
+        self._conversion = Conversion(
+            lambda: adapters.adapt(annotation, writes=converter), waits=plain is not None
+        )
         self.schema = plain or adapters.schema_of(self._conversion.adapter, is_output=True)
         self._source = source
         self._converter = converter

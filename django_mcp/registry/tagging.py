@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from django_mcp.registry.unions import NO_PARTS, Node, NodeGraph
+from django_mcp.registry.rewriting import CoreRewriting, build, builds_changed_classes
+from django_mcp.registry.unions import Node, NodeGraph
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-    from pydantic_core import SchemaSerializer, SchemaValidator
 
 _AROUND_FIELDS = {
     "dataclass", "definitions", "function-after", "function-before", "function-wrap", "model", "typed-dict",
@@ -48,46 +47,12 @@ def tag_unions(adapter: TypeAdapter[Any], *, has_defaults: bool = False) -> bool
         and (not has_defaults or any(union is part for part in graph.find_below(union)))
         and (tag := _find_tag(union, graph, has_defaults=has_defaults))
     }
-    if not tags or not _builds_changed_classes():
+    if not tags or not builds_changed_classes():
         return False
-    tagged: Any = _Rewriting(tags).rewrite(schema)
-    adapter.validator, adapter.serializer = _build(tagged)
+    tagged: Any = _Tagging(tags).rewrite(schema)
+    adapter.validator, adapter.serializer = build(tagged)
     adapter.core_schema = tagged
     return True
-
-
-def _build(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
-    from pydantic_core import SchemaSerializer, SchemaValidator
-
-    # Otherwise the validators that the classes of the site have already would be used.
-    return (
-        SchemaValidator(schema, _use_prebuilt=False),
-        SchemaSerializer(schema, _use_prebuilt=False),
-    )
-
-
-@cache
-def _builds_changed_classes() -> bool:
-    """Return whether `_build` does what it is for.
-
-    Its option is not documented. Were it ignored, each class would try all forms of its unions.
-    """
-    from pydantic import BaseModel
-    from pydantic_core import core_schema
-
-    class Probe(BaseModel):
-        value: int
-
-    field = core_schema.model_field(
-        core_schema.int_schema(), validation_alias="other", serialization_alias="other"
-    )
-    model = core_schema.model_schema(Probe, core_schema.model_fields_schema({"value": field}))
-    data = [{"other": 1}]
-    try:
-        validator, serializer = _build(core_schema.list_schema(model))
-        return bool(serializer.to_python(validator.validate_python(data), by_alias=True) == data)
-    except (TypeError, ValueError):
-        return False
 
 
 class _Tag(Struct, frozen=True, kw_only=True):
@@ -201,33 +166,20 @@ def _is_required(field: Node) -> bool:
     return bool(field["schema"]["type"] != "default")
 
 
-class _Rewriting:
-    """A copy of a core schema, which pydantic shares with the classes of the site."""
+class _Tagging(CoreRewriting):
+    """A copy with tagged unions."""
 
     def __init__(self, tags: dict[int, _Tag]) -> None:
+        super().__init__()
         self._tags = tags
         self._fields = {id(field) for tag in tags.values() for field in tag.fields}
-        self._done: dict[int, Any] = {}
 
-    def rewrite(self, value: Any) -> Any:
-        """Return a copy with tagged unions."""
-        if isinstance(value, list | tuple):
-            return type(value)(map(self.rewrite, value))
-        if not isinstance(value, dict):
-            return value
-        if id(value) not in self._done:
-            self._done[id(value)] = self._rewrite(value)
-        return self._done[id(value)]
-
-    def _rewrite(self, node: Node) -> Node:
+    def rewrite_node(self, node: Node) -> Node:
+        """See `CoreRewriting.rewrite_node`."""
         tag = self._tags.get(id(node))
         if tag is not None:
             return self._make_union(node, tag)
-        if id(node) in self._fields:
-            node = _demand(node)
-        return {
-            key: value if key in NO_PARTS else self.rewrite(value) for key, value in node.items()
-        }
+        return super().rewrite_node(_demand(node) if id(node) in self._fields else node)
 
     def _make_union(self, union: Node, tag: _Tag) -> Node:
         tagged: Node = {

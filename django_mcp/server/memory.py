@@ -10,6 +10,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django_mcp.log import logger
@@ -34,6 +35,12 @@ class PlainConverter:
 
     def needs_thread(self, value: Any) -> bool:
         return False
+
+    def read_moment(self, moment: datetime, *, needs_offset: bool = False) -> datetime:
+        return moment
+
+    def write_moment(self, moment: datetime) -> datetime:
+        return moment
 
     def report(self, text: str) -> None:
         logger.warning("%s", text)

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
+from django_mcp.test import MCPClient
 from tests.support.ports import use_task_ports
 from tests.support.server.tasks import Person
 from tests.support.wire import V2026_07_28, headers_for, message
@@ -385,3 +388,39 @@ async def test_without_a_tenant_the_server_is_not_found(server: MCPServer):
     assert reply.status == 404
     assert reply.body is not None
     assert "error" in decode(reply.body)
+
+
+def user_time_zone(get_reply: GetReply) -> GetReply:
+    async def answer(exchange: Exchange) -> Reply:
+        user = getattr(exchange.caller.principal, "user", None)
+        with timezone.override(getattr(user, "time_zone", None)):
+            return await get_reply(exchange)
+
+    return answer
+
+
+@pytest.mark.django_db
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.user_time_zone"], "SESSION_STORE": "memory"})
+@pytest.mark.parametrize("tool", ["in_thread", "on_loop"])
+def test_arguments_are_read_in_the_time_zone_that_a_middleware_activates(tool: str):
+    server = MCPServer("zones", public=True, atomic=False)
+
+    @server.tool
+    def in_thread(at: datetime) -> str:
+        return f"{at.isoformat()} {timezone.get_current_timezone_name()}"
+
+    @server.tool
+    async def on_loop(at: datetime) -> str:
+        return f"{at.isoformat()} {timezone.get_current_timezone_name()}"
+
+    ann: Any = User.objects.create_user("ann")
+    ann.time_zone = "Asia/Kolkata"
+    told = [
+        MCPClient(server, user=user).call(tool, at="2026-01-01T10:00:00").text
+        for user in (ann, None)
+    ]
+
+    assert told == [
+        "2026-01-01T10:00:00+05:30 Asia/Kolkata",
+        f"2026-01-01T10:00:00+00:00 {timezone.get_default_timezone_name()}",
+    ]

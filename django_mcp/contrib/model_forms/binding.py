@@ -9,23 +9,22 @@ from decimal import Decimal, DecimalException
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import models, router
-from django.utils import timezone
+from django.forms.utils import to_current_timezone
 from django.utils.datastructures import MultiValueDict
-from django.utils.dateparse import parse_date, parse_datetime, parse_time
+from django.utils.dateparse import parse_date, parse_time
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.model_forms.schema import FormMaker, find_model_field, offered_fields
 from django_mcp.contrib.values import (
     check_column,
-    check_moment,
     check_plain,
     to_python,
     value_field,
 )
+from django_mcp.execution.moments import parse_moment
 from django_mcp.protocol.json import encode, to_pointer
 from django_mcp.registry.problems import Problem
 
@@ -194,7 +193,19 @@ class _Given(forms.Widget):
 
 
 def _give(field: Any, value: Any, is_omitted: bool = False) -> None:  # noqa: FBT001, FBT002
+    has_parts = isinstance(field, forms.SplitDateTimeField)
+    if has_parts and isinstance(value, datetime):
+        moment, value = value, _split(value)
+        if type(field).compress is forms.SplitDateTimeField.compress:
+            # The parts do not say which of the moments is meant that the clocks show twice.
+            field.compress = lambda parts: moment if parts else None
     field.widget = _Given(value, field.widget, is_omitted)
+
+
+def _split(moment: datetime) -> list[Any]:
+    with suppress(OverflowError):
+        moment = to_current_timezone(moment)
+    return [moment.date(), moment.time()]
 
 
 def _fill(field: Any, value: Any) -> None:
@@ -203,8 +214,8 @@ def _fill(field: Any, value: Any) -> None:
     if fault is None:
         try:
             data = _to_data(field, value)
-        except OverflowError:
-            fault = _("Enter a valid value.")
+        except ValidationError as error:
+            fault = " ".join(error.messages)
     if isinstance(field, forms.MultiValueField) and isinstance(data, str):
         data, fault = None, str(field.error_messages["invalid"])
     _give(field, data)
@@ -304,7 +315,12 @@ def _to_data_of_initial(field: Any, initial: Any) -> Any:
 
 
 def _to_data(field: Any, value: Any) -> Any:
-    """Return a value of JSON as a field takes it, whatever the formats of the active language."""
+    """Return a value of JSON as a field takes it, whatever the formats of the active language.
+
+    Raises:
+        ValidationError: it is a time that the clocks of the current time zone skip or repeat, or has no
+            form in UTC.
+    """
     if isinstance(field, forms.JSONField):
         return encode(value).decode() if isinstance(value, str) else value
     if isinstance(value, list):
@@ -321,30 +337,8 @@ def _to_data(field: Any, value: Any) -> Any:
     return value
 
 
-def _moment(text: str) -> datetime | None:
-    moment = parse_datetime(text)
-    return None if moment is None else check_moment(moment)
-
-
-def _aware(text: str) -> datetime | None:
-    moment = _moment(text)
-    if moment is None or settings.USE_TZ or timezone.is_naive(moment):
-        return moment
-    return timezone.make_naive(moment)
-
-
-def _split(text: str) -> list[Any] | None:
-    naive = _moment(text)
-    if naive is None:
-        return None
-    if timezone.is_aware(naive):
-        naive = timezone.make_naive(naive)
-    return [naive.date(), naive.time()]
-
-
 _CONVERSIONS: tuple[tuple[Any, Callable[[str], Any]], ...] = (
-    (forms.SplitDateTimeField, _split),
-    (forms.DateTimeField, _aware),
+    ((forms.DateTimeField, forms.SplitDateTimeField), parse_moment),
     (forms.DateField, parse_date),
     (forms.TimeField, parse_time),
     (forms.DecimalField, Decimal),

@@ -17,6 +17,7 @@ from django.db.models.sql import Query
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import MAX_KEYS
+from django_mcp.execution.moments import localize
 
 
 def find_paths(expression: Any) -> Iterator[str]:
@@ -110,7 +111,9 @@ def to_plain(value: Any) -> Any:
         return value if math.isfinite(value) else str(value)
     if hasattr(value, "__html__"):
         return html.unescape(strip_tags(value.__html__()))
-    if isinstance(value, datetime | date | time):
+    if isinstance(value, datetime):
+        return localize(value).isoformat()
+    if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): to_plain(each) for key, each in value.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.values import value_field
+from django_mcp.execution.moments import localize
 from django_mcp.protocol.json import JSONObject
 
 MAX_CHOICES = 200
@@ -116,10 +118,32 @@ def read_value(field: Any) -> Callable[[Any], Any]:
     if isinstance(field, models.FileField):
         name: Callable[[Any], Any] = attrgetter(field.attname)
         return lambda instance: str(name(instance)) or None
-    if isinstance(value_field(field), _PLAIN) or hasattr(field, "base_field"):
-        return attrgetter(field.attname)
-    value, to_text = attrgetter(field.attname), field.value_to_string
+    own_field, value = value_field(field), attrgetter(field.attname)
+    write = _find_writer(own_field)
+    if write is not None:
+        return lambda instance: write(value(instance))
+    if isinstance(own_field, _PLAIN) or hasattr(field, "base_field"):
+        return value
+    to_text = field.value_to_string
     return lambda instance: None if value(instance) is None else to_text(instance)
+
+
+def _find_writer(field: Any) -> Callable[[Any], Any] | None:
+    """Return what gives the values of a field the form that results have; None: they have it."""
+    if hasattr(field, "base_field"):
+        return _find_writer(field.base_field)
+    return write_plain if isinstance(field, models.DateTimeField) else None
+
+
+def write_plain(value: Any) -> Any:
+    """Return a value with its date-times, also in lists and dicts, in the current time zone."""
+    if isinstance(value, datetime):
+        return localize(value)
+    if isinstance(value, list | tuple):
+        return [write_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: write_plain(each) for key, each in value.items()}
+    return value
 
 
 _PLAIN = (*(cls for cls, _ in _FORMATS), models.CharField, models.TextField)

@@ -22,7 +22,7 @@ from django_mcp.contrib.generated import (
     or_null,
 )
 from django_mcp.contrib.models.paths import PathError, is_to_many, read_path
-from django_mcp.contrib.models.schema import describe_field, read_value
+from django_mcp.contrib.models.schema import describe_field, read_value, write_plain
 from django_mcp.protocol.json import JSONObject
 
 Read = Callable[[Any], Any]
@@ -241,7 +241,8 @@ class Shown:
         if name in self.columns:
             return read_value(self.columns[name])
         if name in self.computed:
-            return self.computed[name][0]
+            compute = self.computed[name][0]
+            return lambda instance: write_plain(compute(instance))
         read, accessor = self.related[name].read, _accessor(self.relations[name])
         if is_to_many(self.relations[name]):
             most = self.related[name].most

@@ -26,6 +26,7 @@ from django_mcp.protocol.sampling import (
     read_sampling_result,
 )
 from django_mcp.registry.forms import Form, convert
+from django_mcp.registry.moments import Moments
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.round_trips import Elicited, Unfit, read_answer, read_elicited
@@ -248,7 +249,7 @@ class AskMethods:
                 raise ArgumentErrors([Problem("", str(error))]) from None
         if isinstance(answer, dict) and "action" in answer:
             answer = answer.get("content", {}) if answer["action"] == "accept" else None
-        return None if answer is None else _convert(cls, answer)
+        return None if answer is None else _convert(cls, answer, self._call.server.ports.converter)
 
     def request_state_as(self, cls: type[T]) -> T | None:
         """Return `request_state` as an instance of a class; None on the first round."""
@@ -359,11 +360,11 @@ def _to_json(key: str, value: Any) -> Any:
         ) from error
 
 
-def _convert(cls: type[T], value: Any) -> T:
+def _convert(cls: type[T], value: Any, moments: Moments | None = None) -> T:
     from pydantic import ValidationError
 
     try:
-        converted: T = convert(cls, value)
+        converted: T = convert(cls, value, moments)
     except ValidationError as error:
         raise ArgumentErrors(describe_conversion(error, value)) from None
     return converted

@@ -5,21 +5,22 @@ from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import ModelSchema, NinjaAPI, Query, Schema
 from ninja.pagination import paginate
 from pydantic import AfterValidator, Field, IPvAnyAddress
 
-from django_mcp.contrib.values import check_moment
+from django_mcp.execution.moments import read_moment
 from tests.support.library.models import Sample
 
 
 # PostgreSQL stores a year beyond 9999, which Python cannot read again.
 def _in_range(moment: datetime) -> datetime:
     try:
-        return check_moment(moment)
-    except OverflowError as error:
+        return read_moment(moment)
+    except ValidationError as error:
         raise ValueError("is out of range") from error
 
 

@@ -20,6 +20,7 @@ from django_mcp.registry.plain_types import (
 )
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
+from django_mcp.server.memory import PlainConverter
 from tests.support.registry import Site
 
 # Under names of their own, so that the older spellings are tested as well, and types in variables fit.
@@ -72,7 +73,7 @@ def test_arguments_are_described_as_pydantic_describes_them(fields: list[tuple[A
         for n, (annotation, default) in enumerate(fields)
         if default in (EMPTY, None) or is_plain_value(default, annotation)
     ]
-    arguments = adapt_arguments(parameters, "here")
+    arguments = adapt_arguments(parameters, "here", PlainConverter())
 
     written = input_schema(arguments, parameters, "here")
 
@@ -93,7 +94,7 @@ def test_defaults_fit_plain_types_as_pydantic_has_them(annotation: Any, default:
     def may_register(type_: Any) -> bool:
         parameter = Parameter(name="p", annotation=type_, default=default, is_required=False)
         try:
-            adapt_arguments([parameter], "here")
+            adapt_arguments([parameter], "here", PlainConverter())
         except RegistrationError as error:
             assert "the default of the parameter `p`" in str(error)  # noqa: PT017 - not always raised
             return False

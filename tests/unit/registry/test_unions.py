@@ -481,6 +481,7 @@ import pydantic_core
 
 django.setup()
 from django_mcp.registry.adapters import adapt
+from django_mcp.registry.rewriting import builds_changed_classes
 from tests.unit.registry.test_unions import STOP, Go, Stop
 
 
@@ -495,6 +496,7 @@ def change(build):
 
 for name in {names}:
     setattr(pydantic_core, name, change(getattr(pydantic_core, name)))
+builds_changed_classes.cache_clear()  # the tools of the installed apps were registered before
 try:
     adapt(Stop | Go).validate_python(STOP)
 except TypeError as problem:

@@ -1,0 +1,109 @@
+"""Read the date-times of clients, and write those of results, by the rules of the site."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from django_mcp.registry.rewriting import CoreRewriting, build, builds_changed_classes
+from django_mcp.registry.unions import Node, NodeGraph
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+class Moments(Protocol):
+    """The rules of a site for date-times; converters are cached by them."""
+
+    def __hash__(self) -> int: ...
+
+    def read_moment(self, moment: datetime, *, needs_offset: bool = False) -> datetime:
+        """Return a date-time of a client as handlers get it.
+
+        Args:
+            moment: with an offset, or naive.
+            needs_offset: whether the handler demands one, whatever the site has.
+
+        Raises:
+            ValueError: handlers cannot get it; the text says why.
+        """
+
+    def write_moment(self, moment: datetime) -> datetime:
+        """Return a date-time of a handler as a result has it: with an offset, as `date-time` demands."""
+
+
+_CONSTRAINTS = ("gt", "ge", "lt", "le", "now_op", "tz_constraint")
+_AROUND = ("metadata", "ref", "serialization")
+
+
+def read_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
+    """Make a converter read date-times by the rules of a site."""
+    _change(adapter, _Reading(moments))
+
+
+def write_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
+    """Make a converter write date-times by the rules of a site."""
+    _change(adapter, _Writing(moments))
+
+
+def _change(adapter: TypeAdapter[Any], rewriting: CoreRewriting) -> None:
+    # The core schema of the converter stays, since the JSON Schema is made from it.
+    schema: Any = adapter.core_schema
+    concerned = (
+        node["type"] == "datetime" or node.get("computed_fields")
+        for node in NodeGraph(schema).nodes
+    )
+    if any(concerned) and builds_changed_classes():
+        adapter.validator, adapter.serializer = build(rewriting.rewrite(schema))
+
+
+class _Reading(CoreRewriting):
+    def __init__(self, moments: Moments) -> None:
+        super().__init__()
+        self._moments = moments
+
+    def rewrite_node(self, node: Node) -> Node:
+        """See `CoreRewriting.rewrite_node`."""
+        zone = node.get("tz_constraint")
+        if node.get("type") != "datetime" or zone == "naive":
+            return super().rewrite_node(node)
+        read = self._moments.read_moment
+        if zone is not None:
+            read = partial(read, needs_offset=True)
+        around = {key: node[key] for key in _AROUND if key in node}
+        inner = {key: value for key, value in node.items() if key not in _AROUND}
+        plain = {key: value for key, value in inner.items() if key not in _CONSTRAINTS}
+        reading: Node = {
+            "type": "function-after",
+            "function": {"type": "no-info", "function": read},
+            "schema": plain,
+        }
+        if plain != inner:
+            # What the author demands is true of what the handler gets.
+            reading = {"type": "chain", "steps": [reading, inner]}
+        return {**reading, **around}
+
+
+class _Writing(CoreRewriting):
+    def __init__(self, moments: Moments) -> None:
+        super().__init__()
+        self._moments = moments
+
+    def rewrite_node(self, node: Node) -> Node:
+        """See `CoreRewriting.rewrite_node`."""
+        rewritten = super().rewrite_node(node)
+        if node.get("computed_fields"):
+            rewritten["computed_fields"] = self.rewrite(node["computed_fields"])
+        if node.get("type") == "datetime" and "serialization" not in node:
+            rewritten["serialization"] = {
+                "type": "function-plain",
+                "function": self._write,
+                "return_schema": {"type": "datetime"},
+                "when_used": "json-unless-none",
+            }
+        return rewritten
+
+    def _write(self, value: Any) -> Any:
+        # A dataclass does not check its fields.
+        return self._moments.write_moment(value) if isinstance(value, datetime) else value
