@@ -19,6 +19,7 @@ from django_mcp.server.memory import (
     ProcessCounter,
     ProcessSigner,
     ProcessStates,
+    find_today,
 )
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
@@ -46,6 +47,7 @@ def ports_in_memory(options: Options, **given: Any) -> Ports:
         "connection_observer": observer,
         "find_observer": lambda: None,
         "find_language": lambda: None,
+        "find_today": find_today,
         "converter": PlainConverter(),
         "make_form": make_form,
         "make_context": Context,

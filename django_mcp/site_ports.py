@@ -16,6 +16,7 @@ from django_mcp.auth.throttles import count_in_cache
 from django_mcp.calls.recorder import record_call
 from django_mcp.conf import settings
 from django_mcp.context import Context
+from django_mcp.execution.moments import find_today
 from django_mcp.execution.states import SiteSigner, SiteStates
 from django_mcp.execution.threads import ThreadScope
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
@@ -62,6 +63,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         connection_observer=observer,
         find_observer=find_observer,
         find_language=get_language,
+        find_today=find_today,
         converter=DjangoConverter(),
         make_form=make_django_form,
         make_context=Context,

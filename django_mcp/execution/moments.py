@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import overload
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext as _
+
+from django_mcp.server.ports import Today
 
 _MINUTE = timedelta(minutes=1)
 
@@ -78,6 +81,19 @@ def localize(moment: datetime | None) -> datetime | None:
         return _with_minutes(timezone.localtime(moment))
     except (OverflowError, ValueError):
         return moment
+
+
+def find_today(now_s: float) -> Today:
+    """Return the day in the current time zone, in the active language."""
+    zone = timezone.get_current_timezone()
+    now = datetime.fromtimestamp(now_s, zone)
+    tomorrow = datetime.combine(now.date() + timedelta(days=1), time.min, zone)
+    text = _("Today is %(weekday)s, %(date)s, in the time zone %(zone)s.") % {
+        "weekday": WEEKDAYS[now.weekday()],
+        "date": now.date().isoformat(),
+        "zone": timezone.get_current_timezone_name(),
+    }
+    return Today(text=text, ends_in_s=tomorrow.timestamp() - now_s)
 
 
 def _with_minutes(moment: datetime) -> datetime:

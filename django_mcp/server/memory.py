@@ -10,7 +10,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, TypeVar
 
 from django_mcp.log import logger
@@ -22,7 +22,7 @@ from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
-from django_mcp.server.ports import STATE_STORE_FULL, StateStoreFull
+from django_mcp.server.ports import STATE_STORE_FULL, StateStoreFull, Today
 
 T = TypeVar("T")
 
@@ -44,6 +44,14 @@ class PlainConverter:
 
     def report(self, text: str) -> None:
         logger.warning("%s", text)
+
+
+def find_today(now_s: float) -> Today:
+    """Return the day in the time zone of this computer."""
+    now = datetime.fromtimestamp(now_s, UTC).astimezone()
+    tomorrow = datetime.combine(now + timedelta(days=1), time.min).astimezone()
+    text = f"Today is {now:%A, %Y-%m-%d}, in the time zone {now:%Z}."
+    return Today(text=text, ends_in_s=tomorrow.timestamp() - now_s)
 
 
 class PoolScope:

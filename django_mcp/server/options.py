@@ -84,6 +84,12 @@ class Options:
     instructions: Any = setting(
         None, TEXT, "What a model should know before it uses the server.", scope=Scope.OWN
     )
+    date_in_instructions: bool = setting(
+        False,
+        BOOL,
+        "Whether the instructions end with today's date and the current time zone. See "
+        "[dates and times](../howto/handlers.md#dates-and-times).",
+    )
     permission: Permission = setting(
         None,
         PERMISSION.or_none("for no permission"),

@@ -349,6 +349,14 @@ class ConnectionObserver(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Today:
+    """A day: a sentence with its date and the time zone, and in how many seconds it ends."""
+
+    text: str
+    ends_in_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ports:
     """All ports of one server. They are made before its engine, and none is replaced afterwards.
 
@@ -356,6 +364,7 @@ class Ports:
         hub: passes changes to open streams, and messages between processes.
         find_observer: returns the observer of a call that starts now, if any.
         find_language: returns the code of the active language; None if texts are not translated.
+        find_today: returns the day of a time of the clock, in the time zone and the language of the caller.
         make_context: makes what handlers get of a `ServedCall`.
         clock: the seconds since 1970.
         max_step_s: how long an asynchronous handler may block the event loop without a warning; None:
@@ -377,6 +386,7 @@ class Ports:
     connection_observer: ConnectionObserver
     find_observer: Callable[[], Observer | None]
     find_language: Callable[[], str | None]
+    find_today: Callable[[float], Today]
     converter: ResultConverter
     make_form: FormMaker
     make_context: Callable[[Any], Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from django_mcp.log import logger
@@ -25,7 +26,7 @@ from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.extension import Extension, ask
 from django_mcp.server.options import Options
-from django_mcp.server.ports import Ports
+from django_mcp.server.ports import Ports, Today
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.process_messages import ExtensionMessage
 from django_mcp.server.streams.stream import Change, PushStream
@@ -259,16 +260,25 @@ class Services(ABC):
 
     # -- how long clients may cache a result; source: 2026-07-28 server/utilities/caching
 
-    def list_cache_fields(self, call: Call) -> Mapping[str, Any]:
-        """Return the caching fields of a list or of `server/discover`, if the revision has them."""
-        # Texts in the language of the caller are not for others, nor is what only some clients are told.
+    def list_cache_fields(self, call: Call, today: Today | None = None) -> Mapping[str, Any]:
+        """Return the caching fields of a list or of `server/discover`, if the revision has them.
+
+        Args:
+            call: of the method.
+            today: the day that the result names, if it does: the result is not fresh any more at its end.
+        """
+        # Texts in the language or the time zone of the caller are not for others, nor is what only some
+        # clients are told.
         derived = self.derived
         is_alike = not (
-            derived.has_lazy_texts
+            today is not None
+            or derived.has_lazy_texts
             or derived.tells_apart
             or any(extension.is_active(call) for extension in derived.describing)
         )
         hint = self.registry.list_hints.get(call.method) or call.options.list_cache.get(call.method)
+        if hint is not None and today is not None:
+            hint = replace(hint, ttl_ms=min(hint.ttl_ms, int(today.ends_in_s * 1000)))
         return self._cache_fields(call, hint, is_alike=is_alike)
 
     def read_cache_fields(

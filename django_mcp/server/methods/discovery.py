@@ -17,6 +17,7 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Extension, ask
+from django_mcp.server.ports import Today
 from django_mcp.server.services import ServedCall
 from django_mcp.server.setting import LIST_METHODS
 
@@ -30,17 +31,25 @@ async def initialize(call: ServedCall) -> bytes | Refusal:
             revision, call.exchange, call.connection.client_info
         ),
         "serverInfo": server.implementation(revision),
-        **_instructions(call),
+        **_instructions(call, _find_today(call)),
     }
     return server.encode_result(result, revision)
 
 
-def _instructions(call: ServedCall) -> JSONObject:
-    text = call.options.instructions
-    # They are for the whole server, and may name what restricted credentials do not see.
-    if text is None or call.exchange.caller.visible.allowed is not None:
-        return {}
-    return {"instructions": str(text)}
+def _find_today(call: ServedCall) -> Today | None:
+    """Return the day that the instructions name, if they do."""
+    ports = call.server.ports
+    return ports.find_today(ports.clock()) if call.options.date_in_instructions else None
+
+
+def _instructions(call: ServedCall, today: Today | None) -> JSONObject:
+    texts = []
+    # Those of the site are for the whole server, and may name what restricted credentials do not see.
+    if call.options.instructions is not None and call.exchange.caller.visible.allowed is None:
+        texts.append(str(call.options.instructions))
+    if today is not None:
+        texts.append(today.text)
+    return {"instructions": "\n\n".join(texts)} if texts else {}
 
 
 async def ping(call: ServedCall) -> bytes | Refusal:
@@ -50,14 +59,14 @@ async def ping(call: ServedCall) -> bytes | Refusal:
 
 async def discover(call: ServedCall) -> bytes | Refusal:
     """Answer `server/discover`. Source: 2026-07-28 server/discover."""
-    server, revision = call.server, call.rules
+    server, revision, today = call.server, call.rules, _find_today(call)
     result: JSONObject = {
         "supportedVersions": server.revisions.stateless_names,
         "capabilities": server.capabilities_for(
             revision, call.exchange, call.connection.client_info
         ),
-        **_instructions(call),
-        **server.list_cache_fields(call),
+        **_instructions(call, today),
+        **server.list_cache_fields(call, today),
     }
     return server.encode_result(result, revision)
 
