@@ -23,12 +23,11 @@ from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
-from django_mcp.auth.permissions import visible_to
 from django_mcp.auth.principal import KEY_START, make_key
 from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
+from django_mcp.endpoints.usable_entries import usable_entries
 from django_mcp.models.keys import APIKey
-from django_mcp.registry.entries import TEMPLATES
 from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import all_servers
 
@@ -105,7 +104,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
             authentication.required_scopes for authentication in authentications
         )
         scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
-        offered = {"scopes": scopes, **usable_entries(self.viewer)}
+        offered = {"scopes": scopes, **usable_entries(self.viewer, servers)}
         for name, known in offered.items():
             field: Any = self.fields[name]
             kept = self.initial[name] = field.read(getattr(self.instance, name))
@@ -122,18 +121,6 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         elif lifetime:
             cleaned["expires_at"] = timezone.now() + timedelta(days=int(lifetime))
         return cleaned
-
-
-def usable_entries(user: Any) -> dict[str, set[str]]:
-    """Return the tools, resources and prompts that a user may use; others stay unknown to them."""
-    entries: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
-    for server in all_servers():
-        visible = visible_to(user, server.engine.derived.requirements)
-        for entry in server.registry.entries():
-            if visible.includes(entry):
-                mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
-                entries[mapping].add(entry.key)
-    return entries
 
 
 class APIKeyAdmin(VisibleList):
@@ -287,7 +274,7 @@ class APIKeyAdmin(VisibleList):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]
-        usable = usable_entries(obj.user)
+        usable = usable_entries(obj.user, all_servers())
         allowed = obj.allowed or Allowed()
         unusable = sorted(name for kind in usable for name in getattr(allowed, kind) - usable[kind])
         if unusable:

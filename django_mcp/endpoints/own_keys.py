@@ -18,12 +18,11 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.authenticators import APIKeyAuthenticator
-from django_mcp.auth.permissions import visible_to
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
+from django_mcp.endpoints.usable_entries import usable_entries
 from django_mcp.models import APIKey
 from django_mcp.protocol.sanitize import clean
-from django_mcp.registry.entries import TOOLS
 from django_mcp.servers import MCPServer
 
 MAX_VALID_KEYS = 20
@@ -43,16 +42,6 @@ DAYS = 90
 """How long a key is valid unless the user says otherwise, if the site allows that long."""
 
 
-def find_tools(user: Any, servers: list[MCPServer]) -> list[str]:
-    """Return the tools that a key of a user could see on the servers that read keys."""
-    names: set[str] = set()
-    for server in servers:
-        visible = visible_to(user, server.engine.derived.requirements)
-        entries = (entry for entry in server.registry.entries() if entry.kind is TOOLS)
-        names.update(entry.key for entry in entries if visible.includes(entry))
-    return sorted(names)
-
-
 def reads_keys(server: MCPServer) -> bool:
     """Return whether one of a server's authenticators reads API keys."""
     authentication = server.engine.authentication
@@ -67,7 +56,7 @@ def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
     """Make a key if the request asks for one; return what the template shows of the user's keys."""
     user: Any = request.user
     text = ""
-    tools = find_tools(user, servers)
+    tools = sorted(usable_entries(user, servers)["tools"])
     form = OwnKeyForm(user, tools, request.POST or None)
     if form.is_valid():
         try:
