@@ -124,7 +124,7 @@ class Settings:
     PUSH_BUS: str = site_setting(
         "auto",
         choice("auto", "layer", "database", "local"),
-        'How processes tell each other of [changes](../howto/push.md#several-processes). `"layer"`: '
+        'How processes tell each other of [changes](../howto/deploy.md#messages-between-processes). `"layer"`: '
         'over the channel layer. `"database"`: over a table that each process polls once a second. '
         '`"local"`: not at all. `"auto"`: the first of these that is available.',
     )
