@@ -16,7 +16,7 @@ _CREDENTIAL: Final = re.compile(
     r"|pass.?(w|phrase|code|key)|pwd|bearer"
     r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
     r"|(^|[-_])(x|account|app|client|functions|master|shared|subscription)[-_]?key$|^key$"
-    r"|(^|[-_])(hmac|mfa|otp|pin|sid|sig)($|[-_])"
+    r"|(^|[-_])(dn|e?mail|hmac|login|mfa|otp|pin|sid|sig|ssn|vault)($|[-_])|^code$|account.?(id|n)"
     r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
     re.IGNORECASE,
 )
@@ -126,8 +126,6 @@ def _clean_query(query: str) -> str:
     limit: int | None = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
     if limit is not None and query.count("&") >= limit:
         return ""
-    if _CREDENTIAL.search(query) is None and "%" not in query:
-        return query
     query_dict = QueryDict(query, mutable=True)
     names = [name for name in query_dict if is_credential(name)]
     for name in names:

@@ -53,6 +53,11 @@ HEADERS = {
     "Ocp-Apim-Subscription-Key": SECRET,
     "X-Functions-Key": SECRET,
     "X-Client-Key": SECRET,
+    "X-Login": SECRET,
+    "X-Email": SECRET,
+    "X-Client-Dn": SECRET,
+    "X-Vault": SECRET,
+    "X-Account-Number": SECRET,
     "X-Tenant": "acme",
 }
 ADDRESSES = {
@@ -60,6 +65,7 @@ ADDRESSES = {
     "X-Original-Url": f"/mcp?page=2&access_token={SECRET}",
     "X-Envoy-Original-Path": f"/mcp?token={SECRET}",
     "X-Forwarded-Prefix": f"/mcp?token={SECRET}",
+    "X-Rewrite-Url": f"/mcp?state=1&code={SECRET}",
     "X-Forwarded-Uri": f"/mcp?%61ccess_token={SECRET}#top",
 }
 """Headers with addresses whose queries hold credentials."""
