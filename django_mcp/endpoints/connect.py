@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.db import connections, transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import NoReverseMatch, get_script_prefix, reverse
@@ -45,6 +46,11 @@ def connect_page(request: HttpRequest) -> HttpResponse:
     return csrf_protect(_show)(request)
 
 
+for _alias in connections:
+    # With `ATOMIC_REQUESTS`, concurrent requests would see neither the guesses nor the keys of each other.
+    connect_page = transaction.non_atomic_requests(using=_alias)(connect_page)
+
+
 @sensitive_variables()
 @sensitive_post_parameters("key-password")
 def _show(request: HttpRequest) -> HttpResponse:
@@ -59,7 +65,7 @@ def _show(request: HttpRequest) -> HttpResponse:
         "authorized_url": _find_authorized(),
     }
     with_keys = [server for server in usable if reads_keys(server)]
-    if settings.CONNECT_KEY_DAYS is not None and with_keys:
+    if settings.CONNECT_KEY_DAYS is not None:
         if "revoke" in request.POST:
             revoke_own(request.user, request.POST["revoke"])
             return HttpResponseRedirect(request.path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import secrets
 from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
 from django.contrib.auth import get_user_model
-from django.core.cache import cache
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator
 from django.db import router, transaction
@@ -21,7 +21,8 @@ from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
 from django_mcp.endpoints.usable_entries import usable_entries
-from django_mcp.models import APIKey
+from django_mcp.execution.tables import digest_of_quota
+from django_mcp.models import APIKey, UsedState
 from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import MCPServer
 
@@ -53,18 +54,22 @@ def reads_keys(server: MCPServer) -> bool:
 
 @sensitive_variables()
 def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
-    """Make a key if the request asks for one; return what the template shows of the user's keys."""
+    """Make a key if the request asks for one; return what the template shows of the user's keys.
+
+    A user who may use no server that reads keys makes none, but can revoke those from before.
+    """
     user: Any = request.user
-    text = ""
-    tools = sorted(usable_entries(user, servers)["tools"])
-    form = OwnKeyForm(user, tools, request.POST or None)
-    if form.is_valid():
-        try:
-            text = form.issue()
-        except ValidationError as error:
-            form.add_error(None, error)
-        else:
-            form = OwnKeyForm(user, tools)
+    text, form = "", None
+    if servers:
+        tools = sorted(usable_entries(user, servers)["tools"])
+        form = OwnKeyForm(user, tools, request.POST or None)
+        if form.is_valid():
+            try:
+                text = form.issue()
+            except ValidationError as error:
+                form.add_error(None, error)
+            else:
+                form = OwnKeyForm(user, tools)
     keys = APIKey.objects.valid_of(user)[:KEYS_SHOWN]
     return {
         "has_password": user.has_usable_password(),
@@ -142,7 +147,7 @@ class OwnKeyForm(forms.Form):
             _key, text = APIKey.objects.issue(
                 user=self.user,
                 name=cleaned["name"],
-                tools=None if cleaned["everything"] else cleaned["tools"],
+                tools=None if cleaned["everything"] else list(dict.fromkeys(cleaned["tools"])),
                 expires_at=now + timedelta(days=cleaned["days"]),
             )
         return text
@@ -150,16 +155,22 @@ class OwnKeyForm(forms.Form):
 
 @sensitive_variables()
 def _check_password(user: Any, password: str) -> None:
-    counter = f"django_mcp:own_keys:{user.pk}"
-    cache.add(counter, 0, WRONG_PASSWORDS_S)
-    try:
-        # Counted before it is compared, so that concurrent guesses count as well.
-        count = cache.incr(counter)
-    except ValueError:
-        # It has expired meanwhile.
-        count = 1
-    if count > MAX_WRONG_PASSWORDS:
+    """Compare a password, within the limit of wrong ones.
+
+    Guesses are rows and not counted in a cache, which may belong to one process, be full, or keep nothing.
+    """
+    now, quota = timezone.now(), digest_of_quota(f"password:{user.pk}")
+    guesses = UsedState.objects.filter(quota_key=quota)
+    guesses.filter(expires_at__lte=now).delete()
+    # Stored before it is compared, so that concurrent guesses count as well.
+    guess = UsedState.objects.create(
+        digest=secrets.token_hex(32),
+        quota_key=quota,
+        expires_at=now + timedelta(seconds=WRONG_PASSWORDS_S),
+    )
+    if guesses.count() > MAX_WRONG_PASSWORDS:
+        guess.delete()
         raise ValidationError(_("Too many wrong passwords. Try again in a few minutes."))
     if not user.check_password(password):
         raise ValidationError({"password": _("This is not your password.")})
-    cache.delete(counter)
+    guesses.delete()

@@ -163,7 +163,7 @@ class KeptState(Table):
 
 
 class UsedState(Table):
-    """A state that was used, and is rejected if it is sent again, until it expires."""
+    """What counts until it expires: a state that was used and is rejected if it is sent again, or a guess of a password."""
 
     digest = KeyField(_("digest"), max_length=64, primary_key=True)
     quota_key = KeyField(_("quota"), max_length=64, db_index=True, editable=False)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
 from django.urls import include, path
 from django.utils import timezone
@@ -16,7 +18,7 @@ from django.utils import timezone
 from django_mcp import MCPServer
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.endpoints.own_keys import MAX_KEYS_A_DAY, MAX_WRONG_PASSWORDS
-from django_mcp.models import APIKey
+from django_mcp.models import APIKey, UsedState
 
 PAGE = "/mcp/connect/"
 NEW = {"key-name": "Report", "key-days": "30", "key-tools": "look", "key-password": "pw"}
@@ -123,6 +125,55 @@ def test_passwords_cannot_be_guessed_without_end(browser: Client):
     assert not APIKey.objects.exists()
 
 
+@pytest.mark.parametrize("backend", ["dummy.DummyCache", "locmem.LocMemCache"])
+def test_passwords_are_counted_whatever_the_cache_keeps(
+    browser: Client, settings: Any, backend: str
+):
+    settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
+    for _ in range(MAX_WRONG_PASSWORDS):
+        browser.post(PAGE, {**NEW, "key-password": "guess"})
+        cache.clear()
+
+    assert "Too many wrong passwords" in text_of(browser.post(PAGE, NEW))
+    assert not APIKey.objects.exists()
+
+
+class LookingHasher(MD5PasswordHasher):
+    """Says whether other requests can see by now that a password is compared."""
+
+    algorithm = "looking"
+    in_transaction: ClassVar[list[bool]] = []
+
+    def verify(self, password: str, encoded: str) -> bool:
+        self.in_transaction.append(connection.in_atomic_block)
+        return super().verify(password, encoded)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_guesses_count_with_atomic_requests(
+    browser: Client, ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    settings.PASSWORD_HASHERS = [f"{__name__}.LookingHasher"]
+    ada.set_password("pw")
+    ada.save()
+    browser.force_login(ada)
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    LookingHasher.in_transaction.clear()
+
+    browser.post(PAGE, {**NEW, "key-password": "guess"})
+
+    assert LookingHasher.in_transaction == [False]
+
+
+def test_passwords_are_compared_again_after_a_while(browser: Client):
+    for _ in range(MAX_WRONG_PASSWORDS):
+        browser.post(PAGE, {**NEW, "key-password": "guess"})
+    UsedState.objects.update(expires_at=timezone.now())
+
+    assert shown_key(browser.post(PAGE, NEW))
+    assert not UsedState.objects.exists()
+
+
 def test_a_user_cannot_fill_the_table(browser: Client):
     for _ in range(MAX_KEYS_A_DAY):
         assert shown_key(browser.post(PAGE, NEW))
@@ -146,6 +197,34 @@ def test_own_keys_are_revoked_and_those_of_others_unknown(
 
     revoked = APIKey.objects.filter(revoked_at__isnull=False)
     assert list(revoked.values_list("name", flat=True)) == ["mine"]
+
+
+class WithoutServers:
+    """A URLconf with no server that reads keys."""
+
+    urlpatterns = urlpatterns[:1]
+
+
+def test_a_user_who_may_use_no_server_any_more_can_revoke_keys(
+    browser: Client, ada: Any, settings: Any
+):
+    own, _ = APIKey.objects.issue(user=ada, name="mine")
+    settings.ROOT_URLCONF = WithoutServers
+
+    page = text_of(browser.get(PAGE))
+    assert "mine" in page
+    assert "Make the key" not in page
+    assert shown_key(browser.post(PAGE, NEW)) is None
+    assert browser.post(PAGE, {"revoke": own.prefix}).status_code == 302
+
+    assert "Your API keys" not in text_of(browser.get(PAGE))
+    assert not APIKey.objects.filter(revoked_at=None).exists()
+
+
+def test_a_key_names_a_tool_once(browser: Client):
+    browser.post(PAGE, {**NEW, "key-tools": ["look", "look"]})
+
+    assert APIKey.objects.get().tools == "look"
 
 
 def test_other_sites_can_make_no_key(ada: Any, settings: Any):
