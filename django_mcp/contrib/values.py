@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal, DecimalException
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 from django.db import (
     DatabaseError,
     DataError,
@@ -22,6 +23,7 @@ from django.db import (
 from django.utils.translation import gettext as _
 
 from django_mcp.execution.moments import read_moment
+from django_mcp.registry.big_integers import MAX_EXACT
 
 MAX_TEXT_CHARS = 200
 """Of a text that is searched for."""
@@ -44,6 +46,37 @@ def value_field(field: Any) -> Any:
             field = field.output_field
         else:
             return field
+
+
+def may_be_rounded(field: Any) -> bool:
+    """Return whether a field, or the key that it refers to, may have integers that clients round.
+
+    Those are of 64 bits, unless validators or choices keep them small. A key that a database counts
+    up is none, unless a validator of the site permits as much.
+    """
+    own_field = value_field(field)
+    is_counted = isinstance(own_field, models.AutoField)
+    if not isinstance(own_field, models.BigIntegerField):
+        return False
+    if is_counted:
+        # Without the limits that the database has.
+        own = own_field.deconstruct()[3].get("validators", ())
+        return any(abs(limit) > MAX_EXACT for limit in _limits_of(own, BaseValidator))
+    largest = _limits_of(own_field.validators, MaxValueValidator)
+    smallest = _limits_of(own_field.validators, MinValueValidator)
+    choices = [value for value, _label in own_field.flatchoices or ()]
+    if choices:
+        return any(type(choice) is int and abs(choice) > MAX_EXACT for choice in choices)
+    return (
+        min(largest, default=MAX_INTEGER) > MAX_EXACT
+        or max(smallest, default=-MAX_INTEGER) < -MAX_EXACT
+    )
+
+
+def _limits_of(validators: Iterable[Any], kind: type[BaseValidator]) -> list[int]:
+    limits = (each.limit_value for each in validators if isinstance(each, kind))
+    values = [limit() if callable(limit) else limit for limit in limits]
+    return [value for value in values if isinstance(value, int)]
 
 
 def takes_pattern(lookup: str) -> bool:

@@ -27,13 +27,12 @@ class _Digits:
             _read,
             handler(source),
             serialization=core_schema.plain_serializer_function_ser_schema(
-                _write, when_used="json-unless-none"
+                write_integer, when_used="json-unless-none"
             ),
         )
 
     def __get_pydantic_json_schema__(self, _core_schema: Any, _handler: Any) -> JSONObject:
-        text = {"type": "string", "pattern": f"^-?[0-9]{{1,{_MAX_DIGITS}}}$"}
-        return {"anyOf": [{"type": "integer"}, text]}
+        return or_digits({"type": "integer"})
 
 
 def _read(value: Any) -> Any:
@@ -44,8 +43,15 @@ def _read(value: Any) -> Any:
     return int(value)
 
 
-def _write(value: int) -> int | str:
+def write_integer(value: int) -> int | str:
+    """Return an integer as results have it: as digits, if clients would round it."""
     return value if -MAX_EXACT <= value <= MAX_EXACT else str(value)
+
+
+def or_digits(schema: JSONObject) -> JSONObject:
+    """Return the schema of an integer, or of its digits."""
+    text = {"type": "string", "pattern": f"^-?[0-9]{{1,{_MAX_DIGITS}}}$"}
+    return {"anyOf": [schema, text]}
 
 
 BigInt = Annotated[int, _Digits()]

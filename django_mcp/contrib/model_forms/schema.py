@@ -17,7 +17,9 @@ from django.utils.text import capfirst
 
 from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
+from django_mcp.contrib.values import may_be_rounded
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.big_integers import MAX_EXACT, or_digits
 
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""
@@ -74,7 +76,9 @@ def form_schema(
         elif not is_partial and name not in exclude and not field.disabled:
             raise _unfillable(name, field)
     properties = {
-        name: _describe(fields[name], name, has_default=not is_partial)
+        name: _describe(
+            fields[name], name, find_model_field(form, name), has_default=not is_partial
+        )
         for name in fields
         if name in offered
     }
@@ -148,8 +152,10 @@ def _unfillable(name: str, field: forms.Field) -> FormProblem:
     )
 
 
-def _describe(field: Any, name: str, *, has_default: bool) -> JSONObject:
+def _describe(field: Any, name: str, model_field: Any, *, has_default: bool) -> JSONObject:
     schema = _describe_kind(field)
+    if schema.get("type") == "integer" and _may_be_rounded(schema, model_field):
+        schema = or_digits(schema)
     takes_empty = schema.get("type") in ("string", "array", "boolean") and "format" not in schema
     if not field.required and not (takes_empty and "enum" not in schema):
         schema = or_null(schema)
@@ -160,6 +166,13 @@ def _describe(field: Any, name: str, *, has_default: bool) -> JSONObject:
     if has_default and type(initial) in (str, int, float, bool):
         schema["default"] = initial
     return schema
+
+
+def _may_be_rounded(schema: JSONObject, model_field: Any) -> bool:
+    if model_field is not None:
+        return may_be_rounded(model_field)
+    limits = (schema.get("minimum", 0), schema.get("maximum", 0))
+    return any(abs(limit) > MAX_EXACT for limit in limits)
 
 
 def _describe_kind(field: Any) -> JSONObject:
@@ -192,7 +205,8 @@ def key_schema(field: Any) -> JSONObject:
     while isinstance(field, models.ForeignKey):
         field = field.target_field
     if isinstance(field, models.IntegerField):
-        return {"type": "integer"}
+        schema: JSONObject = {"type": "integer"}
+        return or_digits(schema) if may_be_rounded(field) else schema
     if isinstance(field, models.UUIDField):
         return {"type": "string", "format": "uuid"}
     return {"type": "string"} if field is not None else {"type": ["string", "integer"]}

@@ -18,6 +18,7 @@ from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import MAX_KEYS
 from django_mcp.execution.moments import localize
+from django_mcp.registry.big_integers import write_integer
 
 
 def find_paths(expression: Any) -> Iterator[str]:
@@ -105,8 +106,10 @@ def cut_querysets(value: Any) -> Any:
 
 def to_plain(value: Any) -> Any:
     """Return a computed value as JSON has it; what has no form there, and HTML, as text."""
-    if value is None or type(value) in (bool, int):
+    if value is None or type(value) is bool:
         return value
+    if type(value) is int:
+        return write_integer(value)
     if type(value) is float:
         return value if math.isfinite(value) else str(value)
     if hasattr(value, "__html__"):

@@ -10,7 +10,12 @@ from typing import Any
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import UserAdmin
 
-from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.generated import (
+    GeneratedFunction,
+    GeneratedOptions,
+    note_model,
+    register_generated,
+)
 from django_mcp.contrib.http_calls import reading_at_startup
 from django_mcp.contrib.model_forms import FormProblem
 from django_mcp.contrib.modeladmin.access import (
@@ -108,6 +113,7 @@ class AdminTools:
 
     def register(self) -> list[ToolEntry]:
         """Register them, and return those that the options include."""
+        note_model(self._server, self._access.model)
         unasked = [name for name in _VIEWS if self._access.overrides(name)]
         if type(self._admin).add_view is UserAdmin.add_view:
             unasked.remove("add_view")  # its rule is one of Access

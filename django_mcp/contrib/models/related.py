@@ -203,7 +203,7 @@ class Related:
             seen: which related rows the user sees.
         """
         if shown.is_bare:
-            return instance.pk
+            return shown.read(instance)
         contents: JSONObject = {}
         cut: list[str] = []
         for name in shown.names:

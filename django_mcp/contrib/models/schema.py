@@ -13,9 +13,10 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.values import value_field
+from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.big_integers import or_digits, write_integer
 
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""
@@ -51,7 +52,7 @@ def describe_value(field: Any, *, is_input: bool) -> JSONObject:
     schema = dict(next((kind for cls, kind in _FORMATS if isinstance(own_field, cls)), _TEXT))
     if is_input:
         schema.update(_choices(own_field, schema) or _limits(own_field, schema))
-    return schema
+    return or_digits(schema) if may_be_rounded(own_field) and "enum" not in schema else schema
 
 
 _TEXT: JSONObject = {"type": "string"}
@@ -132,7 +133,15 @@ def _find_writer(field: Any) -> Callable[[Any], Any] | None:
     """Return what gives the values of a field the form that results have; None: they have it."""
     if hasattr(field, "base_field"):
         return _find_writer(field.base_field)
+    if may_be_rounded(field):
+        return _write_integers
     return write_plain if isinstance(field, models.DateTimeField) else None
+
+
+def _write_integers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_write_integers(each) for each in value]
+    return write_integer(value) if type(value) is int else value
 
 
 def write_plain(value: Any) -> Any:

@@ -23,6 +23,7 @@ from django_mcp.contrib.generated import (
 )
 from django_mcp.contrib.models.paths import PathError, is_to_many, read_path
 from django_mcp.contrib.models.schema import describe_field, read_value, write_plain
+from django_mcp.contrib.values import may_be_rounded
 from django_mcp.protocol.json import JSONObject
 
 Read = Callable[[Any], Any]
@@ -192,7 +193,8 @@ class Shown:
     def read(self) -> Read:
         """Reads the shown fields from an instance, as a dict in the order they are named."""
         if self.is_bare:
-            return attrgetter("pk")
+            key = self.model._meta.pk
+            return read_value(key) if may_be_rounded(key) else attrgetter("pk")
         readers = self.readers.items()
         many = [
             (name, _rows_of(self.relations[name]), self.related[name].most) for name in self._many

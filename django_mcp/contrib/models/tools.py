@@ -17,6 +17,7 @@ from django_mcp.contrib.generated import (
     MAX_RESULTS,
     GeneratedFunction,
     GeneratedOptions,
+    note_model,
     register_generated,
 )
 from django_mcp.contrib.models.attributes import find_unread
@@ -260,6 +261,7 @@ class ModelTools:
 
     def add_tools(self, server: MCPServer) -> None:
         """Register the tools on a server."""
+        note_model(server, self.model)
         definition, reading = self.definition, self.reading
         one, plural = definition.singular, definition.model._meta.verbose_name_plural
         self._add(

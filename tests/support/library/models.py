@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MinLengthValidator
+from django.core.validators import MaxValueValidator, MinLengthValidator, MinValueValidator
 from django.db import models
 
 
@@ -82,6 +82,21 @@ class Reminder(models.Model):
 
     def __str__(self) -> str:
         return str(self.text)
+
+
+class Event(models.Model):
+    """Has a key of 64 bits from another system."""
+
+    id = models.BigIntegerField(primary_key=True)
+    cause = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL)
+    others = models.ManyToManyField("self", blank=True, symmetrical=False, related_name="other_of")
+    size = models.PositiveBigIntegerField(default=0)
+    level = models.BigIntegerField(
+        default=0, validators=[MinValueValidator(-10), MaxValueValidator(10)]
+    )
+
+    def __str__(self) -> str:
+        return f"event {self.pk}"
 
 
 class Sample(models.Model):
