@@ -1,9 +1,11 @@
-"""Count the large answers to a request, from when they are encoded until they are sent."""
+"""Count the large answers to a request, and large messages ahead of them, from their encoding until they are sent."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.pending import PendingBytes, lock
+from django_mcp.server.exchange.pending import PART_BYTES, PendingBytes, lock
 from django_mcp.server.exchange.quotas import QuotaScope
 from django_mcp.server.options import Options
 
@@ -44,3 +46,27 @@ def release_answers(exchange: Exchange) -> None:
     channel.counts_answers = False
     if channel.pending is not None:
         channel.pending.close()
+
+
+async def send_ahead(
+    exchange: Exchange,
+    message: bytes,
+    options: Options,
+    send: Callable[[bytes], Awaitable[None]],
+) -> bool:
+    """Send a message ahead of the answer to a request; return False if a limit is reached.
+
+    A large message counts until the client has read it, as an answer does. Nothing counts in process.
+    """
+    channel = exchange.channel.batch or exchange.channel
+    if len(message) <= PART_BYTES or not channel.counts_answers:
+        await send(message)
+        return True
+    pending = PendingBytes(exchange.caller.quota_key, options)
+    if pending.add(len(message)) is not None:
+        return False
+    try:
+        await send(message)
+    finally:
+        pending.close()
+    return True

@@ -19,7 +19,9 @@ from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import RequestId, encode_notification, is_request_id
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.questions import AskMethods
+from django_mcp.server.exchange.answers import send_ahead
 from django_mcp.server.exchange.call import NoAnswer
+from django_mcp.server.exchange.pending import PART_BYTES
 from django_mcp.server.exchange.send_rate import SendRate
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
@@ -386,8 +388,12 @@ class Context(AskMethods, Generic[PrincipalT]):
 
             if not is_valid(method, params, self._call.rules):
                 return
-        if sink is not None and self._may_send and not self._call.is_abandoned:
+        if sink is None or not self._may_send or self._call.is_abandoned:
+            return
+        if len(message) <= PART_BYTES:
             await sink.send(message)
+        else:
+            await send_ahead(self._call.exchange, message, self._call.options, sink.send)
 
     def _require_thread(self, name: str) -> None:
         """Raise `RuntimeError` if an event loop runs in this thread; its text names the method to await."""

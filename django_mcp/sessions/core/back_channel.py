@@ -14,6 +14,7 @@ from django_mcp.protocol.errors import ProtocolError, Refusal, invalid_request
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Response, encode_notification, encode_request, to_ask_id
 from django_mcp.server.asking.questions import ask_params
+from django_mcp.server.exchange.answers import send_ahead
 from django_mcp.server.exchange.call import AskFailed, CannotAsk, NoAnswer
 from django_mcp.server.exchange.channel import Sink
 from django_mcp.server.exchange.connection import ConnectionState
@@ -111,7 +112,9 @@ async def request_client(
         raise NoAnswer("Nothing leads back to the client")
     ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
     async with expect_response(call.server, connection, ask_id, timeout_s) as wait:
-        await _send(sink, encode_request(ask_id, method, params))
+        message = encode_request(ask_id, method, params)
+        if not await send_ahead(exchange, message, call.options, partial(_send, sink)):
+            raise NoAnswer(_TOO_LARGE)
         try:
             response = await wait()
         except TimeoutError:
@@ -196,6 +199,10 @@ _TOO_LATE = "The client was asked and did not answer in time"
 _TOO_MANY = (
     "The client cannot be asked now, since too many questions wait for an answer: answer some of them, "
     "or try again when they have expired (ASK_TIMEOUT_S)"
+)
+_TOO_LARGE = (
+    "The client cannot be asked now, since it has too many unread bytes: read some of them, or try again "
+    "later"
 )
 _IN_USE = "The client was asked under this id already and has not answered yet"
 

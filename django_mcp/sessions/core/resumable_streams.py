@@ -31,6 +31,7 @@ from django_mcp.protocol.messages import (
     is_request_id,
 )
 from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.answers import send_ahead
 from django_mcp.server.exchange.channel import EventStream
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
@@ -214,7 +215,7 @@ async def resume(
             else:
                 waited_s += LOOK_S
             for message in await follower.wait(POLL_S if is_running else LOOK_S):
-                await sink.send(message)
+                await send_ahead(exchange, message, server.options, sink.send)
             resumption = await _read_on(server, session, stream_id, number)
 
 

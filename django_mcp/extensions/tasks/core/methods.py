@@ -37,6 +37,7 @@ from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refu
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.asking.round_trips import check_responses
 from django_mcp.server.delivery.open_streams import count_stream
+from django_mcp.server.exchange.answers import send_ahead
 from django_mcp.server.exchange.call import AskFailed, CannotAsk, StateTooLarge
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.methods.discovery import INVALID_CURSOR
@@ -190,8 +191,9 @@ async def _follow(call: ServedCall, task_id: str) -> Task | Refusal:
                 if own.is_final:
                     break
                 for message in await follower.wait(POLL_S):
-                    if call.exchange.channel.sink is not None:
-                        await call.exchange.channel.sink.send(message)
+                    sink = call.exchange.channel.sink
+                    if sink is not None:
+                        await send_ahead(call.exchange, message, call.options, sink.send)
         finally:
             for question in asking.values():
                 question.cancel()

@@ -6,23 +6,29 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from django.core.handlers.asgi import ASGIHandler
 from django.test import override_settings
 from django.urls import path
 
+from django_mcp.protocol.json import encode
 from django_mcp.server.exchange import pending
 from django_mcp.server.exchange.pending import PART_BYTES, PendingBytes
 from django_mcp.server.exchange.quotas import QuotaScope
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.options import Options
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.view import MCPView
 from tests.support.http.harness import GONE, LIMIT_S, Conversation, http_scope, part, talk, until
 from tests.support.http.scripted import ScriptedServer, script
+from tests.support.server.plain import MCPServer
+from tests.support.wire import V2025_11_25, message
 
 LARGE = 4 * PART_BYTES
 SWELL = ["swell", 200, LARGE]
@@ -252,6 +258,71 @@ async def test_large_messages_that_wait_for_the_reader_of_a_stream_count():
     first.end(Ending.CLIENT)
     third.end(Ending.CLIENT)
     assert await asyncio.gather(*running) == [Ending.CLIENT, Ending.SLOW, Ending.CLIENT]
+
+
+def telling(**options: Any) -> Any:
+    """Return the application of a server whose tools send a large message ahead of a small answer."""
+    plain = MCPServer(
+        "tests", max_pending_bytes_per_principal=ROOM_BYTES, max_result_bytes=1000, **options
+    )
+
+    @plain.tool
+    async def log(ctx: Context[Any]) -> str:
+        await ctx.ainfo("x" * LARGE)
+        return "done"
+
+    @plain.tool
+    async def ask(ctx: Context[Any]) -> str:
+        await ctx.aelicit("x" * LARGE, NoFields)
+        return "done"
+
+    return MCPConsumer.as_asgi(server=cast("Any", plain))
+
+
+@dataclass
+class NoFields:
+    """The answer to a question."""
+
+
+async def open_session(app: Any) -> dict[str, str]:
+    """Return the headers of a new session whose client can be asked and wants all log messages."""
+    params = {
+        "protocolVersion": V2025_11_25.name,
+        "capabilities": {"elicitation": {}, "experimental": {"logLevel": "debug"}},
+        "clientInfo": {"name": "tests", "version": "1"},
+    }
+    opened = await talk(
+        app, http_scope(), part(encode(message("initialize", params, revision=V2025_11_25)))
+    )
+    headers = {
+        "mcp-session-id": opened.headers["mcp-session-id"],
+        "mcp-protocol-version": V2025_11_25.name,
+    }
+    notice = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    await talk(app, http_scope(headers=headers), part(notice))
+    return headers
+
+
+@pytest.mark.parametrize(("tool", "text"), [("log", "done"), ("ask", "too many unread bytes")])
+async def test_large_messages_ahead_of_an_answer_count_for_their_caller(tool: str, text: str):
+    app = telling(send_timeout_s=NEVER_S, ask_timeout_s=0.05)
+    headers = await open_session(app)
+
+    def call() -> Slow:
+        request = encode(
+            message("tools/call", {"name": tool}, revision=V2025_11_25, id=str(uuid4()))
+        )
+        return Slow(app, http_scope(headers=headers), part(request))
+
+    unread = call()
+    await until(lambda: len(unread.sent) > 1)
+    read = call()
+    read.has_gone.set()
+    await read.end()
+    await unread.leave()
+
+    # The message was not sent, so nothing began a stream.
+    assert text in json.loads(read.body)["result"]["content"][0]["text"]
 
 
 @asynccontextmanager
