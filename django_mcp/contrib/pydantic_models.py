@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, get_origin
 
@@ -24,9 +24,10 @@ MAX_OBJECTS = 5_000
 """Objects that are looked at for one tool; few fields have more than ten."""
 
 _FRAMEWORKS = {
-    "annotated_types", "django", "django_filters", "django_mcp", "ninja", "pydantic", "pydantic_core",
+    "annotated_types", "django", "django_filters", "django_mcp", "ninja", "phonenumbers", "pydantic", "pydantic_core",
     "rest_framework", "typing_extensions",
 }  # fmt: skip
+"""Packages that check their own patterns and texts: phonenumbers matches no more than 250 characters."""
 
 _LEAVES = (
     str, bytes, int, float, models.Model, models.Manager, QuerySet,
@@ -147,12 +148,25 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
         except ValueError:  # it is still empty
             continue
     names = set(_names(function.__code__))
+    takes_aliases = _has_pydantic(function.__module__.partition(".")[0])
     for name in names:
         referred = function.__globals__.get(name)
         if isinstance(referred, ModuleType):
             yield from (getattr(referred, name) for name in names if name in vars(referred))
-        else:
+        elif takes_aliases or get_origin(referred) is None:
             yield referred
+
+
+@cache
+def _has_pydantic(package: str) -> bool:
+    """Return whether a package uses pydantic. In another, an alias such as `Pattern[str]` is only an annotation."""
+    return any(
+        str(getattr(value, "__module__", "") or "").partition(".")[0] == "pydantic"
+        or (isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "pydantic")
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == package
+        for value in list(vars(module).values())
+    )
 
 
 def _names(code: CodeType) -> Iterator[str]:

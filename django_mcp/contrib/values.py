@@ -23,6 +23,7 @@ from django.db import (
 from django.utils.translation import gettext as _
 
 from django_mcp.execution.moments import read_moment
+from django_mcp.log import logger
 from django_mcp.registry.big_integers import MAX_EXACT
 
 MAX_TEXT_CHARS = 200
@@ -33,6 +34,26 @@ MAX_EXPONENT = 1000
 
 MAX_INTEGER = 2**63
 """Integers are smaller, on every database."""
+
+
+BOUNDS = ("[)", "[]", "(]", "()")
+"""Which ends belong to a range: those in square brackets do."""
+
+
+def is_a(value: Any, path: str) -> bool:
+    """Return whether an object is of a class, which its path names, as its package may be missing."""
+    return any(f"{cls.__module__}.{cls.__qualname__}" == path for cls in type(value).__mro__)
+
+
+def text_of(instance: models.Model) -> str | None:
+    """Return what an object is called; None, if its `__str__` fails, which it may for rows that nobody expected."""
+    try:
+        return str(instance)
+    except DatabaseError:
+        raise  # its transaction is over
+    except Exception:
+        logger.warning("An object of %s has no text", instance._meta.label, exc_info=True)
+        return None
 
 
 def value_field(field: Any) -> Any:

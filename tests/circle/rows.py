@@ -66,8 +66,8 @@ def _text(field: Any, kind: str, number: int) -> str:
         return f"row-{number}@example.com"
     if "URL" in cls:
         return f"https://example.com/{number}"
-    if field.name == "url":
-        return f"/{number}/"
+    if field.name == "url" or field.name.endswith("_path"):
+        return f"/{number}" + "/" * (field.name == "url")
     if field.name == "language_code":
         return _pick(["en", "de", "fr"], number)
     if field.name.startswith("object_"):
@@ -138,7 +138,8 @@ class Rows:
             if self._is_set_elsewhere(field):
                 continue
             is_optional = field.null or field.blank or field.has_default()
-            if is_optional and (number == 0 or not field.editable):
+            is_skipped = number == 0 or not field.editable
+            if is_optional and is_skipped and field.name != "master":
                 continue
             if field.is_relation:
                 others = self.of(field.related_model)
@@ -149,6 +150,8 @@ class Rows:
                 values[field.name] = _pick(others, number)
             else:
                 values[field.name] = _value(field, number)
+        for name in getattr(getattr(model, "_parler_meta", None), "get_all_fields", list)():
+            values[name] = f"{name}-{number}"
         instance = self._save(model, values)
         for field in model._meta.many_to_many:
             is_plain = field.remote_field.through._meta.auto_created and field.related_model

@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tests.circle.sites import SITES
@@ -35,6 +36,7 @@ ROOT_URLCONF = "tests.circle.urls"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [Path(__file__).parent / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

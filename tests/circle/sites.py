@@ -121,6 +121,7 @@ SITES: dict[str, tuple[list[str], dict[str, Any]]] = {
         WAGTAIL,
         {
             "WAGTAIL_SITE_NAME": "circle",
+            "WAGTAIL_I18N_ENABLED": True,
             "WAGTAILADMIN_BASE_URL": "http://localhost",
             "LANGUAGES": [("en", "English"), ("de", "German"), ("fr", "French")],
             "WAGTAIL_CONTENT_LANGUAGES": [("en", "English"), ("de", "German"), ("fr", "French")],

@@ -192,7 +192,11 @@ class OfModel:
         if "if_unmodified" in schema["properties"]:
             version = schema["properties"]["if_unmodified"].get("description", "").split(" ")[0]
             own["if_unmodified"] = one.get(version)
-        everything = {name: to_argument(one[name]) for name in schema["properties"] if name in one}
+        everything = {
+            name: to_argument(one[name], each)
+            for name, each in schema["properties"].items()
+            if name in one
+        }
         stored = self._model._base_manager.filter(pk=key)
         for sent in ({**everything, **own}, own):
             with undone():
@@ -256,10 +260,11 @@ def make_arguments_of_action(tool: Mapping[str, Any], ids: list[Any]) -> dict[st
     return dict.fromkeys(tool["inputSchema"]["required"], ids)
 
 
-def to_argument(value: Any) -> Any:
-    """Return what is shown of a field as its argument: objects by their keys."""
+def to_argument(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return what is shown of a field as its argument: objects by their keys, or tags by their names."""
     if isinstance(value, dict) and set(value) == {"pk", "text"}:
-        return value["pk"]
+        is_tag = schema.get("type") == "string" and not isinstance(value["pk"], str)
+        return value["text" if is_tag else "pk"]
     if isinstance(value, list):
-        return [to_argument(each) for each in value]
+        return [to_argument(each, schema.get("items", {})) for each in value]
     return value

@@ -17,7 +17,13 @@ from django.utils.dateparse import parse_date, parse_time
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.model_forms.schema import FormMaker, find_model_field, offered_fields
+from django_mcp.contrib.model_forms.schema import (
+    FormMaker,
+    find_model_field,
+    offered_fields,
+    part_names,
+    takes_tags,
+)
 from django_mcp.contrib.values import (
     check_column,
     check_plain,
@@ -47,6 +53,7 @@ def bind_form(
     exclude: Collection[str] = (),
     allow_sensitive: Collection[str] = (),
     limit: Limit | None = None,
+    shows_key: Callable[[Any], bool] = lambda _field: False,
 ) -> Any:
     """Return a form bound to arguments; `check_form` tells what is wrong with them.
 
@@ -59,11 +66,13 @@ def bind_form(
         arguments: values of JSON by the names of fields.
         instance: the object that the form changes, for a `ModelForm`.
         is_partial: whether fields of the model keep the values of `instance` when they are not among the
-            arguments. They are not judged again by their form fields, but by the model, as its
-            constraints are.
+            arguments. They are not judged again by their fields. The constraints of the model and
+            its `clean()` look at them.
         exclude: fields that callers cannot fill in.
         allow_sensitive: password fields that clients may fill in.
         limit: narrows the objects that may be chosen in a field.
+        shows_key: takes a relation of the model and returns whether the caller is shown the key also of
+            an object that cannot be chosen. Then it may be sent back.
 
     Raises:
         ArgumentErrors: an argument is no field that callers fill in. The form may lack one for some users.
@@ -76,19 +85,25 @@ def bind_form(
     if closed:
         told = _("You cannot set this field.")
         raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
+    kept: set[str] = set()
     for name, field in form.fields.items():
         field.show_hidden_initial = False
-        if name in offered and name in arguments:
-            if limit is not None and isinstance(field, forms.ModelMultipleChoiceField):
-                _keep_hidden_members(field, form, name, limit)
-            _fill(field, arguments[name])
-            _check_columns(field, find_model_field(form, name))
-            # For the form's own methods that look at its data.
-            listed = arguments[name] if isinstance(arguments[name], list) else [arguments[name]]
-            data.setlist(form.add_prefix(name), listed)
-        elif is_partial and find_model_field(form, name) is not None:
+        model_field = find_model_field(form, name)
+        is_given = name in offered and name in arguments
+        is_kept = is_partial and (
+            _is_unchanged(form.instance, model_field, arguments[name], shows_key)
+            if is_given
+            # The form of the object starts with the values of its own fields.
+            else model_field is not None
+        )
+        if is_kept:
+            kept.add(name)
             _keep(field, form.instance, name)
             continue
+        if is_given:
+            _give_argument(form, name, arguments[name], data, limit)
+            if _take_empty(field, model_field, arguments[name]):
+                kept.add(name)
         elif not field.disabled:
             initial = form.get_initial_for_field(field, name)
             is_empty = initial in (None, "")
@@ -96,7 +111,81 @@ def bind_form(
         if limit is not None and hasattr(field, "queryset"):
             given = field.widget.value_from_datadict(data, form.files, form.add_prefix(name))
             field.queryset = limit(name, _find_chosen(field, given))
+    if kept:
+        _leave_out(form.instance, kept)
     return form
+
+
+def _give_argument(
+    form: Any, name: str, value: Any, data: MultiValueDict[str, Any], limit: Limit | None
+) -> None:
+    """Have a field of a form read an argument."""
+    field = form.fields[name]
+    if limit is not None and isinstance(field, forms.ModelMultipleChoiceField):
+        _keep_hidden_members(field, form, name, limit)
+    _fill(field, value)
+    _check_columns(field, find_model_field(form, name))
+    # For the form's own methods that look at its data.
+    data.setlist(form.add_prefix(name), value if isinstance(value, list) else [value])
+
+
+def _is_unchanged(
+    instance: Any, model_field: Any, value: Any, shows_key: Callable[[Any], bool]
+) -> bool:
+    """Return whether an argument is what an object has: null, or the keys of the same objects."""
+    if model_field is None or not model_field.concrete:
+        return False
+    if model_field.many_to_many:
+        if not (isinstance(value, list) and _takes_keys(model_field) and shows_key(model_field)):
+            return False
+        members = getattr(instance, model_field.name).values_list("pk", flat=True)
+        return {str(key) for key in value} == {str(key) for key in members}
+    stored = getattr(instance, model_field.attname)
+    if value is None or stored is None:
+        return value is None and stored is None
+    if not (model_field.is_relation and shows_key(model_field)):
+        return False
+    try:
+        return bool(to_python(model_field, value) == stored)
+    except ValidationError:
+        return False
+
+
+def _takes_keys(model_field: Any) -> bool:
+    """Return whether a field to many takes the keys of objects; one of tags takes their names."""
+    return isinstance(model_field, models.ManyToManyField)
+
+
+def _take_empty(field: Any, model_field: Any, value: Any) -> bool:
+    """Have a field take an empty value that its form reads as nothing; return whether it does.
+
+    Null is null and no empty text, an empty text no null, and an empty list or object of JSON is a value.
+    """
+    if model_field is None or model_field.is_relation or not model_field.concrete:
+        return False
+    is_text = isinstance(model_field, models.CharField | models.TextField)
+    if isinstance(field, forms.JSONField):
+        takes = value in ({}, [])
+    elif value is None:
+        takes = model_field.null and not field.required
+    else:
+        takes = value == "" and is_text and model_field.null and model_field.blank
+    if takes:
+        field.clean = lambda *_values: value
+    return bool(takes)
+
+
+def _leave_out(instance: Any, names: Collection[str]) -> None:
+    """Have the values of some fields, which an object has already, not be judged by these fields again.
+
+    Its constraints and its method `clean()` look at them all the same. `check_form` ends it.
+    """
+    cls = type(instance)
+
+    def clean_fields(exclude: Collection[str] | None = None) -> None:
+        cls.clean_fields(instance, exclude={*(exclude or ()), *names})
+
+    instance.clean_fields = clean_fields
 
 
 def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
@@ -131,7 +220,9 @@ def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None
     clean, has_changed = field.clean, field.has_changed
 
     def clean_and_add(value: Any) -> Any:
-        keys = [*(instance.pk for instance in clean(value)), *hidden]
+        # With them there are some, though no other is chosen.
+        chosen = clean(value) if value else ()
+        keys = [*(instance.pk for instance in chosen), *hidden]
         return members.model._base_manager.filter(pk__in=keys)
 
     field.clean = clean_and_add
@@ -146,7 +237,9 @@ def check_form(form: forms.BaseForm) -> None:
     Raises:
         ArgumentErrors: what is wrong, all at once and by field.
     """
-    if not form.is_valid():
+    is_valid = form.is_valid()
+    vars(getattr(form, "instance", form)).pop("clean_fields", None)
+    if not is_valid:
         raise ArgumentErrors(list(_problems(form)))
 
 
@@ -209,6 +302,7 @@ def _split(moment: datetime) -> list[Any]:
 
 
 def _fill(field: Any, value: Any) -> None:
+    value, bounds = _to_parts(field, value)
     fault = _find_fault_for(field, value)
     data = None
     if fault is None:
@@ -219,6 +313,8 @@ def _fill(field: Any, value: Any) -> None:
     if isinstance(field, forms.MultiValueField) and isinstance(data, str):
         data, fault = None, str(field.error_messages["invalid"])
     _give(field, data)
+    if fault is None and bounds is not None:
+        _set_bounds(field, bounds)
     if fault is None:
         return
 
@@ -226,6 +322,33 @@ def _fill(field: Any, value: Any) -> None:
         raise ValidationError(fault)
 
     field.clean = clean
+
+
+def _to_parts(field: Any, value: Any) -> tuple[Any, str | None]:
+    """Return a value as the list of its parts or as one text, where its field takes that, and bounds."""
+    names = part_names(field)
+    if names and isinstance(value, dict):
+        return [value.get(name) for name in names], value.get("bounds")
+    if takes_tags(field) and isinstance(value, list):
+        # No tag can have a quotation mark in the text.
+        return ", ".join('"{}"'.format(str(tag).replace('"', "")) for tag in value), None
+    return value, None
+
+
+def _set_bounds(field: Any, bounds: str) -> None:
+    """Have a range that a form makes get other bounds."""
+    clean = field.clean
+
+    def clean_with_bounds(value: Any) -> Any:
+        if bounds == "empty":
+            return field.range_type(empty=True)
+        cleaned = clean(value)
+        if cleaned is None:
+            # No end: everything, as there is a range.
+            return field.range_type(None, None, bounds)
+        return field.range_type(cleaned.lower, cleaned.upper, bounds)
+
+    field.clean = clean_with_bounds
 
 
 def _check_columns(field: Any, found: Any) -> None:

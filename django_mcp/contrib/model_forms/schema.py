@@ -14,10 +14,11 @@ from django.utils.choices import CallableChoiceIterator
 from django.utils.functional import lazy
 from django.utils.html import strip_tags
 from django.utils.text import capfirst
+from django.utils.translation import gettext
 
 from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
-from django_mcp.contrib.values import may_be_rounded
+from django_mcp.contrib.values import BOUNDS, is_a, may_be_rounded
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.big_integers import MAX_EXACT, or_digits
 
@@ -56,7 +57,8 @@ def form_schema(
 
     Args:
         form: a form class or a `functools.partial` of one; an instance, if its `__init__` adds fields.
-        is_partial: whether fields of the model keep their values when they are not among the arguments.
+        is_partial: whether fields keep their values when they are not among the arguments. None is
+            required then: what the form of an object starts with is known only with the object.
         exclude: fields to leave out.
         allow_sensitive: password fields that clients may fill in.
 
@@ -68,17 +70,14 @@ def form_schema(
     offered = set(offered_fields(fields, exclude, allow_sensitive))
     required = []
     for name, field in fields.items():
-        is_needed = field.required and field.initial is None
-        if not is_needed or (is_partial and find_model_field(form, name) is not None):
+        if is_partial or not field.required or field.initial is not None:
             continue
         if name in offered:
             required.append(name)
-        elif not is_partial and name not in exclude and not field.disabled:
+        elif name not in exclude and not field.disabled:
             raise _unfillable(name, field)
     properties = {
-        name: _describe(
-            fields[name], name, find_model_field(form, name), has_default=not is_partial
-        )
+        name: _describe(fields[name], name, find_model_field(form, name), is_partial=is_partial)
         for name in fields
         if name in offered
     }
@@ -152,18 +151,22 @@ def _unfillable(name: str, field: forms.Field) -> FormProblem:
     )
 
 
-def _describe(field: Any, name: str, model_field: Any, *, has_default: bool) -> JSONObject:
+def _describe(field: Any, name: str, model_field: Any, *, is_partial: bool) -> JSONObject:
     schema = _describe_kind(field)
     if schema.get("type") == "integer" and _may_be_rounded(schema, model_field):
         schema = or_digits(schema)
     takes_empty = schema.get("type") in ("string", "array", "boolean") and "format" not in schema
-    if not field.required and not (takes_empty and "enum" not in schema):
+    if is_partial:
+        schema.pop("minItems" if schema.get("type") == "array" else "", None)
+    # An object may have null where its form asks for a value, and gets it back.
+    may_be_null = bool(getattr(model_field, "null", False)) and (is_partial or not field.required)
+    if may_be_null or (not field.required and not (takes_empty and "enum" not in schema)):
         schema = or_null(schema)
     schema["title"] = capfirst(field.label) if field.label else pretty_name(name)
     if field.help_text or _labels(field):
         schema["description"] = _description(field)
     initial = getattr(field.initial, "value", field.initial)  # of a member of an enumeration
-    if has_default and type(initial) in (str, int, float, bool):
+    if not is_partial and type(initial) in (str, int, float, bool):
         schema["default"] = initial
     return schema
 
@@ -177,6 +180,15 @@ def _may_be_rounded(schema: JSONObject, model_field: Any) -> bool:
 
 def _describe_kind(field: Any) -> JSONObject:
     """Return the schema of the values of a field."""
+    parts = part_names(field)
+    if parts:
+        properties = dict(zip(parts, map(_describe_kind, field.fields), strict=True))
+        if is_range(field):
+            ends = {name: or_null(schema) for name, schema in properties.items()}
+            properties = {**ends, "bounds": {"enum": [*BOUNDS, "empty"]}}
+        return object_schema(properties, required=parts)
+    if takes_tags(field):
+        return {"type": "array", "items": {"type": "string"}, "maxItems": MAX_VALUES}
     if hasattr(field, "base_field"):  # the array fields of PostgreSQL
         return {
             "type": "array",
@@ -187,6 +199,26 @@ def _describe_kind(field: Any) -> JSONObject:
         if isinstance(field, classes):
             return describe(field)
     return _text(field)
+
+
+def part_names(field: Any) -> tuple[str, ...]:
+    """Return the names of the parts of a field with several, if they have some: of money, and of a range."""
+    if is_a(field, "djmoney.forms.fields.MoneyField"):
+        return ("amount", "currency")
+    return ("lower", "upper") if is_a(field, f"{_RANGES}.BaseRangeField") else ()
+
+
+_RANGES = "django.contrib.postgres.forms.ranges"
+
+
+def is_range(field: Any) -> bool:
+    """Return whether a field is for ranges of PostgreSQL."""
+    return is_a(field, f"{_RANGES}.BaseRangeField")
+
+
+def takes_tags(field: Any) -> bool:
+    """Return whether a field takes the names of tags, in one text."""
+    return is_a(field, "taggit.forms.TagField")
 
 
 def _objects(field: Any) -> JSONObject:
@@ -235,9 +267,10 @@ def _values(field: Any) -> list[Any] | None:
     values = [value for value, _label in _flat(choices)]
     if not 0 < len(values) <= MAX_CHOICES:
         return None
+    values = [value for value in values if value is not None]
     plain = [value for value in values if type(value) in (str, int)]
     if len(plain) < len(values):
-        plain = [str(value) for value in values if value is not None]
+        plain = [str(value) for value in values]
     return plain if not field.required else [value for value in plain if value != ""]
 
 
@@ -260,7 +293,12 @@ def _labels(field: Any) -> list[tuple[Any, Any]]:
 
 def _describe_in_words(field: Any) -> str:
     labels = [f"{value}: {label}." for value, label in _labels(field) if str(value) != str(label)]
-    return " ".join(filter(None, [strip_tags(str(field.help_text)).strip(), *labels]))
+    text = strip_tags(str(field.help_text)).replace(gettext(_OF_WIDGET), "").strip()
+    return " ".join(filter(None, [text, *labels]))
+
+
+_OF_WIDGET = "Hold down “Control”, or “Command” on a Mac, to select more than one."
+"""What the admin adds to the help text of a list to choose from: no client has one."""
 
 
 _description = lazy(_describe_in_words, str)
@@ -268,7 +306,9 @@ _description = lazy(_describe_in_words, str)
 
 
 def _several_parts(field: Any) -> JSONObject:
-    return {"type": "array", "minItems": len(field.fields), "maxItems": len(field.fields)}
+    parts = [_describe_kind(part) for part in field.fields]
+    count = len(parts)
+    return {"type": "array", "prefixItems": parts, "minItems": count, "maxItems": count}
 
 
 def _number(kind: str) -> Callable[[Any], JSONObject]:

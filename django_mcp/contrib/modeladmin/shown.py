@@ -16,6 +16,7 @@ from typing import Any
 
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
+from django.db import DatabaseError
 from django.db.models import (
     Field,
     ForeignKey,
@@ -35,8 +36,9 @@ from django_mcp.contrib.modeladmin.computed import (
     without_objects,
 )
 from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
-from django_mcp.contrib.models.paths import is_to_many
+from django_mcp.contrib.models.paths import is_to_many, takes_queryset
 from django_mcp.contrib.models.schema import describe_field, read_value
+from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 
@@ -246,6 +248,8 @@ class _Column:
         elif not self._below:
             self.field = field
         self.is_many = self.relation is not None and is_to_many(self.relation)
+        # The manager of another package loads the rows.
+        self._is_own = self.is_many and not takes_queryset(model, self.relation)
         self.loaded = f"mcp_objects_of_{self.path}"
         self.is_relation = self.relation is not None and not self._below
         self.joined = "" if self.is_many else _find_joined(model, self._whole)
@@ -257,8 +261,10 @@ class _Column:
             self._is_bytes = self.field.get_internal_type() == "BinaryField"
             self.read_plain = None if self._is_bytes else read_value(self.field)
 
-    def to_prefetch(self, form_fields: Mapping[str, Any]) -> Prefetch[Any]:
+    def to_prefetch(self, form_fields: Mapping[str, Any]) -> Prefetch[Any] | str:
         """Return what loads a to-many relation, with what the form of the admin would join."""
+        if self._is_own:
+            return self.path
         rows = self.relation.related_model._default_manager.all()
         offered = getattr(form_fields.get(self.path), "queryset", None)
         if offered is not None:
@@ -278,7 +284,7 @@ class _Column:
     def find_related(self, instance: Any) -> list[Any]:
         """Return the objects that the relation leads to."""
         if self.is_many:
-            return list(getattr(instance, self.loaded)[:MAX_KEYS])
+            return list(self._rows_of(instance)[:MAX_KEYS])
         try:
             related = getattr(instance, self.path, None)
         except ObjectDoesNotExist:
@@ -287,7 +293,12 @@ class _Column:
 
     def has_more(self, instance: Any) -> bool:
         """Return whether the to-many relation leads to more objects than are shown."""
-        return len(getattr(instance, self.loaded)) > MAX_KEYS
+        return len(self._rows_of(instance)) > MAX_KEYS
+
+    def _rows_of(self, instance: Any) -> Any:
+        return (
+            getattr(instance, self.path).all() if self._is_own else getattr(instance, self.loaded)
+        )
 
     def find_passed(self, model_admin: Any, instance: Any) -> list[Model]:
         """Return the objects that a path leads through, and ends at: that of the name, or those of its order.
@@ -334,17 +345,25 @@ class _Column:
 
     def _text_of(self, related: Any) -> str | None:
         """Return what a related object is called; None, if that tells a key which is a secret."""
-        text = str(related)
-        return None if self._hides_key and str(related.pk) in text else text
+        text = text_of(related)
+        return None if self._hides_key and str(related.pk) in (text or "") else text
 
     def compute(self, model_admin: Any, instance: Any) -> Any:
         """Return the value that the admin shows; lists of objects are cut."""
         if self._is_bytes:
             return _NOTHING
+        if self.path == "__str__":
+            return text_of(instance)
         try:
             _field, _attribute, value = lookup_field(self._name, instance, model_admin)
         except (AttributeError, ObjectDoesNotExist, ValueError):
-            return _NOTHING if self.label != TEXT else str(instance)
+            return _NOTHING
+        except DatabaseError:
+            raise  # its transaction is over
+        except Exception:
+            # Of the site, which fails for a row that it did not expect: the others are shown.
+            logger.warning("The column %s of %s failed", self.label, model_admin, exc_info=True)
+            return _NOTHING
         return cut_querysets(value)
 
     def describe(self, model_admin: Any) -> JSONObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,14 +141,9 @@ class AdminTools:
         for name, (function, description) in get_actions(self._admin, self._request).items():
             if chosen is False or (chosen is not True and name not in chosen):
                 continue
-            if name in OWN:
-                hint = "Rename the function."
-                note_problem(
-                    self._server,
-                    f"The action {name!r} of {self._label}",
-                    "another tool has that name",
-                    hint,
-                )
+            problem = _find_problem(name, function)
+            if problem is not None:
+                note_problem(self._server, f"The action {name!r} of {self._label}", *problem)
                 continue
             actions[name] = AdminAction(
                 self._access,
@@ -253,6 +249,22 @@ class AdminTools:
 
         may_use.__qualname__ = f"{type(self._admin).__qualname__}.may_{action}"
         return may_use
+
+
+def _find_problem(name: str, function: Callable[..., Any]) -> tuple[str, str] | None:
+    """Return why an action does not become a tool, and what to do; None, if it does."""
+    if name in OWN:
+        return "another tool has that name", "Rename the function."
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return (
+            "it takes other arguments than the admin, a request and a queryset",
+            "Leave it out with actions=, as only a page of its own can run it.",
+        )
+    except ValueError:
+        pass  # of a function without a signature
+    return None
 
 
 def describe_admin(model_admin: ModelAdmin[Any]) -> str:

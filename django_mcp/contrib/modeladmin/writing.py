@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
+from django.contrib.admin.models import ADDITION, CHANGE
 from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, router, transaction
@@ -32,7 +33,7 @@ from django_mcp.contrib.modeladmin.rights import (
     find_rights,
     without_confirmation,
 )
-from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field
+from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field, is_secret_key
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.schema import read_value
 from django_mcp.contrib.models.write_arguments import (
@@ -41,6 +42,8 @@ from django_mcp.contrib.models.write_arguments import (
     describe_version,
     is_version,
 )
+from django_mcp.contrib.models.writing import log_without_text
+from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import Problem
@@ -260,6 +263,7 @@ class AdminWriting:
             exclude=excluded,
             allow_sensitive=self._allowed,
             limit=limit,
+            shows_key=lambda field: not is_secret_key(field.related_model, self._allowed),
         )
         check_form(form)
         return form
@@ -285,7 +289,10 @@ class AdminWriting:
             )
             raise ArgumentErrors([Problem("", told)]) from None
         message = admin.construct_change_message(request, form, [], not is_change)
-        if is_change:
+        if text_of(instance) is None:
+            flag = CHANGE if is_change else ADDITION
+            log_without_text(request.user, instance, flag, message)
+        elif is_change:
             admin.log_change(request, instance, message)
         else:
             admin.log_addition(request, instance, message)

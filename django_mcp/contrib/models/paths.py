@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,19 @@ def name_near(name: str, known: Iterable[str]) -> str:
 def is_to_many(field: Any) -> bool:
     """Return whether a relation leads to several rows."""
     return bool(field.many_to_many or field.one_to_many)
+
+
+def takes_queryset(model: type[Model], relation: Any) -> bool:
+    """Return whether Django loads the rows of a to-many relation, which can be told what to load.
+
+    Managers of other packages load their rows in a way of their own, such as those of tags.
+    """
+    is_reverse = isinstance(relation, ForeignObjectRel)
+    accessor = relation.get_accessor_name() if is_reverse else relation.name
+    descriptor = inspect.getattr_static(model, accessor or "", None)
+    return all(
+        type(each).__module__.partition(".")[0] == "django" for each in (relation, descriptor)
+    )
 
 
 def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:

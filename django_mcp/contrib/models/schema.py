@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.models.converted import Conversion, find_conversion, is_range
 from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
 from django_mcp.protocol.json import JSONObject
@@ -47,15 +49,29 @@ def describe_value(field: Any, *, is_input: bool) -> JSONObject:
             may break, and decimals may be numbers.
     """
     own_field = value_field(field)
-    if hasattr(own_field, "base_field"):  # an ArrayField of PostgreSQL
+    if not is_input:
+        conversion = _find_conversion(own_field)
+        if conversion is not None:
+            return conversion.schema
+    if hasattr(own_field, "base_field") and not is_range(own_field):  # an ArrayField of PostgreSQL
         return {"type": "array", "items": describe_value(own_field.base_field, is_input=is_input)}
-    schema = dict(next((kind for cls, kind in _FORMATS if isinstance(own_field, cls)), _TEXT))
+    schema = _describe_kind(own_field)
     if is_input:
         schema.update(_choices(own_field, schema) or _limits(own_field, schema))
     return or_digits(schema) if may_be_rounded(own_field) and "enum" not in schema else schema
 
 
 _TEXT: JSONObject = {"type": "string"}
+
+
+def _describe_kind(field: Any) -> JSONObject:
+    return dict(next((kind for cls, kind in _FORMATS if isinstance(field, cls)), _TEXT))
+
+
+def _find_conversion(field: Any) -> Conversion | None:
+    return find_conversion(
+        field, _describe_kind(field), lambda part: describe_value(part, is_input=False)
+    )
 
 
 def _choices(field: Any, schema: JSONObject) -> JSONObject:
@@ -93,6 +109,8 @@ def _limits(field: Any, schema: JSONObject) -> JSONObject:
 def describe_field(field: Any, *, is_input: bool, nullable: bool | None = None) -> JSONObject:
     """Return the schema of a field with its title, its description and null if it may be that."""
     schema = describe_value(field, is_input=is_input)
+    if isinstance(field, models.FileField) and not is_input:
+        nullable = True  # where there is no file
     if field.null if nullable is None else nullable:
         schema = or_null(schema)
     if getattr(field, "verbose_name", None):
@@ -119,11 +137,12 @@ def read_value(field: Any) -> Callable[[Any], Any]:
     if isinstance(field, models.FileField):
         name: Callable[[Any], Any] = attrgetter(field.attname)
         return lambda instance: str(name(instance)) or None
-    own_field, value = value_field(field), attrgetter(field.attname)
+    own_field = value_field(field)
+    value: Callable[[Any], Any] = attrgetter(field.attname)
     write = _find_writer(own_field)
     if write is not None:
         return lambda instance: write(value(instance))
-    if isinstance(own_field, _PLAIN) or hasattr(field, "base_field"):
+    if isinstance(own_field, _PLAIN) or hasattr(own_field, "base_field"):
         return value
     to_text = field.value_to_string
     return lambda instance: None if value(instance) is None else to_text(instance)
@@ -131,6 +150,12 @@ def read_value(field: Any) -> Callable[[Any], Any]:
 
 def _find_writer(field: Any) -> Callable[[Any], Any] | None:
     """Return what gives the values of a field the form that results have; None: they have it."""
+    conversion = _find_conversion(field)
+    if conversion is not None:
+        convert = conversion.write
+        return lambda value: None if value is None else convert(value)
+    if isinstance(field, models.DecimalField) and (field.decimal_places or 0) > _PLACES:
+        return _write_decimal
     if hasattr(field, "base_field"):
         return _find_writer(field.base_field)
     if may_be_rounded(field):
@@ -153,6 +178,14 @@ def write_plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: write_plain(each) for key, each in value.items()}
     return value
+
+
+_PLACES = 6
+"""With more places behind the point, Python writes small numbers such as `0E-10`."""
+
+
+def _write_decimal(value: Any) -> Any:
+    return format(value, "f") if isinstance(value, Decimal) else value
 
 
 _PLAIN = (*(cls for cls, _ in _FORMATS), models.CharField, models.TextField)

@@ -21,7 +21,7 @@ from django_mcp.contrib.generated import (
     object_schema,
     or_null,
 )
-from django_mcp.contrib.models.paths import PathError, is_to_many, read_path
+from django_mcp.contrib.models.paths import PathError, is_to_many, read_path, takes_queryset
 from django_mcp.contrib.models.schema import describe_field, read_value, write_plain
 from django_mcp.contrib.values import may_be_rounded
 from django_mcp.protocol.json import JSONObject
@@ -167,7 +167,9 @@ class Shown:
             if is_to_many(relation):
                 # A property may add up all rows, and the rows of a generic relation come uncut.
                 is_cut = not is_whole and not hasattr(relation, "object_id_field_name")
-                fetched.append(_Fetched(accessor, shown, _back_columns(relation), is_whole, is_cut))
+                is_own = not takes_queryset(self.model, relation)
+                back = [] if is_own else _back_columns(relation)
+                fetched.append(_Fetched(accessor, shown, back, is_whole, is_cut, is_own))
                 continue
             below, joined_below, fetched_below = shown._plan
             if is_whole:
@@ -336,8 +338,12 @@ class _Fetched:
     back: Sequence[str]
     is_whole: bool
     is_cut: bool
+    is_own: bool
+    """Whether the manager of another package loads the rows."""
 
-    def to_prefetch(self, narrow: Narrow) -> Prefetch[Any]:
+    def to_prefetch(self, narrow: Narrow) -> Prefetch[Any] | str:
+        if self.is_own:
+            return self.path
         # The default manager, as related managers have it: it may leave out deleted rows.
         rows = self.shown.model._default_manager.all()
         queryset = self.shown.load(rows, self.back, is_whole=self.is_whole, narrow=narrow)

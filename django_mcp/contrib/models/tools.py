@@ -431,6 +431,11 @@ class ModelTools:
             and self._grants(user, "get")
         )
 
+    def shows_key(self, field: Any) -> bool:
+        """Return whether callers are shown the keys of all objects that a relation leads to."""
+        is_shown = field.name in self.fields
+        return is_shown and (self.related == "all" or not self._find_judges(field.related_model))
+
     def find_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
         """Return the objects that a user may choose in a field."""
         return self.get_choices(user, name, objects)

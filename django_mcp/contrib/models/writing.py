@@ -20,8 +20,9 @@ from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
 from django_mcp.contrib.models.write_arguments import IF_UNMODIFIED, Written, check_unmodified
+from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
-from django_mcp.protocol.json import to_pointer
+from django_mcp.protocol.json import encode, to_pointer
 from django_mcp.registry.problems import Problem
 
 
@@ -35,6 +36,9 @@ class WriteHooks(Protocol):
         self, user: Any, name: str, objects: models.QuerySet[Any]
     ) -> models.QuerySet[Any]:
         """Return the objects that a user may choose in a field."""
+
+    def shows_key(self, field: Any) -> bool:
+        """Return whether callers are shown the keys of all objects that a relation leads to."""
 
     def get_form_kwargs(self, user: Any) -> Mapping[str, Any]:
         """Return further arguments for the form."""
@@ -124,6 +128,7 @@ class Writing:
             exclude=() if instance is None else self._written.kept,
             allow_sensitive=self._written.allow_sensitive,
             limit=partial(self._hooks.find_choices, ctx.user),
+            shows_key=self._hooks.shows_key,
         )
         check_form(form)
         return form
@@ -184,6 +189,25 @@ def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = F
 
     flag = DELETION if form is None else CHANGE if is_change else ADDITION
     message = "" if form is None else construct_change_message(form, [], not is_change)
+    if text_of(instance) is None:
+        log_without_text(user, instance, flag, message)
+        return
     LogEntry.objects.log_actions(
         user.pk, [instance], action_flag=flag, change_message=message, single_object=True
+    )
+
+
+def log_without_text(user: Any, instance: Any, flag: int, message: Any) -> None:
+    """Add a line to the history of an object whose text cannot be made, which Django's own would have."""
+    from django.contrib.admin.models import LogEntry
+    from django.contrib.contenttypes.models import ContentType
+
+    kind = ContentType.objects.get_for_model(instance, for_concrete_model=False)
+    LogEntry.objects.create(
+        user_id=user.pk,
+        content_type_id=kind.pk,
+        object_id=instance.pk,
+        object_repr=f"{instance._meta.verbose_name} {instance.pk}"[:200],
+        action_flag=flag,
+        change_message=encode(message).decode() if isinstance(message, list) else message,
     )

@@ -1,0 +1,143 @@
+"""Fields whose values are objects of their own, such as money, phone numbers, countries and ranges: their form in JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any
+
+from django import forms
+from django.db.models import Model
+
+from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.values import is_a
+from django_mcp.protocol.json import JSONObject
+
+MONEY_SCHEMA = object_schema(
+    {
+        "amount": {"type": "string", "format": "decimal"},
+        "currency": {"type": "string", "description": "The code of ISO 4217, such as EUR."},
+    },
+    required=["amount", "currency"],
+)
+
+_BOUNDS_SCHEMA: JSONObject = {
+    "type": "string",
+    "description": "Which ends belong to the range: [ or ], those that do; ( or ), those that do not; empty: none.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversion:
+    """The form in JSON of the values of a field.
+
+    Attributes:
+        schema: of the values, without null.
+        write: returns the form of a value of an instance, which is not None.
+    """
+
+    schema: JSONObject
+    write: Callable[[Any], Any]
+
+
+def is_range(field: Any) -> bool:
+    """Return whether a field of a model has ranges of PostgreSQL."""
+    return hasattr(field, "base_field") and hasattr(field, "range_type")
+
+
+def find_conversion(
+    field: Any, schema: JSONObject, describe: Callable[[Any], JSONObject]
+) -> Conversion | None:
+    """Return how values of a field are brought into JSON; None, if they are what Django's own field has.
+
+    Args:
+        field: of a model, not a relation.
+        schema: what the class of Django has that the field is made from.
+        describe: returns the schema of the values of a field.
+    """
+    if is_range(field):
+        return _of_range(describe(field.base_field))
+    if is_a(field, "djmoney.models.fields.MoneyField"):
+        return Conversion(schema=MONEY_SCHEMA, write=_write_money)
+    if not _is_converted(field):
+        return None
+    if isinstance(_form_field(field), forms.MultipleChoiceField):
+        choices = [value for value, _label in getattr(field, "flatchoices", None) or ()]
+        is_integer = bool(choices) and all(type(value) is int for value in choices)
+        item = {"type": "integer" if is_integer else "string"}
+        return Conversion(
+            schema={"type": "array", "items": item},
+            write=lambda values: [_write_part(each, is_integer) for each in values],
+        )
+    return _of_field(field, schema)
+
+
+def _is_converted(field: Any) -> bool:
+    """Return whether the class of a field, which is none of Django's, makes objects of the stored values."""
+    load = getattr(type(field), "from_db_value", None)
+    if load is not None and not _is_of_django(load):
+        return True
+    model = getattr(field, "model", None)
+    if not (isinstance(model, type) and issubclass(model, Model)):
+        return False
+    attribute = inspect.getattr_static(model, getattr(field, "attname", ""), None)
+    return attribute is not None and not _is_of_django(type(attribute))
+
+
+def _is_of_django(value: Any) -> bool:
+    return str(value.__module__).partition(".")[0] == "django"
+
+
+def _form_field(field: Any) -> Any:
+    with suppress(Exception):  # of a package that needs more than its field for this
+        return field.formfield()
+    return None
+
+
+def _of_range(base: JSONObject) -> Conversion:
+    ends = {"lower": or_null(base), "upper": or_null(base), "bounds": _BOUNDS_SCHEMA}
+
+    def write(value: Any) -> JSONObject:
+        return {
+            "lower": value.lower,
+            "upper": value.upper,
+            "bounds": "empty" if value.isempty else value._bounds,
+        }
+
+    return Conversion(schema=object_schema(ends, required=list(ends)), write=write)
+
+
+def _write_money(value: Any) -> JSONObject:
+    return {"amount": str(value.amount), "currency": str(value.currency)}
+
+
+def _write_part(value: Any, is_integer: bool) -> Any:  # noqa: FBT001
+    value = value.value if isinstance(value, Enum) else value
+    return int(value) if is_integer else str(value)
+
+
+def _of_field(field: Any, schema: JSONObject) -> Conversion:
+    kind = schema.get("type")
+    is_text = kind == "string"
+    natural: tuple[type, ...] = (str,) if is_text else (str, int, float, bool)
+
+    def write(value: Any) -> Any:
+        if isinstance(value, Enum):
+            value = value.value
+        if isinstance(value, natural):
+            return str(value) if isinstance(value, str) else value
+        if kind is None and isinstance(value, dict | list):
+            return value
+        prepared: Any = value
+        with suppress(Exception):  # of a value that the field shows and does not store
+            prepared = field.get_prep_value(value)
+        if prepared is None:
+            return None
+        return str(field.value_to_string(SimpleNamespace(**{field.attname: value})))
+
+    shown: JSONObject = {} if kind is None else {"type": "string" if is_text else [kind, "string"]}
+    return Conversion(schema=shown, write=write)

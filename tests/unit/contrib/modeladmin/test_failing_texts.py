@@ -1,0 +1,80 @@
+"""Objects and columns of a site that fail for some rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+
+from django_mcp import MCPServer
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.models import ModelTools
+from django_mcp.test import MCPClient
+from tests.support.library.models import Tag
+
+pytestmark = pytest.mark.django_db
+
+
+class Nameless(Tag):
+    class Meta:
+        proxy = True
+        app_label = "library"
+
+    def __str__(self) -> str:
+        if self.name == "bad":
+            raise RuntimeError("no text")
+        return self.name
+
+
+class NamelessAdmin(admin.ModelAdmin):
+    list_display = ["__str__", "length"]
+
+    def length(self, tag: Tag) -> int:
+        if tag.name == "bad":
+            raise RuntimeError("no length")
+        return len(tag.name)
+
+
+@pytest.fixture
+def root() -> User:
+    return User.objects.create_superuser("root")
+
+
+def test_the_admin_shows_and_writes_them_and_all_others(root: User):
+    site = admin.AdminSite("failing")
+    site.register(Nameless, NamelessAdmin)
+    server = MCPServer("failing", public=True)
+    names = {name: name for name in ("search", "create", "update")}
+    admin_tools(server=server, site=site, models=[Nameless], names=names)
+    client = MCPClient(server, user=root)
+    Nameless.objects.create(name="good")
+
+    made = client.call("create", name="bad").structured
+    changed = client.call("update", id=made["id"], name="bad")
+    rows = client.call("search").structured["results"]
+
+    assert not changed.is_error
+    assert {row["text"]: row.get("length") for row in rows} == {"good": 4, None: None}
+    assert LogEntry.objects.filter(object_repr=f"nameless {made['id']}").count() == 2
+
+
+def test_tools_of_models_write_them_with_a_history(root: User):
+    class Tags(ModelTools):
+        model = Nameless
+        fields = ["id", "name"]
+        everyone = True
+        writes = ["create", "delete"]
+
+    server = MCPServer("failing-models", public=True)
+    Tags.register(server=server)
+    client = MCPClient(server, user=root)
+
+    made: Any = client.call(
+        "create_nameless", id="00000000-0000-0000-0000-000000000001", name="bad"
+    )
+
+    assert not made.is_error, made.text
+    assert LogEntry.objects.get().object_repr == f"nameless {made.structured['id']}"
