@@ -17,6 +17,9 @@ from django_mcp import Context, MCPServer
 from django_mcp.inprocess.results import Unanswered
 from django_mcp.test import MCPClient
 
+# Threads of handlers tidy the connections that other tests have opened.
+pytestmark = pytest.mark.django_db
+
 _numbers = count()
 
 BERLIN = "Europe/Berlin"
