@@ -54,9 +54,12 @@ def admin_tools(
         site: the admin site; by default `django.contrib.admin.site`.
         models: labels such as `"shop.order"`, or classes; `"__all__"`: all that the site
             has, but those of django_mcp itself, OAuth, tokens and sessions, which you have to name.
+            Then each name begins with the label of the app, such as `shop_search_orders`, and what cannot
+            be registered is left out.
         actions: the actions of the admin that become tools, by name; True: all, False: none.
         include: what becomes a tool; by default everything.
-        exclude: what does not; `delete` stands for Django's action `delete_selected` as well.
+        exclude: what does not, and labels of models; `delete` stands for Django's action
+            `delete_selected` as well.
         prefix: of the names of all tools.
         names: names of tools, by what they do.
         descriptions: of tools, by what they do; may be lazy.
@@ -99,20 +102,25 @@ def admin_tools(
         actions=actions if isinstance(actions, bool) else frozenset(actions),
         listed_if=listed_if,
         allow_sensitive=frozenset(allow_sensitive),
+        is_lenient=models == ALL,
     )
     entries: list[ToolEntry] = []
     known: set[str] = set()
     # Who leaves out deletions means all of them.
     excluded = [*exclude, *(f"{name}_selected" for name in exclude if _is_deletion(name))]
     admins = _find_admins(server, site, models)
+    left_out = {each.opts.label_lower for each in admins} & {name.lower() for name in exclude}
     # The names of what a model without tools would have are not known.
     has_problems = models != ALL and len(admins) < len(models)
     for model_admin in admins:
         label = model_admin.opts.label_lower
+        if label in left_out:
+            continue
         options = GeneratedOptions(
             include=None if include is None else {*_names_for(label, include)},
             exclude={*_names_for(label, excluded)},
-            prefix=prefix,
+            # A new model renames no tools of others.
+            prefix=f"{prefix}{model_admin.opts.app_label}_" if own.is_lenient else prefix,
             names=_values_for(label, names or {}),
             descriptions=_values_for(label, descriptions or {}),
             annotations=_values_for(label, annotations or {}),
@@ -136,7 +144,7 @@ def admin_tools(
     }
     given |= set() if isinstance(actions, bool) else set(actions)
     if not has_problems:
-        _check_names(known, given)
+        _check_names(known, {name for name in given if name.lower() not in left_out})
     return entries
 
 

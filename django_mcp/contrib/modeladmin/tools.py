@@ -43,6 +43,7 @@ from django_mcp.contrib.models.write_arguments import HINTS
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.servers import MCPServer
 
 _VIEWS = (
@@ -60,11 +61,13 @@ class AdminOptions:
         actions: the actions of the admin that become tools; True: all, False: none.
         listed_if: says in place of the admin whether tools are listed for a user.
         allow_sensitive: names of fields that look like secrets and are none.
+        is_lenient: whether what cannot be registered is left out, as the site did not name it.
     """
 
     actions: bool | frozenset[str]
     listed_if: Callable[[Any], Any] | None
     allow_sensitive: frozenset[str]
+    is_lenient: bool
 
 
 class AdminTools:
@@ -231,15 +234,24 @@ class AdminTools:
         return None
 
     def _add(self, action: str, run: Callable[..., Any], *, name: str, **tool: Any) -> None:
-        entry = register_generated(
-            self._server,
-            self._options,
-            GeneratedFunction(run, type(self._admin), action),
-            action=action,
-            name=name,
-            listed_if=self._own.listed_if or self._make_rule(action),
-            **tool,
-        )
+        try:
+            entry = register_generated(
+                self._server,
+                self._options,
+                GeneratedFunction(run, type(self._admin), action),
+                action=action,
+                name=name,
+                listed_if=self._own.listed_if or self._make_rule(action),
+                **tool,
+            )
+        except RegistrationError as error:
+            if not self._own.is_lenient:
+                raise
+            hint = (
+                f'Give it another name: names={{"{self._admin.opts.label_lower}.{action}": ...}}.'
+            )
+            note_problem(self._server, f"{action!r} of {self._label}", str(error), hint)
+            return
         if entry is not None:
             self._entries.append(entry)
 

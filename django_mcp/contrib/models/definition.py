@@ -292,11 +292,13 @@ def find_words(model: type[Model]) -> tuple[str, str]:
     """Return the words for one object and for several in names, such as `order_line` and `order_lines`."""
     meta = model._meta
     with override(None):
+        words = str(meta.verbose_name), str(meta.verbose_name_plural)
         singular, plural = (
-            re.sub(r"\W+", "_", str(text), flags=re.ASCII).strip("_").lower()
-            for text in (meta.verbose_name, meta.verbose_name_plural)
+            re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() for text in words
         )
-    if not (singular and plural) or singular == plural:
+    # Without their other letters, words in most languages are none.
+    is_ascii = all(map(str.isascii, words))
+    if not is_ascii or not (singular and plural) or singular == plural:
         name = str(meta.model_name)
         return name, f"{name}s"
     return singular, plural

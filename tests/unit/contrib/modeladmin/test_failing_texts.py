@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -18,15 +21,17 @@ from tests.support.library.models import Tag
 pytestmark = pytest.mark.django_db
 
 
-class Nameless(Tag):
-    class Meta:
-        proxy = True
-        app_label = "library"
+with isolate_apps("tests.support.library"):
 
-    def __str__(self) -> str:
-        if self.name == "bad":
-            raise RuntimeError("no text")
-        return self.name
+    class Nameless(Tag):
+        class Meta:
+            proxy = True
+            app_label = "library"
+
+        def __str__(self) -> str:
+            if self.name == "bad":
+                raise RuntimeError("no text")
+            return self.name
 
 
 class NamelessAdmin(admin.ModelAdmin):
@@ -39,8 +44,10 @@ class NamelessAdmin(admin.ModelAdmin):
 
 
 @pytest.fixture
-def root() -> User:
-    return User.objects.create_superuser("root")
+def root() -> Iterator[User]:
+    yield User.objects.create_superuser("root")
+    # That of the proxy is undone with the test.
+    ContentType.objects.clear_cache()
 
 
 def test_the_admin_shows_and_writes_them_and_all_others(root: User):

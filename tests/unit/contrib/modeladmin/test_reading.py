@@ -11,6 +11,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.contenttypes.fields import GenericRelation
 from django.contrib.contenttypes.models import ContentType
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
@@ -18,6 +19,7 @@ from django.test.utils import isolate_apps
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order
 from tests.support.library.models import Book, Loan, Shelf, Tag
@@ -565,6 +567,46 @@ def test_options_with_unknown_names_are_rejected(
 
 
 def test_all_models_of_a_site(server: MCPServer, site: Any):
-    admin_tools(server=server, site=site, models="__all__")
+    admin_tools(server=server, site=site, models="__all__", exclude=["library.Shelf"])
 
-    assert {"search_orders", "get_user", "search_tags"} <= set(server.registry.tools)
+    tools = set(server.registry.tools)
+    assert {"shop_search_orders", "auth_get_user", "library_search_tags"} <= tools
+    assert not [name for name in tools if "shel" in name]
+
+
+@isolate_apps("tests.support.library")
+def test_no_model_of_a_site_stops_the_others(server: MCPServer, site: Any):
+    class SameTag(Tag):
+        class Meta:
+            proxy = True
+            app_label = "library"
+            verbose_name, verbose_name_plural = "tag", "tags"
+
+    class Umlaut(Tag):
+        class Meta:
+            proxy = True
+            app_label = "library"
+            verbose_name, verbose_name_plural = "Übersicht", "Übersichten"
+
+    class Broken(Shelf):
+        class Meta:
+            proxy = True
+            app_label = "library"
+
+    class BrokenAdmin(admin.ModelAdmin):
+        def get_list_display(self, request: Any) -> Any:
+            raise RuntimeError("needs a browser")
+
+    site.register(SameTag)
+    site.register(Umlaut)
+    site.register(Broken, BrokenAdmin)
+
+    admin_tools(server=server, site=site, models="__all__", include=["search", "get"])
+
+    tools = set(server.registry.tools)
+    assert {"library_search_tags", "library_search_umlauts", "library_get_umlaut"} <= tools
+    told = [each.msg for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert any("of library.SameTag is no tool: " in message for message in told)
+    assert any("of library.Broken is no tool: " in message for message in told)
+    with pytest.raises(RegistrationError):
+        admin_tools(server=server, site=site, models=[Tag, SameTag], prefix="own_")

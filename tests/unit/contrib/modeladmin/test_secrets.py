@@ -73,7 +73,7 @@ def test_all_models_excludes_authentication_models(server: MCPServer, site: admi
 
     admin_tools(server=server, site=site, models="__all__", include=["search"])
 
-    assert "search_orders" in server.registry.tools
+    assert "shop_search_orders" in server.registry.tools
     assert len(server.registry.tools) == 7
 
 
