@@ -272,17 +272,28 @@ class Context(AskMethods, Generic[PrincipalT]):
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
         """
-        call, token = self._call, self._find_progress_token()
-        if not self._wants_progress(token) or _is_infinite(progress):
-            return
+        token = self._find_progress_token()
+        if self._wants_progress(token) and self._admits_progress(progress, total):
+            await self._tell_progress(token, progress, total, message)
+
+    def _admits_progress(self, progress: float, total: float | None) -> bool:
+        """Return whether the progress is news, and within the rate, and note it."""
+        if _is_infinite(progress):
+            return False
         if self._last_progress is not None and progress <= self._last_progress:
-            return
-        rate = call.options.progress_rate
+            return False
+        rate = self._call.options.progress_rate
         if rate and progress != total:
             self._progress_rate = self._progress_rate or SendRate(rate)
             if not self._progress_rate.take():
-                return
+                return False
         self._last_progress = progress
+        return True
+
+    async def _tell_progress(
+        self, token: RequestId | None, progress: float, total: float | None, message: str | None
+    ) -> None:
+        call = self._call
         params: JSONObject = {"progressToken": token, "progress": progress}
         if total is not None and not _is_infinite(total):
             params["total"] = total
@@ -312,8 +323,11 @@ class Context(AskMethods, Generic[PrincipalT]):
         what comes before it has read the last message is not sent.
         """
         self._require_thread("aprogress")
-        if self._wants_progress(self._find_progress_token()):
-            self._send_from_thread(self.aprogress(progress, total, message), "aprogress")
+        token = self._find_progress_token()
+        # What is left out must not wait for the event loop.
+        if self._wants_progress(token) and self._admits_progress(progress, total):
+            telling = self._tell_progress(token, progress, total, message)
+            self._send_from_thread(telling, "aprogress")
 
     # -- log messages
 
@@ -330,17 +344,20 @@ class Context(AskMethods, Generic[PrincipalT]):
             ValueError: an unknown level.
         """
         if self._wants(level) and self._call.connection.may_log(self._call.options.log_rate):
-            params: JSONObject = {"level": level, "data": data}
-            if logger is not None:
-                params["logger"] = logger
-            await self._notify("notifications/message", params)
+            await self._tell_log(level, data, logger)
+
+    async def _tell_log(self, level: LogLevel, data: Any, logger: str | None) -> None:
+        params: JSONObject = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        await self._notify("notifications/message", params)
 
     def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Do as `alog` does, from a synchronous handler; for a slow client as `progress` does."""
         wants, twin = self._wants(level), f"a{level}"
         self._require_thread(twin)
-        if wants:
-            self._send_from_thread(self.alog(level, data, logger=logger), twin)
+        if wants and self._call.connection.may_log(self._call.options.log_rate):
+            self._send_from_thread(self._tell_log(level, data, logger), twin)
 
     debug = _at("debug", log)
     info = _at("info", log)

@@ -12,7 +12,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.server.handlers import patience
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
-from tests.support.wire import V2026_07_28, message
+from tests.support.wire import META, V2026_07_28, message
 
 SENT = 50
 
@@ -27,7 +27,8 @@ class Client:
 
     async def take(self, text: str) -> None:
         await self.reads.wait()
-        self.messages.append(decode(text)["params"]["progress"])
+        params = decode(text)["params"]
+        self.messages.append(params["progress"] if "progress" in params else params["data"]["done"])
         self.has_read.set()
 
 
@@ -41,8 +42,10 @@ def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "PATIENCE_S", 0.05)
 
 
-async def call(server: MCPServer, client: Client) -> str:
-    params = {"name": "count", "arguments": {}, "_meta": {"progressToken": 1}}
+async def call(server: MCPServer, client: Client, **meta: str) -> str:
+    """Call the tool, with further keys of MCP in `_meta`."""
+    own = {META + name: value for name, value in meta.items()}
+    params = {"name": "count", "arguments": {}, "_meta": {"progressToken": 1, **own}}
     request = encode(message("tools/call", params, revision=V2026_07_28))
     answer = await asyncio.wait_for(server.handle_raw(request, sink=client.take), 20)
     text: str = decode(answer)["result"]["content"][0]["text"]
@@ -106,6 +109,32 @@ async def test_messages_are_sent_again_when_a_client_reads_again(client: Client)
 
     assert answer == "done"
     assert client.messages == [1, 3]
+
+
+@pytest.mark.parametrize("what", ["progress", "log"])
+async def test_messages_above_the_rate_do_not_wait_for_the_event_loop(client: Client, what: str):
+    server = MCPServer("tests", progress_rate=1, log_rate=1)
+    is_done = threading.Event()
+    was_done_meanwhile: list[bool] = []
+
+    @server.tool
+    def count(ctx: Context[Any]) -> str:
+        for done in range(20):
+            if done == 1:
+                loop.call_soon_threadsafe(lambda: was_done_meanwhile.append(is_done.wait(2)))
+            if what == "progress":
+                ctx.progress(done)
+            else:
+                ctx.info({"done": done})
+        is_done.set()
+        return "done"
+
+    loop = asyncio.get_running_loop()
+    client.reads.set()
+
+    assert await call(server, client, logLevel="debug") == "done"
+    assert was_done_meanwhile == [True]
+    assert len(client.messages) == 1
 
 
 async def test_an_event_loop_that_does_other_work_loses_no_message(client: Client):
