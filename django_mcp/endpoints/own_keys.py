@@ -22,6 +22,7 @@ from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
 from django_mcp.endpoints.usable_entries import usable_entries
 from django_mcp.execution.tables import digest_of_quota
+from django_mcp.log import logger
 from django_mcp.models import APIKey, UsedState
 from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import MCPServer
@@ -170,6 +171,8 @@ def _check_password(user: Any, password: str) -> None:
     )
     if guesses.count() > MAX_WRONG_PASSWORDS:
         guess.delete()
+        # Whoever has the session of a user may not be that user.
+        logger.warning("Too many wrong passwords of user %s on the page Connect", user.pk)
         raise ValidationError(_("Too many wrong passwords. Try again in a few minutes."))
     if not user.check_password(password):
         raise ValidationError({"password": _("This is not your password.")})

@@ -117,12 +117,16 @@ def test_a_wrong_form_makes_no_key(browser: Client, wrong: dict[str, str]):
     assert not APIKey.objects.exists()
 
 
-def test_passwords_cannot_be_guessed_without_end(browser: Client):
+def test_passwords_cannot_be_guessed_without_end(
+    browser: Client, ada: Any, caplog: pytest.LogCaptureFixture
+):
     for _ in range(MAX_WRONG_PASSWORDS):
         browser.post(PAGE, {**NEW, "key-password": "guess"})
 
+    assert not caplog.text
     assert "Too many wrong passwords" in text_of(browser.post(PAGE, NEW))
     assert not APIKey.objects.exists()
+    assert f"Too many wrong passwords of user {ada.pk}" in caplog.text
 
 
 @pytest.mark.parametrize("backend", ["dummy.DummyCache", "locmem.LocMemCache"])
