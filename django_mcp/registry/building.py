@@ -16,6 +16,7 @@ from django_mcp.protocol.annotations import check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
+from django_mcp.registry.defaults import copy_defaults
 from django_mcp.registry.options import EXTENSION_OPTIONS, RULES, CommonOptions
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.returns import ResultConverter
@@ -141,7 +142,7 @@ def make_handler(
         function=called,
         is_async=is_async,
         injections=signature.injections,
-        read=read,
+        read=copy_defaults(read, signature.parameters),
         convert=convert,
         origin=signature.function,
         source=signature.source,

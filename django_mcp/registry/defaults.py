@@ -1,13 +1,15 @@
-"""Check at registration that the defaults of parameters fit their annotations."""
+"""The defaults of parameters: check at registration that they fit, and copy those that can be changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
-from django_mcp.protocol.json import is_lazy
+from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import UnsupportedType, make_adapter
+from django_mcp.registry.arguments import Reader
 from django_mcp.registry.plain_types import is_plain_value, plain_schema
 from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.signatures import EMPTY, Parameter, is_field
@@ -81,3 +83,37 @@ def _is_alike(value: Any, default: Any) -> bool:
             _is_alike(value[key], default[key]) for key in value
         )
     return type(value) is type(default)
+
+
+def copy_defaults(read: Reader, parameters: Sequence[Parameter]) -> Reader:
+    """Return a reader that gives each call defaults of its own, where a function could change them.
+
+    Python makes a default such as `[]` once, and what one caller leaves in it is seen by the next.
+    """
+    changeable = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not EMPTY and _can_change(parameter.default)
+    }
+    if not changeable:
+        return read
+
+    def read_with_defaults(arguments: JSONObject) -> dict[str, Any]:
+        bound = read(arguments)
+        for name, default in changeable.items():
+            if name not in bound:
+                bound[name] = deepcopy(default)
+        return bound
+
+    return read_with_defaults
+
+
+def _can_change(default: Any) -> bool:
+    """Return whether a default has no hash, as is usual for what can be changed."""
+    if is_lazy(default):
+        return False
+    try:
+        hash(default)
+    except TypeError:
+        return True
+    return False
