@@ -141,15 +141,12 @@ class Rows:
             is_skipped = number == 0 or not field.editable
             if is_optional and is_skipped and field.name != "master":
                 continue
-            if field.is_relation:
-                others = self.of(field.related_model)
-                if not others and field.null:
-                    continue
-                if not others:
-                    raise LookupError(f"there is no {field.related_model._meta.label}")
-                values[field.name] = _pick(others, number)
-            else:
+            if not field.is_relation:
                 values[field.name] = _value(field, number)
+                continue
+            other = self._choose(model, field, number)
+            if other is not None or not field.null:
+                values[field.name] = other
         for name in getattr(getattr(model, "_parler_meta", None), "get_all_fields", list)():
             values[name] = f"{name}-{number}"
         instance = self._save(model, values)
@@ -158,6 +155,17 @@ class Rows:
             if is_plain and (number or not field.blank):
                 getattr(instance, field.name).set(self.of(field.related_model)[:2])
         return instance
+
+    def _choose(self, model: Any, field: Any, number: int) -> Any:
+        """Return the object that a relation of a row leads to; None, if there is none and it may be null."""
+        is_generic = hasattr(model, "object_id") or hasattr(model, "object_pk")
+        if field.related_model is ContentType and not is_generic:
+            # The kind of the row itself, as where models extend each other.
+            return ContentType.objects.get_for_model(model)
+        others = self.of(field.related_model)
+        if not others and not field.null:
+            raise LookupError(f"there is no {field.related_model._meta.label}")
+        return _pick(others, number) if others else None
 
     def _is_set_elsewhere(self, field: Any) -> bool:
         is_key = field.primary_key and (isinstance(field, models.AutoField) or field.has_default())

@@ -262,6 +262,7 @@ def make_arguments_of_action(tool: Mapping[str, Any], ids: list[Any]) -> dict[st
 
 def to_argument(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return what is shown of a field as its argument: objects by their keys, or tags by their names."""
+    schema = schema.get("anyOf", [schema])[0]
     if isinstance(value, dict) and set(value) == {"pk", "text"}:
         is_tag = schema.get("type") == "string" and not isinstance(value["pk"], str)
         return value["text" if is_tag else "pk"]
