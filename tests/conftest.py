@@ -43,20 +43,23 @@ settings.register_profile("thorough", parent=settings.get_profile("default"), ma
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 LIVE = Path(__file__).parent / "live"
-KEPT = [
-    LIVE / name
-    for name in (
-        "auth/test_forbidden.py",
-        "auth/test_sockets.py",
-        "contrib/oauth/test_token_races.py",
-        "transports/http/test_sockets.py",
-        "transports/stdio/test_bad_input.py",
-    )
-]
-"""Tests of security that need one server and nothing but Python: they are not slow."""
+KEPT = [LIVE / "auth/test_forbidden.py"]
+"""Tests there that need nothing but Python: they are not slow."""
 QUICK = "not slow"
 """The expression of marks in `addopts`."""
-NEVER_AGAIN = [*KEPT, LIVE / "auth", LIVE / "sessions", Path(__file__).parent / "fuzz"]
+NEVER_AGAIN = [
+    *(
+        LIVE / name
+        for name in (
+            "auth",
+            "contrib/oauth/test_token_races.py",
+            "sessions",
+            "transports/http/test_sockets.py",
+            "transports/stdio/test_bad_input.py",
+        )
+    ),
+    Path(__file__).parent / "fuzz",
+]
 """Files and folders of tests that attack, race or kill; CI does not run them again after a failure."""
 NEVER_AGAIN_WORDS = re.compile(
     r"(^|_)(attack|concurrent|confused|crash|dies|forged|hostile|kill|leak|race|replay|simultaneous|stolen)"
