@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
-from itertools import chain
 from typing import Any, ClassVar
 
 from django import forms
@@ -24,9 +24,7 @@ from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.principal import KEY_START, make_key
-from django_mcp.auth.scopes import named_scopes
-from django_mcp.conf import settings
-from django_mcp.endpoints.usable_entries import usable_entries
+from django_mcp.endpoints.usable_entries import find_refused, grantable_scopes, usable_entries
 from django_mcp.models.keys import APIKey
 from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import all_servers
@@ -95,16 +93,10 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         servers = all_servers()
-        authentications = [
-            server.engine.authentication
-            for server in servers
-            if server.engine.authentication is not None
-        ]
-        required = chain.from_iterable(
-            authentication.required_scopes for authentication in authentications
-        )
-        scopes = {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
-        offered = {"scopes": scopes, **usable_entries(self.viewer, servers)}
+        offered: dict[str, Iterable[str]] = {
+            "scopes": grantable_scopes(servers),
+            **usable_entries(self.viewer, servers),
+        }
         for name, known in offered.items():
             field: Any = self.fields[name]
             kept = self.initial[name] = field.read(getattr(self.instance, name))
@@ -276,13 +268,18 @@ class APIKeyAdmin(VisibleList):
             request._django_mcp_key = text  # type: ignore[attr-defined]
         usable = usable_entries(obj.user, all_servers())
         allowed = obj.allowed or Allowed()
-        unusable = sorted(name for kind in usable for name in getattr(allowed, kind) - usable[kind])
-        if unusable:
-            text = _t(
+        refused = find_refused(usable, obj.scopes.split())
+        named: dict[str, Iterable[str]] = {
+            _t(
                 "The user of this key may not use these entries now, or they do not exist: %(names)s"
-            )
-            names = escape_invisible(", ".join(unusable), 500)
-            self.message_user(request, text % {"names": names}, messages.WARNING)
+            ): (name for kind in usable for name in getattr(allowed, kind) - usable[kind].keys()),
+            _t("The key lacks scopes that these entries need: %(names)s"): (
+                name for kind in refused for name in getattr(allowed, kind) & refused[kind].keys()
+            ),
+        }
+        for text, found in named.items():
+            if names := escape_invisible(", ".join(sorted(found)), 500):
+                self.message_user(request, text % {"names": names}, messages.WARNING)
         super().save_model(request, obj, form, change)
 
     def response_add(

@@ -24,6 +24,7 @@ from django_mcp.endpoints.client_config import (
     ways_to_connect,
 )
 from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.usable_entries import find_key_readers
 from django_mcp.execution.primary import reading_primary
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
@@ -55,21 +56,26 @@ for _alias in connections:
 @sensitive_post_parameters("key-password")
 def _show(request: HttpRequest) -> HttpResponse:
     # Its model cannot be imported unless the app is installed, which a check reports after the URLs are loaded.
-    from django_mcp.endpoints.own_keys import reads_keys, revoke_own, show_keys
+    from django_mcp.endpoints.own_keys import revoke_own, show_keys
 
     urls = find_urls(request)
     usable = {server: url for server, url in urls.items() if _may_use(request.user, server)}
-    context = {
-        "account": request.user.get_username(),
-        "endpoints": [_describe(server, url) for server, url in usable.items()],
-        "authorized_url": _find_authorized(),
-    }
-    with_keys = [server for server in usable if reads_keys(server)]
+    with_keys = [server for server in usable if find_key_readers(server)]
+    context: dict[str, Any] = {}
     if settings.CONNECT_KEY_DAYS is not None:
         if "revoke" in request.POST:
             revoke_own(request.user, request.POST["revoke"])
             return HttpResponseRedirect(request.path)
-        context |= show_keys(request, with_keys)
+        context = show_keys(request, with_keys)
+    new_key = context.get("new_key")
+    context |= {
+        "account": request.user.get_username(),
+        "endpoints": [
+            _describe(server, url, new_key if server in with_keys else None)
+            for server, url in usable.items()
+        ],
+        "authorized_url": _find_authorized(),
+    }
     response = render(request, "django_mcp/connect.html", context)
     protect_public_page(response)
     response["X-Frame-Options"] = "DENY"
@@ -98,15 +104,20 @@ def _may_use(user: Any, server: MCPServer) -> bool:
     return any(visible.includes(entry) for entry in server.registry.entries())
 
 
-def _describe(server: MCPServer, url: str) -> dict[str, Any]:
+@sensitive_variables()
+def _describe(server: MCPServer, url: str, new_key: str | None) -> dict[str, Any]:
+    """Return what the page shows of a server, whose configurations have the new key if there is one."""
     name, description = texts_of(server)
-    is_keyed = needs_key(server)
+    has_key = bool(new_key)
+    is_keyed = not has_key and needs_key(server)
+    place = KEY_PLACE if is_keyed else None
     return {
         "name": name,
         "description": description,
         "url": url,
         "is_keyed": is_keyed,
-        "clients": ways_to_connect(server, url, KEY_PLACE if is_keyed else None),
+        "has_key": has_key,
+        "clients": ways_to_connect(server, url, f"Bearer {new_key}" if has_key else place),
     }
 
 

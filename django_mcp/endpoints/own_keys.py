@@ -17,14 +17,14 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
-from django_mcp.endpoints.usable_entries import usable_entries
+from django_mcp.endpoints.usable_entries import all_scopes_of, usable_entries
 from django_mcp.execution.tables import digest_of_quota
 from django_mcp.log import logger
 from django_mcp.models import APIKey, UsedState
 from django_mcp.protocol.sanitize import clean
+from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import MCPServer
 
 MAX_VALID_KEYS = 20
@@ -44,15 +44,6 @@ DAYS = 90
 """How long a key is valid unless the user says otherwise, if the site allows that long."""
 
 
-def reads_keys(server: MCPServer) -> bool:
-    """Return whether one of a server's authenticators reads API keys."""
-    authentication = server.engine.authentication
-    return authentication is not None and any(
-        isinstance(authenticator, APIKeyAuthenticator)
-        for authenticator in authentication.authenticators
-    )
-
-
 @sensitive_variables()
 def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
     """Make a key if the request asks for one; return what the template shows of the user's keys.
@@ -62,15 +53,14 @@ def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
     user: Any = request.user
     text, form = "", None
     if servers:
-        tools = sorted(usable_entries(user, servers)["tools"])
-        form = OwnKeyForm(user, tools, request.POST or None)
+        form = OwnKeyForm(user, servers, request.POST or None)
         if form.is_valid():
             try:
                 text = form.issue()
             except ValidationError as error:
                 form.add_error(None, error)
             else:
-                form = OwnKeyForm(user, tools)
+                form = OwnKeyForm(user, servers)
     keys = APIKey.objects.valid_of(user)[:KEYS_SHOWN]
     return {
         "has_password": user.has_usable_password(),
@@ -90,7 +80,10 @@ def revoke_own(user: Any, prefix: str) -> None:
 
 
 class OwnKeyForm(forms.Form):
-    """What a user says of a new key, with their password."""
+    """What a user says of a new key, with their password.
+
+    The key gets the scopes that its tools need, or those of all that the user may do: it has none to choose.
+    """
 
     name = forms.CharField(
         label=_("Name"),
@@ -109,14 +102,22 @@ class OwnKeyForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
 
-    def __init__(self, user: Any, tools: list[str], data: Any = None) -> None:
+    def __init__(self, user: Any, servers: list[MCPServer], data: Any = None) -> None:
         most = cast("int", settings.CONNECT_KEY_DAYS)
         super().__init__(data, initial={"days": min(DAYS, most)}, prefix="key")
-        self.user = user
+        self.user, self.servers = user, servers
         days, choice = cast("Any", self.fields["days"]), cast("Any", self.fields["tools"])
         days.max_value = days.widget.attrs["max"] = most
         days.validators.append(MaxValueValidator(most))
-        choice.choices = [(name, name) for name in tools]
+        usable = usable_entries(user, servers)
+        choice.choices = [
+            (name, f"{name} ({', '.join(sorted(scopes))})" if scopes else name)
+            for name, scopes in sorted(usable["tools"].items())
+        ]
+        if scopes := all_scopes_of(usable):
+            self.fields["everything"].help_text = _("Scopes: %(scopes)s") % {
+                "scopes": ", ".join(scopes)
+            }
 
     @sensitive_variables()
     def clean(self) -> dict[str, Any]:
@@ -136,6 +137,8 @@ class OwnKeyForm(forms.Form):
             ValidationError: the user has too many keys.
         """
         cleaned, now = self.cleaned_data, timezone.now()
+        tools = None if cleaned["everything"] else list(dict.fromkeys(cleaned["tools"]))
+        allowed = None if tools is None else Allowed(tools=frozenset(tools))
         alias = router.db_for_write(APIKey)
         with transaction.atomic(using=alias):
             # Of concurrent requests of a user, one after the other counts.
@@ -148,7 +151,8 @@ class OwnKeyForm(forms.Form):
             _key, text = APIKey.objects.issue(
                 user=self.user,
                 name=cleaned["name"],
-                tools=None if cleaned["everything"] else list(dict.fromkeys(cleaned["tools"])),
+                scopes=all_scopes_of(usable_entries(self.user, self.servers, allowed)),
+                tools=tools,
                 expires_at=now + timedelta(days=cleaned["days"]),
             )
         return text

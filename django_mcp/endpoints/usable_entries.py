@@ -1,22 +1,95 @@
-"""What a key of a user can name: the entries that the user may use."""
+"""What a key of a user can name: the entries that the user may use, with the scopes that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.permissions import visible_to
-from django_mcp.registry.entries import TEMPLATES
+from django_mcp.auth.permissions import find_granted
+from django_mcp.auth.scopes import are_covered, named_scopes
+from django_mcp.conf import settings
+from django_mcp.registry.entries import TEMPLATES, Entry, TemplateEntry
+from django_mcp.server.exchange.visibility import Allowed, VisibleEntries
 from django_mcp.servers import MCPServer
 
+if TYPE_CHECKING:
+    from django_mcp.auth.authenticators import APIKeyAuthenticator
 
-def usable_entries(user: Any, servers: Iterable[MCPServer]) -> dict[str, set[str]]:
-    """Return the tools, resources and prompts that a user may use; others stay unknown to them."""
-    entries: dict[str, set[str]] = {"tools": set(), "resources": set(), "prompts": set()}
+
+def find_key_readers(server: MCPServer) -> list[APIKeyAuthenticator]:
+    """Return those of a server's authenticators that read API keys."""
+    # The admin imports this module when Django starts.
+    from django_mcp.auth.authenticators import APIKeyAuthenticator
+
+    authentication = server.engine.authentication
+    return [
+        authenticator
+        for authenticator in (() if authentication is None else authentication.authenticators)
+        if isinstance(authenticator, APIKeyAuthenticator)
+    ]
+
+
+def usable_entries(
+    user: Any, servers: Iterable[MCPServer], allowed: Allowed | None = None
+) -> dict[str, dict[str, set[str]]]:
+    """Return the tools, resources and prompts that a user may use; others stay unknown to them.
+
+    Each is a dict from the name, URI or URI template to the scopes that a key needs for it.
+
+    Args:
+        user: whose they are; None: whatever permissions they need.
+        allowed: what the user's key is restricted to; None: it is not restricted.
+    """
+    entries: dict[str, dict[str, set[str]]] = {"tools": {}, "resources": {}, "prompts": {}}
     for server in servers:
-        visible = visible_to(user, server.engine.derived.requirements)
+        requirements = server.engine.derived.requirements
+        rules = requirements.all_rules
+        visible = VisibleEntries(
+            requirements, rules if user is None else find_granted(user, rules), allowed
+        )
+        always = {scope for reader in find_key_readers(server) for scope in reader.required_scopes}
         for entry in server.registry.entries():
-            if visible.includes(entry):
+            if _is_visible(entry, visible):
                 mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
-                entries[mapping].add(entry.key)
+                scopes = entries[mapping].setdefault(entry.key, set())
+                scopes.update(always, visible.scopes_of(entry))
     return entries
+
+
+def _is_visible(entry: Entry, visible: VisibleEntries) -> bool:
+    if visible.includes(entry):
+        return True
+    # A key may name resources that match a template, and not the template.
+    return isinstance(entry, TemplateEntry) and any(
+        entry.template.match(uri) is not None and visible.includes(entry, uri)
+        for uri in (visible.allowed or Allowed()).resources
+    )
+
+
+def grantable_scopes(servers: Iterable[MCPServer]) -> set[str]:
+    """Return the scopes that are good for something at servers: what they require, and what implies others."""
+    servers = list(servers)
+    authentications = (server.engine.authentication for server in servers)
+    required = chain.from_iterable(
+        authentication.required_scopes
+        for authentication in authentications
+        if authentication is not None
+    )
+    return {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
+
+
+def all_scopes_of(entries: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
+    """Return the scopes of all `usable_entries`, sorted."""
+    return sorted({scope for kind in entries.values() for each in kind.values() for scope in each})
+
+
+def find_refused(
+    entries: Mapping[str, Mapping[str, set[str]]], held: Iterable[str]
+) -> dict[str, dict[str, set[str]]]:
+    """Return those of `usable_entries` that a key with these scopes sees but cannot use."""
+    scopes = frozenset(held)
+    return {
+        kind: {name: needed for name, needed in named.items() if not are_covered(needed, scopes)}
+        for kind, named in entries.items()
+    }

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings as site_settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from django_mcp.auth.principal import KEY_START
-from django_mcp.endpoints.own_keys import reads_keys
+from django_mcp.endpoints.usable_entries import (
+    all_scopes_of,
+    find_key_readers,
+    find_refused,
+    grantable_scopes,
+    usable_entries,
+)
 from django_mcp.known_servers import import_urlconf
 from django_mcp.management.base import SiteCommand, find_user, get_server, wrong_use
 from django_mcp.management.terminal import printable
 from django_mcp.models import APIKey
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import find_near
+from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import MCPServer, all_servers
 
 DAYS = 90
@@ -58,9 +68,9 @@ class Command(SiteCommand):
         create.add_argument(
             "--scope",
             action="append",
-            default=[],
             dest="scopes",
-            help="a scope that it grants; may be repeated",
+            help="a scope that it grants; may be repeated. By default those that the entries need to which "
+            "you restrict it, otherwise none",
         )
         create.add_argument("--json", action="store_true", help="print JSON for a program to read")
         listing = actions.add_parser("list", help="list keys, without their secrets")
@@ -82,7 +92,7 @@ class Command(SiteCommand):
         days = options["days"]
         if not 1 <= days <= MAX_DAYS:
             raise wrong_use(f"--days must be between 1 and {MAX_DAYS}.")
-        if any("," in text for text in (*(options["tools"] or ()), *options["scopes"])):
+        if any("," in text for text in (*(options["tools"] or ()), *(options["scopes"] or ()))):
             raise wrong_use("Repeat --tool and --scope for each name, without commas.")
         if not options["name"].strip() or len(options["name"]) > 100:
             raise wrong_use("The name must have between 1 and 100 characters.")
@@ -93,23 +103,34 @@ class Command(SiteCommand):
             if unknown:
                 names = printable(", ".join(map(repr, unknown)))
                 raise wrong_use(f"No MCP server that reads API keys has the {kind} {names}.")
+        is_restricted = any(names is not None for names in named.values())
+        allowed = Allowed(**{kind: frozenset(names or ()) for kind, names in named.items()})
+        entries = usable_entries(None, servers, allowed) if is_restricted else None
+        scopes = options["scopes"]
+        if scopes is None:
+            # Who names a tool means that the key can call it.
+            scopes = [] if entries is None else all_scopes_of(entries)
         expires_at = None if options["never"] else timezone.now() + timedelta(days=days)
         try:
             key, text = APIKey.objects.issue(
                 user=user,
                 name=options["name"],
-                scopes=options["scopes"],
+                scopes=scopes,
                 expires_at=expires_at,
                 **named,
             )
         except (ValueError, ValidationError) as error:
             raise wrong_use(str(error)) from error
+        for warning in _find_mistakes(key, servers):
+            self.stderr.write(printable(f"Warning: {warning}"), self.style.WARNING)
         if options["json"]:
             self.print_json({"key": text, **_describe(key)})
             return
         until = "does not expire" if expires_at is None else f"is valid until {_moment(expires_at)}"
+        grants = f" and has the scopes {', '.join(scopes)}" if scopes else ""
         self.stderr.write(
-            f"The key {KEY_START}{key.prefix} {until}. It is shown only now:", lambda line: line
+            printable(f"The key {KEY_START}{key.prefix} {until}{grants}. It is shown only now:"),
+            lambda line: line,
         )
         self.stdout.write(text)
 
@@ -155,13 +176,50 @@ def _find_servers(name: str | None) -> list[MCPServer]:
     named = None if name is None else get_server(name)
     import_urlconf()
     servers = [named] if named is not None else all_servers()
-    reading = [server for server in servers if reads_keys(server)]
+    reading = [server for server in servers if find_key_readers(server)]
     if not reading:
         which = (
             "No MCP server of this site reads" if named is None else f"{named.name!r} does not read"
         )
         raise wrong_use(f"{which} API keys: {REMEDY}")
     return reading
+
+
+def _find_mistakes(key: APIKey, servers: list[MCPServer]) -> Iterator[str]:
+    """Yield why a new key can do less than it was probably meant to."""
+    usable = usable_entries(key.user, servers, key.allowed)
+    if key.is_restricted:
+        named = usable_entries(None, servers, key.allowed)
+        hidden = sorted({name for kind in named for name in named[kind].keys() - usable[kind]})
+        if hidden:
+            yield (
+                f"the user {key.user.get_username()!r} may not use {', '.join(hidden)} now, so the key "
+                "does not see it."
+            )
+    scopes = key.scopes.split()
+    for scope in scopes:
+        known = {*grantable_scopes(servers), *_described_scopes()}
+        if scope not in known:
+            near = find_near(scope, known)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            yield f"nothing that the key could use needs the scope {scope!r}.{hint}"
+    refused = {
+        name: needed
+        for kind in find_refused(usable, scopes).values()
+        for name, needed in kind.items()
+    }
+    if refused:
+        lacking = sorted(set().union(*refused.values()) - set(scopes))
+        yield (
+            f"calls of {', '.join(sorted(refused))} are refused, because the key lacks scopes. Add "
+            f"{' '.join(f'--scope {scope}' for scope in lacking)} if it shall make them."
+        )
+
+
+def _described_scopes() -> Iterable[str]:
+    """Return the scopes that the settings of OAuth describe."""
+    described = (getattr(site_settings, "OAUTH2_PROVIDER", None) or {}).get("SCOPES")
+    return described if isinstance(described, Mapping) else ()
 
 
 def _to_prefix(text: str) -> str:

@@ -13,6 +13,7 @@ from django_mcp.auth.authenticators.api_keys import (
 )
 from django_mcp.auth.principal import KEY_START, Principal
 from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.usable_entries import find_refused, usable_entries
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
@@ -52,9 +53,10 @@ class Command(ServerCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = get_server(options["server"])
-        viewer = find_user(options["user"])
+        viewer: Any = find_user(options["user"])
+        refused: dict[str, dict[str, set[str]]] = {}
         if options["key"] is not None:
-            viewer = _find_key(options["key"], options["user"])
+            viewer, refused = _find_key(options["key"], options["user"], server)
         viewed: Any = {"user": viewer, "revision": options["revision"]}
         try:
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
@@ -65,18 +67,26 @@ class Command(ServerCommand):
             listing: JSONObject = {"server": server.name, **lists}
             if options["tokens"]:
                 listing["tokens"] = {**tokens, "total": sum(tokens.values())}
+            if options["key"] is not None:
+                listing["refused"] = {
+                    kind: {name: sorted(scopes) for name, scopes in named.items()}
+                    for kind, named in refused.items()
+                }
             self.print_json(listing)
             return
         self._print_servers(server)
         if not any(lists.values()):
             has_entries = any(getattr(server.registry, kind.mapping) for kind in KINDS)
             self.stdout.write(
-                f"Of the server {server.name!r} this user sees nothing: name one with --user."
+                f"Of the server {server.name!r} {_why_nothing(viewer, options['key'])}"
                 if has_entries
                 else f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
             )
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
+        for name, scopes in sorted(each for named in refused.values() for each in named.items()):
+            text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
+            self.stdout.write(self.style.WARNING(printable(text)))
         if options["tokens"]:
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
 
@@ -105,15 +115,34 @@ class Command(ServerCommand):
             self.stdout.write(printable(line).rstrip())
 
 
-def _find_key(prefix: str, username: str | None) -> Principal:
-    """Return the principal of a valid API key by its prefix, which is not secret."""
+def _why_nothing(viewer: Any, key: str | None) -> str:
+    """Return who sees nothing of a server, with the remedy."""
+    if key is not None:
+        name = viewer.user.get_username()
+        return (
+            f"this key sees nothing: its user {printable(name)!r} may use nothing of what it is for. "
+            f"mcp_list --user {printable(name)} lists what this user may use."
+        )
+    if viewer is None:
+        return "nobody sees anything without signing in: name a user with --user."
+    return f"the user {printable(viewer.get_username())!r} sees nothing, for lack of permissions."
+
+
+def _find_key(
+    prefix: str, username: str | None, server: MCPServer
+) -> tuple[Principal, dict[str, dict[str, set[str]]]]:
+    """Return the principal of a valid API key by its prefix, which is not secret.
+
+    Also return what it sees and cannot use for lack of scopes, with the scopes that are needed.
+    """
     if username is not None:
         raise wrong_use("Give --user or --key: a key acts for its own user.")
     key = find_valid_key(prefix)
     if key is None:
         start = prefix.strip().removeprefix(KEY_START)[:12]
         raise wrong_use(f"There is no valid API key {KEY_START}{printable(start)}.")
-    return principal_of_key(key, APIKeyAuthenticator())
+    usable = usable_entries(key.user, [server], key.allowed)
+    return principal_of_key(key, APIKeyAuthenticator()), find_refused(usable, key.scopes.split())
 
 
 def estimate_tokens(entry: JSONObject) -> int:

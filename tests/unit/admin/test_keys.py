@@ -151,12 +151,21 @@ def test_names_no_longer_offered_are_kept(root: Any):
 
 
 def test_tools_forbidden_to_the_user_of_a_key_are_reported(root: Any, clerk: Any):
-    page = add(signed_in(root), user="clerk", tools=["look", "hidden"], is_restricted="on")
+    fields = {"tools": ["look", "hidden"], "scopes": ["a", "b"]}
+    page = add(signed_in(root), user="clerk", **fields, is_restricted="on")
 
     [text] = [str(each) for each in page.context["messages"]]
     assert text == (
         "The user of this key may not use these entries now, or they do not exist: hidden"
     )
+
+
+def test_tools_whose_scopes_a_key_lacks_are_reported(root: Any):
+    fields = {"tools": ["look", "find"], "scopes": ["a", "c"]}
+    page = add(signed_in(root), user="root", **fields, is_restricted="on")
+
+    [text] = [str(each) for each in page.context["messages"]]
+    assert text == "The key lacks scopes that these entries need: look"
 
 
 @pytest.mark.parametrize(("lifetime", "days"), [("30", 30), ("365", 365), ("never", None)])

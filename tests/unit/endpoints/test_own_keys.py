@@ -19,6 +19,7 @@ from django_mcp import MCPServer
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.endpoints.own_keys import MAX_KEYS_A_DAY, MAX_WRONG_PASSWORDS
 from django_mcp.models import APIKey, UsedState
+from django_mcp.test import MCPClient
 
 PAGE = "/mcp/connect/"
 NEW = {"key-name": "Report", "key-days": "30", "key-tools": "look", "key-password": "pw"}
@@ -35,6 +36,18 @@ def look() -> str:
 @desk.tool(permission="auth.view_permission")
 def unlock() -> str:
     """Unlock."""
+    return ""
+
+
+@desk.tool(scopes=["desk:sign"])
+def sign() -> str:
+    """Sign."""
+    return "signed"
+
+
+@desk.tool(permission="auth.view_permission", scopes=["desk:unlock"])
+def unlock_all() -> str:
+    """Unlock all."""
     return ""
 
 
@@ -201,6 +214,41 @@ def test_own_keys_are_revoked_and_those_of_others_unknown(
 
     revoked = APIKey.objects.filter(revoked_at__isnull=False)
     assert list(revoked.values_list("name", flat=True)) == ["mine"]
+
+
+@pytest.mark.parametrize("chosen", [{"key-tools": ["look", "sign"]}, {"key-everything": "on"}])
+def test_a_key_has_the_scopes_of_what_it_is_for(browser: Client, chosen: dict[str, Any]):
+    fields = {name: value for name, value in NEW.items() if name != "key-tools"}
+    key = shown_key(browser.post(PAGE, {**fields, **chosen}))
+    client = MCPClient(desk, headers={"Authorization": f"Bearer {key}"})
+
+    assert client.call("sign").text == "signed"
+    assert APIKey.objects.get().scopes == "desk:sign"  # and not that of hidden tools
+    page = text_of(browser.get(PAGE))
+    assert "scopes desk:sign" in page
+    assert "sign (desk:sign)" in page
+    assert "desk:unlock" not in page
+
+
+def test_a_key_has_no_scopes_of_tools_that_were_not_chosen(browser: Client):
+    browser.post(PAGE, NEW)
+
+    assert APIKey.objects.get().scopes == ""
+
+
+def test_a_new_key_is_in_the_configurations_of_servers_that_read_it(browser: Client):
+    response = browser.post(PAGE, NEW)
+    key = shown_key(response)
+    later = text_of(browser.get(PAGE))
+
+    sections = text_of(response).split("<section")
+    (of_desk,) = [each for each in sections if "/desk/mcp" in each]
+    others = [each for each in sections if each != of_desk and "Your API keys" not in each]
+    assert f"Bearer {key}" in of_desk
+    assert "your key" not in of_desk
+    assert not any(str(key) in each for each in others)
+    assert str(key) not in later
+    assert "Bearer <your key>" in later
 
 
 class WithoutServers:

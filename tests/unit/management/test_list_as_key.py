@@ -23,6 +23,38 @@ def list_as(key: str) -> dict[str, Any]:
     return found
 
 
+def text_as(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_list", "--server", "listed", *arguments, stdout=out, no_color=True)
+    return out.getvalue()
+
+
+def test_the_list_says_which_uses_are_refused_for_lack_of_scopes():
+    server = MCPServer("listed", public=True)
+    for name in ("borrow", "look"):
+        scopes = ["library:write"] if name == "borrow" else ()
+        server.register_tool(lambda: "", name=name, scopes=scopes)
+    user = User.objects.create_user("ada")
+    key, _ = APIKey.objects.issue(user=user, name="x", tools=["borrow", "look"])
+    scoped, _ = APIKey.objects.issue(user=user, name="x", scopes=["library:write"])
+
+    refusal = "The use of borrow is refused: the key lacks the scopes library:write."
+    assert refusal in text_as("--key", key.prefix)
+    assert list_as(key.prefix)["refused"]["tools"] == {"borrow": ["library:write"]}
+    assert "refused" not in text_as("--key", scoped.prefix)
+    assert list_as(scoped.prefix)["refused"]["tools"] == {}
+
+
+def test_who_sees_nothing_is_told_the_remedy_that_helps():
+    server = MCPServer("listed", public=True)
+    server.register_tool(lambda: "", name="restock", permission="auth.view_user")
+    key, _ = APIKey.objects.issue(user=User.objects.create_user("ada"), name="x", tools=["restock"])
+
+    assert "this key sees nothing: its user 'ada' may use" in text_as("--key", key.prefix)
+    assert "the user 'ada' sees nothing, for lack of permissions" in text_as("--user", "ada")
+    assert "name a user with --user" in text_as()
+
+
 def test_the_list_of_a_key_has_only_what_it_names():
     server = MCPServer("listed", public=True)
     for name in ("one", "two"):

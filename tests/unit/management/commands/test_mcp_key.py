@@ -96,6 +96,71 @@ def test_a_key_may_last_for_ever_and_grant_scopes(ada: User):
     assert "only" not in described
 
 
+@pytest.fixture
+def scoped(server: MCPServer) -> None:
+    server.register_tool(lambda: "", name="borrow", scopes=["library:write"])
+    server.register_tool(lambda: "", name="restock", permission="auth.view_user")
+
+
+@pytest.mark.usefixtures("scoped")
+def test_a_key_has_the_scopes_of_the_tools_that_it_names(server: MCPServer, ada: User):
+    out, errors = run("create", "ada", "x", "--tool", "borrow")
+    client = MCPClient(server, headers={"Authorization": f"Bearer {out.strip()}"})
+
+    client.call("borrow")
+    assert APIKey.objects.get().scopes == "library:write"
+    assert "has the scopes library:write" in errors
+    assert "Warning" not in errors
+
+
+@pytest.mark.usefixtures("scoped")
+def test_a_key_has_the_scopes_of_a_template_whose_resource_it_names(server: MCPServer, ada: User):
+    server.register_resource("shelf://{row}", lambda row: row, name="shelf", scopes=["shelves"])
+    _, errors = run("create", "ada", "x", "--resource", "shelf://4")
+
+    assert APIKey.objects.get().scopes == "shelves"
+    assert "Warning" not in errors
+
+
+@pytest.mark.usefixtures("scoped")
+@pytest.mark.parametrize(
+    ("arguments", "scopes", "warning"),
+    [
+        (
+            ["--tool", "restock"],
+            "",
+            "the user 'ada' may not use restock now, so the key does not see it",
+        ),
+        (
+            ["--tool", "borrow", "--scope", "library:wrte"],
+            "library:wrte",
+            "nothing that the key could use needs the scope 'library:wrte'. Did you mean 'library:write'?",
+        ),
+        (
+            ["--tool", "borrow", "--scope", "library:wrte"],
+            "library:wrte",
+            "calls of borrow are refused, because the key lacks scopes. Add --scope library:write",
+        ),
+        (["--server", "keyed"], "", "calls of borrow are refused, because the key lacks scopes"),
+    ],
+)
+def test_a_key_that_can_do_less_than_it_seems_is_made_with_a_warning(
+    ada: User, arguments: list[str], scopes: str, warning: str
+):
+    _, errors = run("create", "ada", "x", *arguments)
+
+    assert f"Warning: {warning}" in errors
+    assert APIKey.objects.get().scopes == scopes
+
+
+@pytest.mark.usefixtures("scoped")
+def test_a_scope_that_the_settings_of_oauth_describe_is_known(ada: User, settings: Any):
+    settings.OAUTH2_PROVIDER = {"SCOPES": {"described": "What it is"}}
+    _, errors = run("create", "ada", "x", "--tool", "only_keyed", "--scope", "described")
+
+    assert "Warning" not in errors
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -141,7 +206,7 @@ def test_keys_are_listed_without_their_secrets(ada: User):
         "revoked",
         "valid",
     ]
-    assert text.split("_")[2] not in table
+    assert text.split("_", 2)[2] not in table
     assert "\x1b" not in table
     assert "three" in of_bob
     assert "one" not in of_bob
