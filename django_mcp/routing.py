@@ -18,7 +18,7 @@ from django.urls import re_path
 
 from django_mcp.endpoints.browser_page import render_page
 from django_mcp.endpoints.urlconf import serve_health
-from django_mcp.servers import MCPServer, default_server
+from django_mcp.servers import MCPServer, choose_server
 from django_mcp.transports.http.view import MCPView
 
 
@@ -32,6 +32,6 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     start = re.escape(prefix)
     # Channels routes to ASGI applications as Django routes to views.
     health: Any = serve_health
-    served = server or default_server
+    served = choose_server(server)
     endpoint: Any = MCPView(served, make_page=partial(render_page, served)).serve
     return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]

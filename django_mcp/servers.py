@@ -24,7 +24,9 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
+from django_mcp.registry.rules import shown
 from django_mcp.registry.signatures import Provider
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
@@ -215,6 +217,23 @@ process_hub().on_tick.append(check_all)
 
 default_server = MCPServer()
 """The server that `include("django_mcp.urls")` serves at `/mcp`."""
+
+
+def choose_server(server: MCPServer | None) -> MCPServer:
+    """Return the server that an option `server=` gives, by default the default server.
+
+    Raises:
+        RegistrationError: it is no server, such as the name of one.
+    """
+    if server is None:
+        return default_server
+    if isinstance(server, MCPServer):
+        return server
+    raise RegistrationError(
+        f"server= takes the MCPServer object, not {shown(server)}. Import it from the module that "
+        "makes it, as in: from shop.servers import staff_server."
+    )
+
 
 tool = default_server.tool
 resource = default_server.resource

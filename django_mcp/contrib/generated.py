@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from django.core import checks
 from django.core.checks import CheckMessage
+from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, IntegrityError, router, transaction
 from django.db.models import BigAutoField, Model
 from django.utils.translation import gettext as _
@@ -28,7 +29,7 @@ from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.big_integers import MAX_EXACT
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
 from django_mcp.servers import MCPServer
 
 MAX_RESULTS = 100
@@ -99,6 +100,33 @@ class GeneratedOptions:
         default = read_access(server.name, permission=server.options.permission)
         rules = read_access(server.name, permission=self.permission).rules(default)
         return not rules or rules <= find_granted(user, rules)
+
+
+def check_actions(
+    owner: str,
+    known: Collection[str],
+    *,
+    kind: str = "action",
+    **options: Iterable[str] | None,
+) -> None:
+    """Refuse options that name what a source does not do, since nothing would read them.
+
+    Args:
+        owner: the function that was called, and its source, for the message.
+        known: the names of what the source does.
+        kind: what those are called.
+        options: the names that each option has.
+
+    Raises:
+        ImproperlyConfigured: with all known names and the nearest one.
+    """
+    for option, names in options.items():
+        for name in names or ():
+            if name not in known:
+                raise ImproperlyConfigured(
+                    f"{owner} has no {kind} {name!r}, which {option}= names."
+                    f"{did_you_mean(name, known)} It has {', '.join(known) or 'none'}."
+                )
 
 
 class GeneratedFunction:

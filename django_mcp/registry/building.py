@@ -56,6 +56,11 @@ def registration_errors(source: str) -> Iterator[None]:
 def check_options(function: Any, kind: str, options: Mapping[str, Any], known: Any) -> None:
     """Check the options with which a function is registered."""
     source = describe_source(function)
+    if "server" in options:
+        raise RegistrationError(
+            f"{source}: a {kind} has no option 'server'. Use the decorator or the method of that server, "
+            f"as in @staff_server.{kind.split()[0]}."
+        )
     check_names(options, known.__annotations__, f"{source}: a {kind}", RegistrationError)
     for name, value in options.items():
         if value is not None:

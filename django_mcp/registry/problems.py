@@ -167,6 +167,12 @@ def check_names(
             raise error(f"{owner} has no option {name!r}. {suggest(name, names)}")
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a sentence with the nearest known name, after a space; "" if none is near."""
+    near = find_near(str(name), known)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def suggest(name: object, known: Iterable[str]) -> str:
     """Return a sentence with the nearest known name, or with all of them."""
     names = list(known)

@@ -23,7 +23,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.problems import suggest
-from django_mcp.servers import MCPServer, default_server
+from django_mcp.servers import MCPServer, choose_server
 from django_mcp.test.exchanges import ClientSide, LoggedIn, ReceivedResponse, find_endpoint
 from django_mcp.transports.http.consumer import MCPConsumer
 
@@ -79,7 +79,7 @@ class BaseClient:
         capabilities: JSONObject | None = None,
         reruns: bool = False,
     ) -> None:
-        endpoint: Any = find_endpoint(default_server if server is None else server, path)
+        endpoint: Any = find_endpoint(choose_server(server), path)
         self.server: MCPServer = endpoint[0]
         self._path, self._url_kwargs = endpoint[1:]
         self._revision = revision_called(revision)

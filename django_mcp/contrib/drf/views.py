@@ -90,12 +90,22 @@ def viewset_tools(
         ) from error
     from django_mcp.contrib.drf.actions import find_actions
     from django_mcp.contrib.drf.calls import register_action
-    from django_mcp.contrib.generated import GeneratedOptions
-    from django_mcp.servers import default_server
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions
+    from django_mcp.servers import choose_server
 
-    server = server or default_server
+    server = choose_server(server)
     adapted = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
-    _check_names(view, adapted, [*(actions or ()), *exclude])
+    check_actions(
+        f"viewset_tools(): {view.__qualname__}",
+        [action.name for action in adapted],
+        actions=actions,
+        exclude=exclude,
+        names=names,
+        descriptions=descriptions,
+        annotations=annotations,
+        serializers=serializers,
+        query=query,
+    )
     options = GeneratedOptions(
         include=actions,
         exclude=exclude,
@@ -122,13 +132,3 @@ def viewset_tools(
         if options.has(action.name)
     ]
     return [entry for entry in entries if entry is not None]
-
-
-def _check_names(view: Any, found: Sequence[Any], names: Sequence[str]) -> None:
-    known = [action.name for action in found]
-    for name in names:
-        if name not in known:
-            raise ImproperlyConfigured(
-                f"viewset_tools(): {view.__qualname__} has no action {name!r}. "
-                f"It has {', '.join(known) or 'none'}."
-            )

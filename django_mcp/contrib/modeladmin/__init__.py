@@ -89,11 +89,11 @@ def admin_tools(
     from django.contrib import admin
     from django.utils.module_loading import autodiscover_modules
 
-    from django_mcp.contrib.generated import GeneratedOptions
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions
     from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
-    from django_mcp.servers import default_server
+    from django_mcp.servers import choose_server
 
-    server = server or default_server
+    server = choose_server(server)
     if site is None:
         site = admin.site
     # The app of the admin may be loaded after this one.
@@ -135,16 +135,17 @@ def admin_tools(
             continue
         known |= {*tools.actions, *(f"{label}.{action}" for action in tools.actions)}
         entries += tools.register()
-    given = {
-        *(include or ()),
-        *exclude,
-        *(names or ()),
-        *(descriptions or ()),
-        *(annotations or ()),
-    }
-    given |= set() if isinstance(actions, bool) else set(actions)
     if not has_problems:
-        _check_names(known, {name for name in given if name.lower() not in left_out})
+        check_actions(
+            "admin_tools(): the admin",
+            [*sorted(known), *(name for name in exclude if name.lower() in left_out)],
+            actions=() if isinstance(actions, bool) else actions,
+            include=include,
+            exclude=exclude,
+            names=names,
+            descriptions=descriptions,
+            annotations=annotations,
+        )
     return entries
 
 
@@ -158,6 +159,7 @@ def _find_admins(
     from django.apps import apps
 
     from django_mcp.contrib.modeladmin.checks import note_problem
+    from django_mcp.registry.problems import did_you_mean
 
     if models == ALL:
         return [
@@ -172,8 +174,9 @@ def _find_admins(
         try:
             model = apps.get_model(named_model) if isinstance(named_model, str) else named_model
         except (LookupError, ValueError) as error:
+            labels = [model._meta.label_lower for model in site._registry]
             raise ImproperlyConfigured(
-                f"admin_tools(): there is no model {named_model!r}."
+                f"admin_tools(): there is no model {named_model!r}.{did_you_mean(named_model, labels)}"
             ) from error
         if site.is_registered(model):
             admins.append(site.get_model_admin(model))
@@ -200,11 +203,3 @@ def _values_for(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
     values_there = {name: value for name, value in values.items() if "." not in name}
     of_model = {name: value for name, value in values.items() if name.startswith(start)}
     return {**values_there, **{name.removeprefix(start): value for name, value in of_model.items()}}
-
-
-def _check_names(known: Collection[str], names: Iterable[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise ImproperlyConfigured(
-                f"admin_tools(): there is no {name!r}. There are {', '.join(sorted(known))}."
-            )

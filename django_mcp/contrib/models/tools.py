@@ -32,7 +32,7 @@ from django_mcp.contrib.models.writing import Writing
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
 from django_mcp.registry.problems import check_names, suggest
-from django_mcp.servers import MCPServer, default_server
+from django_mcp.servers import MCPServer, choose_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
 _ACTIONS = ("search", "get", ACTION, *HINTS)
@@ -205,7 +205,7 @@ class ModelTools:
             RegistrationError: there is a tool of the same name; `prefix=` or `names=` makes another.
             TypeError: there is no such option.
         """
-        server = server or default_server
+        server = choose_server(server)
         check_names(options, _GENERATED, f"{cls.__qualname__}.register()")
         # A function of the class is taken as it is, not as a method.
         given = {name: getattr(cls, name) for name in _GENERATED}

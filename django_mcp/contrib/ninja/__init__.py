@@ -81,17 +81,22 @@ def operation_tools(
         raise ImproperlyConfigured(
             "operation_tools() needs Django Ninja: pip install 'django-mcp-endpoints[ninja]'"
         ) from error
-    from django_mcp.contrib.generated import GeneratedOptions
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions
     from django_mcp.contrib.ninja.operations import Operations
-    from django_mcp.servers import default_server
+    from django_mcp.servers import choose_server
 
+    server = choose_server(server)
     operations = Operations(api, tags=tags, auth=auth)
-    for name in [*(include or ()), *exclude]:
-        if name not in operations.names:
-            raise ImproperlyConfigured(
-                f"operation_tools(): there is no operation {name!r}. "
-                f"There are {', '.join(sorted(operations.names)) or 'none'}."
-            )
+    check_actions(
+        "operation_tools(): the API",
+        sorted(operations.names),
+        kind="operation",
+        include=include,
+        exclude=exclude,
+        names=names,
+        descriptions=descriptions,
+        annotations=annotations,
+    )
     options = GeneratedOptions(
         include=operations.shown if include is None else include,
         exclude=exclude,
@@ -104,5 +109,5 @@ def operation_tools(
         max_results=max_results,
     )
     return operations.register(
-        server or default_server, options, prefix=prefix, rename=rename or {}, listed_if=listed_if
+        server, options, prefix=prefix, rename=rename or {}, listed_if=listed_if
     )

@@ -160,8 +160,21 @@ def test_an_unsupported_method_is_no_tool(server: MCPServer):
 
 
 def test_an_unknown_action_is_rejected(server: MCPServer):
-    with pytest.raises(ImproperlyConfigured, match=r"has no action 'shipp'. It has list, create,"):
-        viewset_tools(views.OrderViewSet, server=server, actions=["shipp"])
+    for option in ("actions", "exclude"):
+        with pytest.raises(
+            ImproperlyConfigured,
+            match=rf"OrderViewSet has no action 'shipp', which {option}= names. Did you mean 'ship'\? "
+            "It has list, create,",
+        ):
+            options: dict[str, Any] = {option: ["shipp"]}
+            viewset_tools(views.OrderViewSet, server=server, **options)
+
+
+@pytest.mark.parametrize("option", ["names", "descriptions", "annotations", "serializers", "query"])
+def test_an_option_for_an_unknown_action_is_rejected(server: MCPServer, option: str):
+    options: dict[str, Any] = {option: {"shipp": None}}
+    with pytest.raises(ImproperlyConfigured, match=f"no action 'shipp', which {option}= names"):
+        viewset_tools(views.OrderViewSet, server=server, **options)
 
 
 def test_anything_but_a_view_class_is_rejected(server: MCPServer):

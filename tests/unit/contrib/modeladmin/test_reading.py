@@ -553,10 +553,12 @@ def test_a_site_can_define_which_tools_are_listed(
     ("options", "told"),
     [
         ({"models": ["shop.nothing"]}, "there is no model 'shop.nothing'"),
+        ({"models": ["shop.ordr"]}, r"no model 'shop.ordr'. Did you mean 'shop.order'\?"),
         ({"models": ["order"]}, "there is no model 'order'"),
         ({"models": "shop.order"}, "models="),
-        ({"models": ["shop.order"], "include": ["find"]}, "there is no 'find'"),
-        ({"models": ["shop.order"], "names": {"shop.tag.get": "x"}}, "there is no"),
+        ({"models": ["shop.order"], "include": ["find"]}, "no action 'find', which include="),
+        ({"models": ["shop.order"], "names": {"serch": "x"}}, r"Did you mean 'search'\?"),
+        ({"models": ["shop.order"], "names": {"shop.tag.get": "x"}}, "no action 'shop.tag.get'"),
     ],
 )
 def test_options_with_unknown_names_are_rejected(

@@ -116,8 +116,17 @@ def test_a_hidden_operation_can_be_included():
 
 
 def test_an_unknown_operation_is_rejected(server: MCPServer):
-    with pytest.raises(ImproperlyConfigured, match=r"no operation 'nothing'. There are add_up, "):
+    with pytest.raises(ImproperlyConfigured, match=r"no operation 'nothing', .* It has add_up, "):
         operation_tools(make_api(), server=server, exclude=["nothing"])
+
+
+@pytest.mark.parametrize("option", ["names", "descriptions", "annotations"])
+def test_an_option_for_an_unknown_operation_is_rejected(server: MCPServer, option: str):
+    with pytest.raises(
+        ImproperlyConfigured, match=rf"which {option}= names. Did you mean 'add_up'\?"
+    ):
+        options: dict[str, Any] = {option: {"add_upp": "x"}}
+        operation_tools(make_api(), server=server, **options)
 
 
 def test_parameters_become_arguments(server: MCPServer):
