@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from rest_framework import authentication, exceptions, mixins, parsers
+from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
@@ -135,6 +136,33 @@ class ViewAction:
     def function(self) -> Any:
         """The site's method that serves the action."""
         return getattr(self.view_class, self.name)
+
+    @property
+    def is_of_framework(self) -> bool:
+        """Whether the method that serves the action is one of Django REST framework."""
+        return str(self.function.__module__).startswith("rest_framework.")
+
+    @property
+    def standard_name(self) -> str:
+        """The name of the standard action that this is, also if a generic view has it as a method."""
+        if self.action_map is not None or not issubclass(self.view_class, GenericAPIView):
+            return self.name
+        if self.method == "get":
+            return "retrieve" if self.is_detail else "list"
+        return next(name for name, (method, _) in STANDARD.items() if method == self.method)
+
+    @property
+    def lacks_queryset(self) -> bool:
+        """Whether a call would fail, since the framework's own method reads a queryset that is not there."""
+        view: Any = self.view_class
+        name = self.standard_name
+        if name == "create" or name not in STANDARD or not self.is_of_framework:
+            return False
+        return (
+            getattr(view, "queryset", None) is None
+            and view.get_queryset is GenericAPIView.get_queryset
+            and (name == "list" or view.get_object is GenericAPIView.get_object)
+        )
 
     @property
     def default_prefix(self) -> str:

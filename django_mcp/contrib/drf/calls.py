@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from django.core.exceptions import PermissionDenied
 from django.db import router
 from django.http import Http404, HttpResponse
+from django.utils.text import format_lazy
 from rest_framework.exceptions import APIException
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
@@ -75,6 +76,11 @@ def register_action(
             raise ViewProblem(
                 f"its method {method.upper()} has the same function as another one",
                 f"Give it a function of its own: @{action.name}.mapping.{method}.",
+            )
+        if action.lacks_queryset:
+            raise ViewProblem(
+                "its view has neither a queryset nor a get_queryset()",
+                f"Write queryset = ... in {action.source.__qualname__}.",
             )
         arguments = arguments_of(
             action, query=query, path=path, rename=rename, max_results=options.max_results
@@ -203,19 +209,28 @@ _VERBS = {
 }
 
 
-def _describe(action: ViewAction) -> str:
-    """Return the docstring of the site's function, or what the standard action does."""
-    function = action.function
-    own = (function.__doc__ or "").strip()
-    if own and not function.__module__.startswith("rest_framework."):
+def _describe(action: ViewAction) -> Any:
+    """Return the docstring of the site's function, or what the action does and the docstring of the class."""
+    own = (action.function.__doc__ or "").strip()
+    if own and not action.is_of_framework:
         return own
-    model, about = action.model, (action.source.__doc__ or "").strip()
-    verb = _VERBS.get(action.name)
-    if verb is None or model is None:
-        return about or f"{action.name} of {action.source.__name__}."
-    options = model._meta
-    text = verb.format(one=options.verbose_name, many=options.verbose_name_plural)
-    return f"{text}\n\n{about}" if about else text
+    one, many = _words(action)
+    words = action.name.replace("_", " ").capitalize()
+    of = "{one}" if action.is_detail else "{many}"
+    text = format_lazy(_VERBS.get(action.standard_name, f"{words}, for {of}."), one=one, many=many)
+    about = (action.source.__doc__ or "").strip()
+    return format_lazy("{}\n\n{}", text, about) if about else text
+
+
+def _words(action: ViewAction) -> tuple[Any, Any]:
+    """Return the words for one object and for several."""
+    model = action.model or getattr(
+        getattr(getattr(action.view_class, "serializer_class", None), "Meta", None), "model", None
+    )
+    if model is not None:
+        return model._meta.verbose_name, model._meta.verbose_name_plural
+    word = action.default_prefix.replace("_", " ")
+    return word, f"{word} objects"
 
 
 def _run(

@@ -14,7 +14,7 @@ from django.urls import path
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_page
-from rest_framework import renderers, serializers, viewsets
+from rest_framework import generics, renderers, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory, force_authenticate
@@ -187,6 +187,99 @@ def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
 
     assert described["orders_ship"] == "Ship an order."
     assert described["orders_list"] == "List orders.\n\nOrders are what customers bought."
+
+
+@pytest.mark.parametrize("has_docstring", [True, False])
+@pytest.mark.parametrize("has_model", [True, False])
+def test_the_descriptions_of_a_view_differ(server: MCPServer, has_model: bool, has_docstring: bool):
+    class NumberSerializer(serializers.Serializer):
+        number = serializers.CharField()
+
+    class SoldThings(viewsets.ModelViewSet):
+        __doc__ = "What was sold." if has_docstring else None
+        serializer_class = views.OrderSerializer if has_model else NumberSerializer
+
+        def get_queryset(self) -> Any:
+            return Order.objects.all()
+
+        @action(detail=True, methods=["post"])
+        def mark_returned(self, request: Any, pk: Any) -> None: ...
+
+        @action(detail=False)
+        def late(self, request: Any) -> None: ...
+
+    entries = viewset_tools(SoldThings, server=server, prefix="")
+
+    one, many = ("order", "orders") if has_model else ("sold things", "sold things objects")
+    end = "\n\nWhat was sold." if has_docstring else ""
+    assert {entry.name: str(entry.description) for entry in entries} == {
+        "list": f"List {many}.{end}",
+        "retrieve": f"Get one {one}.{end}",
+        "create": f"Create one {one}.{end}",
+        "update": f"Replace one {one}.{end}",
+        "partial_update": f"Change fields of one {one}.{end}",
+        "destroy": f"Delete one {one}.{end}",
+        "mark_returned": f"Mark returned, for {one}.{end}",
+        "late": f"Late, for {many}.{end}",
+    }
+
+
+def test_the_methods_of_a_generic_view_are_described(server: MCPServer):
+    class OneProduct(generics.RetrieveUpdateDestroyAPIView):
+        """What is sold."""
+
+        queryset = Product.objects.all()
+        serializer_class = views.ProductList.serializer_class
+
+    entries = [
+        *viewset_tools(views.ProductList, server=server, prefix="all"),
+        *viewset_tools(OneProduct, server=server, prefix="one"),
+    ]
+
+    assert {entry.name: str(entry.description) for entry in entries} == {
+        "all_get": "List products.",
+        "one_get": "Get one product.\n\nWhat is sold.",
+        "one_put": "Replace one product.\n\nWhat is sold.",
+        "one_patch": "Change fields of one product.\n\nWhat is sold.",
+        "one_delete": "Delete one product.\n\nWhat is sold.",
+    }
+
+
+def test_a_view_without_a_queryset_is_a_check_error(server: MCPServer):
+    class Unfinished(viewsets.ModelViewSet):
+        serializer_class = views.OrderSerializer
+
+        def retrieve(self, request: Any, pk: Any) -> Response:
+            """Get one that is kept elsewhere."""
+            return Response({"pk": pk})
+
+    class UnfinishedList(generics.ListCreateAPIView):
+        serializer_class = views.OrderSerializer
+
+    class Found(viewsets.ModelViewSet):
+        serializer_class = views.OrderSerializer
+
+        def get_object(self) -> Any: ...
+
+    assert {entry.name for entry in viewset_tools(Unfinished, server=server, prefix="a")} == {
+        "a_create",
+        "a_retrieve",
+    }
+    assert {entry.name for entry in viewset_tools(UnfinishedList, server=server, prefix="b")} == {
+        "b_post"
+    }
+    assert "c_list" not in {entry.name for entry in viewset_tools(Found, server=server, prefix="c")}
+    messages = {
+        each.msg.partition(" of ")[0]: each
+        for each in run_checks()
+        if each.id == "django_mcp.drf.E001" and ".Unfinished " in each.msg
+    }
+    assert set(messages) == {
+        f"The action {name!r}" for name in ("list", "update", "partial_update", "destroy")
+    }
+    for each in messages.values():
+        assert "its view has neither a queryset nor a get_queryset()" in each.msg
+        assert str(each.hint).startswith("Write queryset = ... in ")
 
 
 # -- visibility
