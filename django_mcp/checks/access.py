@@ -15,6 +15,7 @@ from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.usable_entries import find_key_readers
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
 from django_mcp.servers import MCPServer, all_servers
 
@@ -115,6 +116,19 @@ def check_permissions() -> Iterator[CheckMessage]:
                 f"{source} needs the permission {name!r}, which no model of the installed apps has.",
                 hint=f"{first} declare it in Meta.permissions of a model and migrate.",
             )
+
+
+@check(id="django_mcp.W021")
+def check_own_keys() -> Iterator[CheckMessage]:
+    """W021: users may make API keys, and no server reads them."""
+    if settings.CONNECT_KEY_DAYS is None or any(map(find_key_readers, _mounted_servers())):
+        return
+    yield checks.Warning(
+        "DJANGO_MCP['CONNECT_KEY_DAYS'] is set, but no MCP server in the URLconf reads API keys, so "
+        "that users can make none.",
+        hint="Add 'django_mcp.auth.authenticators.APIKeyAuthenticator' to DJANGO_MCP['AUTHENTICATORS'], "
+        "or take CONNECT_KEY_DAYS out.",
+    )
 
 
 @check(deploy=True, id="django_mcp.I004")

@@ -16,10 +16,10 @@ from django.utils.module_loading import import_string
 
 from django_mcp.checks.declared import check
 from django_mcp.conf import find_databases, settings
-from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
+from django_mcp.endpoints.mounts import find_mounts, find_shadowed, has_urlconf, is_wrapped
 from django_mcp.execution.threads import OWN_CONNECTIONS
 from django_mcp.push.process_hub import choose_bus, has_shared_layer
-from django_mcp.servers import all_servers, default_server
+from django_mcp.servers import MCPServer, all_servers, default_server
 
 _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 """The apps whose `runserver` serves WSGI."""
@@ -40,15 +40,48 @@ def check_urls() -> Iterator[CheckMessage]:
         is_default = server is default_server
         what = "the default MCP server" if is_default else f"the MCP server {server.name!r}"
         prefix = re.sub(r"[^a-z0-9-]+", "-", server.name.lower()).strip("-")
+        module, variable = (None, "server") if is_default else _find_variable(server)
         line = (
             'path("", include("django_mcp.urls"))'
             if is_default
-            else f'path("{prefix or "other"}/", server.urls)'
+            else f'path("{prefix or "other"}/", {variable}.urls)'
         )
+        if module is not None:
+            then = f", with from {module} import {variable} at the top{then}"
         yield checks.Warning(
             f"{count} {'entry' if count == 1 else 'entries'} of {what} cannot be called over HTTP: {lack}.",
             hint=f"Write {line} into the root URLconf{then}. Silence this if the "
             "server is for stdio or for calls in process only.",
+        )
+
+
+def _find_variable(server: MCPServer) -> tuple[str | None, str]:
+    """Return the module and the name of the variable that a server is in; None and a name if it is in none."""
+    own_module = f".{settings.AUTODISCOVER_MODULE}"
+    # Others may have imported it from the app's module.
+    places = sorted(
+        (not name.endswith(own_module), name, variable)
+        for name, module in list(sys.modules.items())
+        for variable, value in list(vars(module).items())
+        if value is server and not name.startswith("django_mcp.")
+    )
+    return (places[0][1], places[0][2]) if places else (None, "server")
+
+
+@check(id="django_mcp.W020")
+def check_shadowed_urls() -> Iterator[CheckMessage]:
+    """W020: an earlier pattern of the URLconf answers the path of an endpoint."""
+    shadowed: dict[tuple[str, str], list[str]] = {}
+    for path, match in find_shadowed():
+        view = getattr(match.func, "__qualname__", type(match.func).__qualname__)
+        shadowed.setdefault((match.route, f"{match.func.__module__}.{view}"), []).append(path)
+    for (route, view), paths in shadowed.items():
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        yield checks.Warning(
+            f"The pattern {route!r}, of the view {view}, answers {', '.join(paths[:3])}{more} in place of "
+            "this package, because it comes first in the URLconf.",
+            hint=f"Write the lines of the MCP servers above {route!r}, such as "
+            'path("", include("django_mcp.urls")).',
         )
 
 

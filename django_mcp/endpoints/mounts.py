@@ -90,6 +90,33 @@ def find_decorated() -> list[str]:
     ]
 
 
+_OURS = ("django_mcp.endpoints", "django_mcp.transports", "django_mcp.contrib.oauth")
+"""The packages of the views that clients use."""
+
+
+def find_shadowed() -> Iterator[tuple[str, ResolverMatch]]:
+    """Yield the fixed paths of this package's views that an earlier pattern answers, with the match of that one."""
+    for path, is_fixed, view in _find_views():
+        if not is_fixed or not _is_ours(view):
+            continue
+        match = resolve(path)
+        if match is not None and match.func is not view and not _is_as_good(match.func, view):
+            yield path, match
+
+
+def _is_ours(view: Any) -> bool:
+    named = type(view) if isinstance(view, EndpointView) else getattr(view, "view_class", view)
+    return str(getattr(named, "__module__", "")).startswith(_OURS)
+
+
+def _is_as_good(other: Any, view: Any) -> bool:
+    """Return whether a view is the same one of this package, which is in the URLconf twice or inside of a decorator."""
+    other = inspect.unwrap(other)
+    if isinstance(view, MCPView):
+        return isinstance(other, MCPView) and other.server is view.server
+    return _is_ours(other)
+
+
 def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, bool, Any]]:
     for entry in patterns:
         pattern = entry.pattern

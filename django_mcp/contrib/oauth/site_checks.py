@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
 from urllib.parse import urlsplit
 
 from django.conf import settings as site_settings
@@ -18,8 +17,10 @@ from django_mcp.auth.addresses import canonical_uri
 from django_mcp.auth.scopes import NOT_OF_RESOURCES, named_scopes
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
+from django_mcp.contrib.oauth.preset import BASE_SCOPE
 from django_mcp.contrib.oauth.redirects import is_loopback
 from django_mcp.endpoints.mounts import resolve
+from django_mcp.registry.problems import find_near
 from django_mcp.servers import all_servers
 
 _METADATA = "/.well-known/oauth-authorization-server"
@@ -31,7 +32,7 @@ _MIDDLEWARE = (
 
 
 def find_scope_problems() -> Iterator[CheckMessage]:
-    """O015: scopes that a tool needs and no token can have."""
+    """O015, O024: scopes that a tool needs and no token can have, or that only its own name describes."""
     try:
         known = {*get_scopes_backend().get_available_scopes()} - NOT_OF_RESOURCES
     except (AttributeError, ImproperlyConfigured) as error:
@@ -43,8 +44,18 @@ def find_scope_problems() -> Iterator[CheckMessage]:
         yield Error(
             f"No token can have the scopes {', '.join(sorted(unknown))}, which tools or "
             "DJANGO_MCP['OAUTH_BASE_SCOPES'] name.",
-            hint="Describe them in OAUTH2_PROVIDER['SCOPES'].",
+            hint=f"{_ask(unknown, known)}Describe them in OAUTH2_PROVIDER['SCOPES'].",
             id="django_mcp.O015",
+        )
+    described = set(oauth2_settings.SCOPES or ()) - NOT_OF_RESOURCES
+    unsaid = (named & known) - described
+    # A site that describes none shows the names of all.
+    if unsaid and described - {BASE_SCOPE}:
+        yield Warning(
+            f"OAUTH2_PROVIDER['SCOPES'] describes scopes, but not {', '.join(sorted(unsaid))}, which "
+            "tools or DJANGO_MCP['OAUTH_BASE_SCOPES'] name.",
+            hint=f"{_ask(unsaid, described)}Describe them too, for the consent page.",
+            id="django_mcp.O024",
         )
     if not known:
         yield Error(
@@ -52,6 +63,13 @@ def find_scope_problems() -> Iterator[CheckMessage]:
             hint="Describe at least one in OAUTH2_PROVIDER['SCOPES'].",
             id="django_mcp.O015",
         )
+
+
+def _ask(unknown: Collection[str], known: Collection[str]) -> str:
+    """Return the described scopes that unknown ones may be misspelt for, as a sentence; empty without one."""
+    near = [(scope, next(iter(find_near(scope, known)), None)) for scope in sorted(unknown)]
+    meant = [f"{found!r} instead of {scope!r}" for scope, found in near if found is not None]
+    return f"Did you mean {', '.join(meant)}? If not: " if meant else ""
 
 
 def find_url_problems() -> Iterator[CheckMessage]:
@@ -62,7 +80,7 @@ def find_url_problems() -> Iterator[CheckMessage]:
         consent = reverse("oauth2_provider:authorize")
     except NoReverseMatch:
         url = consent = ""
-    if consent and not _is_ours(consent):
+    if consent and _is_of_toolkit(consent):
         yield Error(
             f"{consent} is a consent page of django-oauth-toolkit: its URLs are included as well.",
             hint=f"Take include('oauth2_provider.urls') out: {include} has what clients need. "
@@ -83,15 +101,16 @@ def _at_root(path: str) -> str:
     return forced.rstrip("/") + path
 
 
-def _is_ours(path: str) -> bool:
+def _is_of_toolkit(path: str) -> bool:
+    """Return whether django-oauth-toolkit's own view answers a path. W020 reports other views."""
     forced = (site_settings.FORCE_SCRIPT_NAME or "").rstrip("/")
     match = resolve(path.removeprefix(forced))
     if match is None:
         return False
-    view: Any = match.func
-    while hasattr(view, "__wrapped__"):
-        view = view.__wrapped__
-    return issubclass(getattr(view, "view_class", object), ConsentView)
+    # Decorators copy it; a view whose `dispatch` is decorated would be unwrapped to that.
+    view_class: type = getattr(match.func, "view_class", object)
+    is_ours = issubclass(view_class, ConsentView)
+    return not is_ours and view_class.__module__.startswith("oauth2_provider.")
 
 
 def find_login_problems() -> Iterator[CheckMessage]:

@@ -33,7 +33,14 @@ from django_mcp.management.base import (
     take_token,
     wrong_use,
 )
-from django_mcp.management.doctor.examination import Finding, OAuthExaminer, bad, examine, judge
+from django_mcp.management.doctor.examination import (
+    Finding,
+    OAuthExaminer,
+    bad,
+    examine,
+    judge,
+    note,
+)
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.doctor.listing import examine_listing
 from django_mcp.management.doctor.results import examine_results
@@ -100,7 +107,8 @@ class Command(SiteCommand):
             self.print_json({"url": url, "findings": findings})
         faults = sum(not finding.ok for finding in findings)
         if faults:
-            raise CommandError(f"{faults} of {len(findings)} findings are problems for a client.")
+            are = "finding is a problem" if faults == 1 else "findings are problems"
+            raise CommandError(f"{faults} {are} for a client.")
 
     def _examine(
         self, server: MCPServer | None, url: str, options: dict[str, Any]
@@ -114,7 +122,9 @@ class Command(SiteCommand):
                 and str(message.id).startswith("django_mcp")
                 and not is_told
             ):
-                yield bad(f"{message.id}: {message.msg}", message.hint or "")
+                # A warning need not hinder a client. What does is found at the endpoint besides.
+                judged = bad if message.level >= checks.ERROR else note
+                yield judged(f"{message.id}: {message.msg}", message.hint or "")
         yield from find_missing_tables()
         yield from find_busy_threads()
         address = None if server is None else client_address(server, url)

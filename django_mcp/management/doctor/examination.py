@@ -49,7 +49,7 @@ def good(text: str) -> Finding:
 
 
 def note(text: str, how: str) -> Finding:
-    """Return what was not tried, which is no problem, with how to have it tried."""
+    """Return what is no problem for a client, such as what was not tried, with what to do about it."""
     return Finding(ok=True, text=text, fix=how)
 
 

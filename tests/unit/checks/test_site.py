@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
+from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
 from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp import Extension, ExtensionMethod
-from django_mcp.auth.authenticators import Authenticator, SessionAuthenticator
+from django_mcp.auth.authenticators import (
+    APIKeyAuthenticator,
+    Authenticator,
+    SessionAuthenticator,
+)
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
@@ -73,6 +78,58 @@ def test_the_test_site_passes_the_checks():
     assert ids() == []
 
 
+def any_page(request: HttpRequest, page: str = "") -> HttpResponse:
+    """Answer every path."""
+    return HttpResponse()
+
+
+DEFAULT = path("", include("django_mcp.urls"))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "paths"),
+    [
+        ([path("<path:page>", any_page), DEFAULT], ["/mcp, /mcp/, /mcp/health and "]),
+        ([DEFAULT, path("<path:page>", any_page)], []),
+        ([DEFAULT, DEFAULT], []),
+        ([path("mcp/", any_page), DEFAULT], ["/mcp/ in place"]),
+        ([path("mcp/connect/", any_page), DEFAULT], ["/mcp/connect/ in place"]),
+    ],
+)
+@override_settings(DJANGO_MCP={"PUBLIC": True}, DEBUG=True)
+def test_a_pattern_that_answers_the_path_of_an_endpoint_is_named(
+    patterns: list[Any], paths: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    messages = [each for each in found() if each.id == "django_mcp.W020"]
+
+    assert [text in each.msg for each, text in zip(messages, paths, strict=True)] == [True] * len(
+        paths
+    )
+    for each in messages:
+        assert f"{__name__}.any_page" in each.msg
+        assert "above" in str(each.hint)
+
+
+def test_another_server_at_the_path_of_a_server_is_named(monkeypatch: pytest.MonkeyPatch):
+    first, second = (MCPServer(name, public=True) for name in ("first at desk", "second at desk"))
+    patterns = [path("desk/", first.urls), path("desk/", second.urls)]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+
+    assert "django_mcp.W020" in ids()
+
+
+@override_settings(DJANGO_MCP={"CONNECT_KEY_DAYS": 30, "PUBLIC": True})
+def test_keys_that_no_server_reads_are_reported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [DEFAULT])
+    assert "django_mcp.W021" in ids()
+
+    keyed = MCPServer("keyed by users", authenticators=[APIKeyAuthenticator()])
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [DEFAULT, path("keyed/", keyed.urls)])
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.W021" not in ids()
+
+
 def unserved() -> list[str]:
     messages = [each for each in run_checks() if each.id == "django_mcp.W016"]
     return [f"{each.msg} {each.hint}" for each in messages if "Staff tools" in each.msg]
@@ -92,6 +149,19 @@ def test_a_server_with_entries_and_no_url_is_reported():
     assert "1 entry of the MCP server 'Staff tools' cannot be called over HTTP" in text
     assert 'Write path("staff-tools/", server.urls) into the root URLconf.' in text
     assert of_served == []
+
+
+def test_the_remedy_for_a_server_without_a_url_imports_it(monkeypatch: pytest.MonkeyPatch):
+    own, other = ModuleType("shop.mcp"), ModuleType("shop.admin")
+    staff = MCPServer("Staff tools", public=True)
+    staff.register_tool(lambda: "", name="one")
+    vars(own)["back_office"] = vars(other)["imported"] = staff
+    for module in (own, other):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    (text,) = unserved()
+
+    assert 'path("staff-tools/", back_office.urls)' in text
+    assert "from shop.mcp import back_office" in text
 
 
 def test_every_check_is_documented():

@@ -10,7 +10,7 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import include, path
 
@@ -108,6 +108,19 @@ def test_a_scope_that_no_token_can_have_is_reported():
         assert ids() == {"O015"}
 
 
+def test_a_misspelt_scope_is_reported_with_the_described_one():
+    described = {"library:read": "Read", "library:write": "Write"}
+    server.register_tool(lambda: "", name="borrow", description="X.", scopes=["library:wrte"])
+    try:
+        with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(described)):
+            assert ids() == {"O024"}
+            (found,) = [each for each in run_checks() if each.id == "django_mcp.O024"]
+    finally:
+        server.remove_tool("borrow")
+
+    assert "Did you mean 'library:write' instead of 'library:wrte'?" in str(found.hint)
+
+
 OAUTH = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
 
 
@@ -164,7 +177,14 @@ def test_the_example_shop_passes_the_checks_with_oauth():
 
 
 @pytest.mark.parametrize(
-    ("patterns", "id"), [([], "O016"), (below_a_prefix, "O016"), (twice, "O017"), (ours, None)]
+    ("patterns", "id"),
+    [
+        ([], "O016"),
+        (below_a_prefix, "O016"),
+        (twice, "O017"),
+        (ours, None),
+        ([path("<path:page>", lambda *_: HttpResponse()), *ours], None),  # W020
+    ],
 )
 def test_an_include_at_the_wrong_path_is_reported(
     patterns: list[Any], id: str | None, monkeypatch: pytest.MonkeyPatch

@@ -155,11 +155,19 @@ def test_an_endpoint_that_asks_for_sign_in_has_no_fault_and_a_note():
     assert "note  Without a token nothing else was tried\n      No authenticator" in text
 
 
-def test_a_silenced_check_is_no_fault():
+def test_a_warning_of_a_check_is_a_note_and_an_error_a_fault():
     with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
-        assert "fault django_mcp.W007" in examine(front.url)[0]
-        with override_settings(SILENCED_SYSTEM_CHECKS=["django_mcp.W007"]):
-            assert "W007" not in examine(front.url)[0]
+        assert "note  django_mcp.W007" in examine(front.url)[0]
+        with override_settings(DJANGO_MCP={"NO_SUCH_SETTING": 1}):
+            assert "fault django_mcp.E002" in examine(front.url)[0]
+
+
+def test_a_silenced_check_is_left_out():
+    with (
+        answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front,
+        override_settings(SILENCED_SYSTEM_CHECKS=["django_mcp.W007"]),
+    ):
+        assert "W007" not in examine(front.url)[0]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +269,7 @@ def test_a_path_without_an_endpoint_is_answered_with_those_that_exist(options: t
     with answering(404, {"Content-Type": "text/html"}, b"<h1>Not Found</h1>") as front:
         out = StringIO()
         url = front.url.replace("/mcp", "/mpc")
-        with pytest.raises(CommandError, match="are problems"):
+        with pytest.raises(CommandError, match="is a problem"):
             call_command("mcp_doctor", "--url", url, *options, stdout=out, stderr=out)
 
     assert "The URLconf has no endpoint at this path, and the site answers 404" in out.getvalue()
