@@ -227,10 +227,11 @@ class AdminAccess:
 
     def hides_related(self, request: Any, path: Path) -> bool:
         """Return whether there may be related objects on a path that the user may not see."""
-        return any(
-            each.judges_objects or each.find_hidden(request) is not None
-            for _name, each in self.find_passed(path)
-        )
+        return any(each.hides_some(request) for _name, each in self.find_passed(path))
+
+    def hides_some(self, request: Any) -> bool:
+        """Return whether there may be objects that the user may not see as values of relations."""
+        return self.judges_objects or self.find_hidden(request) is not None
 
     def leave_out_hidden(self, request: Any, rows: QuerySet[Any], path: Path) -> QuerySet[Any]:
         """Return the rows without those for which a path leads to objects that the user may not see."""

@@ -255,6 +255,13 @@ class AdminWriting:
         def limit(_name: str, rows: QuerySet[Any]) -> QuerySet[Any]:
             return self._access.find_related(request, rows)
 
+        def shows_key(field: Any) -> bool:
+            if is_secret_key(field.related_model, self._allowed):
+                return False
+            # The key of one hidden object is shown, those of several are not.
+            other = self._access.of(field.related_model) if field.many_to_many else None
+            return other is None or not other.hides_some(request)
+
         form = bind_form(
             make,
             given,
@@ -263,7 +270,7 @@ class AdminWriting:
             exclude=excluded,
             allow_sensitive=self._allowed,
             limit=limit,
-            shows_key=lambda field: not is_secret_key(field.related_model, self._allowed),
+            shows_key=shows_key,
         )
         check_form(form)
         return form

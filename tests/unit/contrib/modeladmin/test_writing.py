@@ -16,7 +16,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
-from tests.support.library.models import Book, Loan, Shelf
+from tests.support.library.models import Book, Loan, Shelf, Tag
 from tests.unit.contrib.modeladmin.conftest import Books, Orders, OwnOrders
 from tests.unit.contrib.modeladmin.test_reading import read, refuse
 from tests.unit.contrib.modeladmin.test_rules import replace
@@ -455,6 +455,35 @@ def test_security_only_viewable_related_objects_can_be_chosen(
     assert update(shelf=own.pk).structured["shelf"]["text"] == "clerk"
     client.force_login(make_staff("none", "library.change_book"))
     assert update(shelf=other.pk).is_error
+
+
+class PublicTags(admin.ModelAdmin):
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).filter(name="public")
+
+
+def test_security_hidden_members_are_not_found_by_guessing_all_keys(
+    make_client: Any, site: admin.AdminSite, make_staff: Any
+):
+    site.unregister(Tag)
+    site.register(Tag, PublicTags)
+    public, member, other = (Tag.objects.create(name=name) for name in ("public", "a", "b"))
+    book = Book.objects.create(isbn="1", title="One")
+    book.tags.set([public, member])
+    client = make_client(make_staff("clerk", "library.view_tag", "library.change_book"), Book)
+
+    def update(*tags: Tag) -> Any:
+        seen = read(client, "get_book", isbn="1")
+        assert [each["text"] for each in seen["tags"]] == ["public"]
+        keys = [str(tag.pk) for tag in tags]
+        return client.call("update_book", isbn="1", tags=keys, if_unmodified=seen["updated_at"])
+
+    guesses = [update(public, tag) for tag in (member, other)]
+
+    assert all(guess.is_error for guess in guesses)
+    assert guesses[0].text.replace(str(member.pk), "") == guesses[1].text.replace(str(other.pk), "")
+    assert not update(public).is_error  # what is shown is taken back
+    assert set(book.tags.all()) == {public, member}
 
 
 def test_two_users_write_only_their_own_querysets(
