@@ -15,7 +15,7 @@ from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
 from django.utils.module_loading import import_string
-from django.utils.translation.trans_real import parse_accept_lang_header
+from django.utils.translation.trans_real import LANGUAGE_CODE_MAX_LENGTH, parse_accept_lang_header
 from msgspec.structs import replace
 
 from django_mcp.process import reset_on
@@ -64,12 +64,17 @@ class LocaleMiddleware(_Middleware):
             return await self.get_reply(exchange)
 
 
-@lru_cache(maxsize=256)
 def find_language(header: str) -> str | None:
     """Return the site's language that matches an `Accept-Language` header best, or None.
 
     Source: RFC 9110, 12.5.4. `*` requests no particular language.
     """
+    # Django reads no more of it, so no more is kept.
+    return _find_language(header[: LANGUAGE_CODE_MAX_LENGTH + 1])
+
+
+@lru_cache(maxsize=256)
+def _find_language(header: str) -> str | None:
     if not site_settings.USE_I18N:
         return None
     for code, _quality in parse_accept_lang_header(header):
@@ -82,7 +87,7 @@ def find_language(header: str) -> str | None:
     return None
 
 
-reset_on(find_language.cache_clear, settings=("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"))
+reset_on(_find_language.cache_clear, settings=("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"))
 
 _request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")

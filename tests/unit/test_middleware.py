@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tracemalloc
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -159,6 +160,17 @@ def test_the_best_available_language_is_activated(header: str, language: str | N
 @given(st.text(max_size=200))
 def test_any_accept_language_header_selects_a_language(header: str):
     assert find_language(header) in (None, "de", "en")
+
+
+def test_security_long_accept_language_headers_are_not_kept():
+    find_language("de" + ",en" * 20_000)
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert find_language(f"de,en-{number}" + ",en" * 20_000) == "de"
+        assert tracemalloc.get_traced_memory()[0] < 4_000_000  # Django keeps what it has read
+    finally:
+        tracemalloc.stop()
 
 
 async def test_handlers_and_messages_use_the_callers_language(server: MCPServer):
