@@ -40,6 +40,7 @@ from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.write_arguments import HINTS
+from django_mcp.contrib.routes import make_urlconf
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
@@ -51,6 +52,14 @@ _VIEWS = (
     "get_changelist_instance",
 )  # fmt: skip
 """Methods of the admin's pages, which tools take the place of."""
+
+_URLS = {
+    "": "changelist_view",
+    "add/": "add_view",
+    "1/change/": "change_view",
+    "1/delete/": "delete_view",
+}
+"""The URLs of these pages, and the views that Django has there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +130,7 @@ class AdminTools:
         unasked = [name for name in _VIEWS if self._access.overrides(name)]
         if type(self._admin).add_view is UserAdmin.add_view:
             unasked.remove("add_view")  # its rule is one of Access
+        unasked += _find_other_views(self._admin)
         # The default site is a lazy object, whose type is another.
         if getattr(self._site.admin_view, "__func__", None) is not AdminSite.admin_view:
             unasked.append(f"admin_view of {self._site.__class__.__qualname__}")
@@ -261,6 +271,21 @@ class AdminTools:
 
         may_use.__qualname__ = f"{type(self._admin).__qualname__}.may_{action}"
         return may_use
+
+
+def _find_other_views(admin: ModelAdmin[Any]) -> list[str]:
+    """Return the names of the views that `get_urls()` has at the URLs of the admin's pages, in place of Django's."""
+    others: list[str] = []
+    try:
+        resolver = make_urlconf(admin.get_urls())
+        for url, name in _URLS.items():
+            view = inspect.unwrap(resolver.resolve(f"/{url}").func)
+            if view != inspect.unwrap(getattr(admin, name)):
+                others.append(getattr(view, "__name__", type(view).__name__))
+    except Exception:
+        # Without one of the pages, or of a package that needs the whole URLconf for this.
+        logger.debug("No URLs of %s", admin, exc_info=True)
+    return list(dict.fromkeys(others))
 
 
 def _find_problem(name: str, function: Callable[..., Any]) -> tuple[str, str] | None:

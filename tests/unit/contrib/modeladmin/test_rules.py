@@ -12,6 +12,8 @@ from django.contrib import admin
 from django.contrib import messages as django_messages
 from django.contrib.auth.models import Group, User
 from django.core.checks import run_checks
+from django.core.exceptions import PermissionDenied
+from django.urls import path
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -438,6 +440,28 @@ def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.Admi
     assert message.startswith("django_mcp.modeladmin.W002 ")
     assert "Viewed of shop.Order has methods of its own that no tool runs" in message
     assert message.endswith(": change_view, get_changelist.")
+
+
+def test_views_in_place_of_the_pages_are_reported(server: MCPServer, site: admin.AdminSite):
+    class Folders(Orders):
+        def get_urls(self) -> Any:
+            view = self.admin_site.admin_view
+            return [
+                path("", view(self.list_folder), name="folder"),
+                path("<int:pk>/list/", view(self.list_folder), name="list"),
+                *super().get_urls(),
+            ]
+
+        def list_folder(self, request: Any, pk: int = 0) -> Any:
+            raise PermissionDenied
+
+    replace(site, Order, Folders)
+    admin_tools(server=server, site=site, models=[Order, User], exclude=["create"])
+
+    (message,) = messages(server)
+    assert message.startswith("django_mcp.modeladmin.W002 ")
+    assert "Folders of shop.Order has methods of its own that no tool runs" in message
+    assert message.endswith(": list_folder.")
 
 
 def test_security_adding_users_also_requires_the_change_permission(
