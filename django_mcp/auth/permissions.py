@@ -13,7 +13,7 @@ from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
 from django_mcp.registry.access import Rule
-from django_mcp.registry.problems import find_near
+from django_mcp.registry.problems import describe_source, find_near
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def holds(rule: Callable[..., Any], user: Any) -> bool:
     try:
         return is_granted_by(rule, user)
     except (Exception, SystemExit):  # the site's code must not grant by failing
-        logger.exception("The permission %r failed, so it was refused", rule)
+        logger.exception("The permission %s failed, so it was refused", describe_source(rule))
         return False
 
 

@@ -81,12 +81,31 @@ def read_access(
         )
     if not (permission is None or callable(permission)):
         permission = _names(permission, "permission", source)
+    for option, function in (("permission", permission), ("listed_if", listed_if)):
+        if callable(function) and not takes_user(function):
+            raise RegistrationError(
+                f"{source}: {option}= takes a function of the user alone, which "
+                f"{describe_source(function)} is not. What depends on arguments is a check=."
+            )
     return Access(
         permission=permission,
         scopes=read_scopes(scopes, source),
         check=check,
         listed_if=listed_if,
     )
+
+
+def takes_user(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with the user alone, as far as its signature tells."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def read_scopes(given: str | Sequence[str] | None, source: str) -> tuple[str, ...] | None:

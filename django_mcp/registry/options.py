@@ -10,7 +10,7 @@ from django_mcp.protocol.annotations import Annotations, Icon, check_mime_type
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry import rules
-from django_mcp.registry.access import Permission, read_rate
+from django_mcp.registry.access import Permission, read_rate, takes_user
 from django_mcp.registry.problems import RegistrationError
 
 Atomic: TypeAlias = bool | str | Sequence[str]
@@ -142,8 +142,8 @@ RULES: Mapping[str, rules.Rule] = {
     "scopes": rules.SCOPES,
     "check": rules.Rule(callable, "a function of the user and the arguments"),
     "listed_if": rules.Rule(
-        lambda value: callable(value) and not iscoroutinefunction(value),
-        "a synchronous function of the user",
+        lambda value: callable(value) and not iscoroutinefunction(value) and takes_user(value),
+        "a synchronous function of the user alone",
     ),
     "extensions": rules.Rule(
         lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),

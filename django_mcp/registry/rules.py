@@ -155,7 +155,7 @@ ICONS = reading(
 )
 PERMISSION = reading(
     lambda value: read_access("", permission=value),
-    "'app.codename', a list of such names, or a synchronous function of the user",
+    "'app.codename', a list of such names, or a synchronous function of the user alone",
 )
 SCOPES = reading(
     lambda value: read_scopes(value, "") or len(value),  # which None does not have

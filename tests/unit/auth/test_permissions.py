@@ -267,6 +267,13 @@ async def test_a_broken_permission_grants_nothing_and_is_logged(
     assert not found & {"broken", "exiting", "late"}
     assert "must be synchronous" in caplog.text
     assert "LookupError: gone" in caplog.text
+    assert f"<locals>.broken ({__file__}:" in caplog.text
+    assert f"<locals>.<lambda> ({__file__}:" in caplog.text
+
+
+def test_a_permission_of_a_server_takes_the_user_alone() -> None:
+    with pytest.raises(ValueError, match="a synchronous function of the user alone"):
+        MCPServer("wrong", permission=lambda user, arguments: True)
 
 
 async def test_a_key_for_some_tools_hides_the_others(server: MCPServer) -> None:

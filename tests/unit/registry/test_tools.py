@@ -214,6 +214,9 @@ def test_other_names_are_rejected(site: Site, name: Any):
         ({"input_schema": {"type": "array"}}, '"type": "object"'),
         ({"description": "a\x1bb"}, "U\\+001B"),
         ({"permission": [""]}, r"permission= cannot be \[''\]. It must be 'app.codename'"),
+        ({"permission": lambda user, order: True}, "synchronous function of the user alone"),
+        ({"permission": lambda: True}, "synchronous function of the user alone"),
+        ({"listed_if": lambda user, order: True}, "synchronous function of the user alone"),
     ],
 )
 def test_options_are_validated(site: Site, options: Any, message: str):
@@ -262,6 +265,13 @@ def test_an_unrecognizable_option_is_rejected_with_all_options(site: Site, kind:
         RegistrationError, match=f": a {kind} has no option 'qqqq'. Use one of name, title,"
     ):
         decorate(qqqq=True)(find)
+
+
+@pytest.mark.parametrize(
+    "judge", [bool, functools.partial(getattr, None), lambda *_: True, lambda u, o=1: o]
+)
+def test_a_permission_may_be_any_function_that_takes_a_user(site: Site, judge: Any):
+    site.register_tool(lambda: "", name="x", permission=judge, listed_if=judge)
 
 
 def test_a_permission_may_be_a_function(site: Site):
