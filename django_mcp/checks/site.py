@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import sys
 from collections import Counter
@@ -13,28 +12,29 @@ from email.parser import HeaderParser
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any, get_args, get_origin
+from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import Model, QuerySet
+from django.utils.module_loading import module_has_submodule
 from django.utils.version import get_version_tuple
 
 from django_mcp.checks.declared import check
 from django_mcp.conf import find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
-from django_mcp.registry import hints
-from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
 
-_DESCRIBING = {"title", "description", "default"}
-"""The keywords of a schema that accepts everything."""
-
 DISTRIBUTION = "django-mcp-endpoints"
+
+_HOLDS_ENTRIES = re.compile(
+    r"^(@(\w+\.)?(tool|resource|prompt)\b|\w+\.register\(|\w+_tools\()", re.MULTILINE
+)
+"""What registers something as soon as its module is imported."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
 _FLOOR = re.compile(r"(>=|!=)\s*([0-9][0-9.]*)(?![0-9.*])")
@@ -91,72 +91,6 @@ def check_extensions() -> Iterator[CheckMessage]:
             )
 
 
-@check(id="django_mcp.E014")
-def check_returned_models() -> Iterator[CheckMessage]:
-    """E014: a function declares that it returns a model or a queryset, without the fields to publish."""
-    for server in all_servers():
-        registry = server.registry
-        for entry in chain(
-            registry.tools.values(), registry.resources.values(), registry.templates.values()
-        ):
-            for model in dict.fromkeys(_find_models(entry.handler.returns)):
-                row = "Row" if issubclass(model, QuerySet) else model.__name__
-                yield Error(
-                    f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
-                    hint="Declare them with a dataclass, a TypedDict or a pydantic model, as in -> "
-                    f"list[{row}Out] or @tool(returns=list[{row}Out]); the function may return model objects "
-                    "or a queryset.",
-                )
-
-
-def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
-    plain = hints.strip(annotation)
-    origin, arguments = get_origin(plain), get_args(plain)
-    if isinstance(plain, type) and origin is None and issubclass(plain, Model | QuerySet):
-        yield plain
-    for argument in arguments:
-        yield from _find_models(argument)
-
-
-@check(id="django_mcp.I007")
-def check_descriptions() -> Iterator[CheckMessage]:
-    """I007: a tool has no description, which models choose tools by."""
-    for server in all_servers():
-        for tool in server.registry.tools.values():
-            if not tool.description:
-                yield Info(
-                    f"{tool.source} has no description, so models do not know when to call {tool.name}.",
-                    hint="Write a docstring, or description='...'.",
-                )
-
-
-@check(id="django_mcp.I008")
-def check_annotations() -> Iterator[CheckMessage]:
-    """I008: nothing says what a parameter of a tool is."""
-    for server in all_servers():
-        for tool in server.registry.tools.values():
-            for name in _find_unannotated(tool):
-                yield Info(
-                    f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
-                    "anything.",
-                    hint=f"Annotate it, as in {name}: str.",
-                )
-
-
-def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
-    """Yield the arguments of a tool that neither its function nor its schema restricts."""
-    published = tool.input_schema.get("properties", {})
-    try:
-        parameters = inspect.signature(tool.handler.origin).parameters.values()
-    except (TypeError, ValueError):
-        return
-    for parameter in parameters:
-        schema = published.get(parameter.name)
-        is_free = isinstance(schema, dict) and schema.keys() <= _DESCRIBING
-        if is_free and parameter.annotation is inspect.Parameter.empty:
-            yield parameter.name
-
-
 @check(id="django_mcp.E004")
 def check_server_names() -> Iterator[CheckMessage]:
     """E004: two servers have the same name."""
@@ -182,6 +116,33 @@ def check_shadowing() -> Iterator[CheckMessage]:
             "its tools are not found.",
             hint="Move it into an app of INSTALLED_APPS, where it is that app's `mcp` module.",
         )
+
+
+@check(id="django_mcp.W023")
+def check_module_names() -> Iterator[CheckMessage]:
+    """W023: a module with tools has a name by which it is not found."""
+    module = settings.AUTODISCOVER_MODULE
+    if module is None:
+        return
+    for config in apps.get_app_configs():
+        if module_has_submodule(config.module, module):
+            continue
+        folder = Path(config.path)
+        for path in sorted([*folder.glob("mcp*.py"), *folder.glob("tools.py")]):
+            # What the site imports by itself is found.
+            if f"{config.name}.{path.stem}" not in sys.modules and _has_entries(path):
+                yield checks.Warning(
+                    f"{path} is not imported, so what it registers is not found.",
+                    hint=f"Call it {module}.py, or import it in a {module}.py of the app.",
+                )
+
+
+def _has_entries(path: Path) -> bool:
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return False
+    return "django_mcp" in text and _HOLDS_ENTRIES.search(text) is not None
 
 
 @check(Tags.security, id="django_mcp.W013")

@@ -43,6 +43,42 @@ _MAPS = frozenset(
     {"patternProperties", "properties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
 
+KEYWORDS = frozenset(
+    {
+        *(
+            "$id",
+            "$schema",
+            "$anchor",
+            "$dynamicAnchor",
+            "$recursiveAnchor",
+            "$comment",
+            "$vocabulary",
+        ),
+        *("type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum"),
+        *(
+            "exclusiveMinimum",
+            "maxLength",
+            "minLength",
+            "pattern",
+            "format",
+            "maxItems",
+            "minItems",
+        ),
+        *(
+            "uniqueItems",
+            "maxContains",
+            "minContains",
+            "maxProperties",
+            "minProperties",
+            "required",
+        ),
+        *("dependentRequired", "contentEncoding", "contentMediaType", "title", "description"),
+        *("default", "deprecated", "readOnly", "writeOnly", "examples", "example", "discriminator"),
+        *(*REFERENCES, *_BESIDE, *_INSIDE, *_DEFINITIONS),
+    }
+)
+"""All keywords, with two of OpenAPI that many schemas have: `example` and `discriminator`."""
+
 
 class Child(Struct, frozen=True):
     """A schema directly inside another.

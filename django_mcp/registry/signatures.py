@@ -280,10 +280,12 @@ def read_docs(function: Callable[..., Any]) -> tuple[str | None, Mapping[str, st
     paragraphs = [parsed.short_description or "", parsed.long_description or ""]
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     description = gap.join(part.strip() for part in paragraphs if part.strip())
+    # NumPy's style describes several at once: `x, y : int`. Google's has a section on attributes as well.
     parameters = {
-        param.arg_name.lstrip("*"): " ".join(param.description.split())
+        name.strip().lstrip("*"): " ".join(param.description.split())
         for param in parsed.params
-        if param.description
+        if param.description and param.args[0] != "attribute"
+        for name in param.arg_name.split(",")
     }
     return "\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None, parameters
 

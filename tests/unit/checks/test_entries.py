@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.core.checks import INFO, CheckMessage, run_checks
 from django.db.models import QuerySet
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from django_mcp import Context
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order
 
@@ -25,6 +26,8 @@ def found(server: MCPServer, id_: str) -> list[CheckMessage]:
     messages = run_checks(tags=["django_mcp"])
     sources = [tool.source for tool in server.registry.tools.values()]
     sources += [each.source for each in server.registry.resources.values()]
+    sources += [each.source for each in server.registry.templates.values()]
+    sources += [each.source for each in server.registry.prompts.values()]
     return [
         each
         for each in messages
@@ -189,3 +192,129 @@ def test_a_schema_of_its_own_says_what_a_parameter_is():
     server.register_tool(typed_by_schema, input_schema=schema)
 
     assert found(server, "I008") == []
+
+
+def find_books(title: str, *, limit: int = 5) -> str:
+    """Find books.
+
+    Args:
+        titel: what they are called.
+        limit: how many.
+        server: what nobody sends.
+    """
+    return title
+
+
+def test_a_docstring_that_describes_another_parameter_is_reported():
+    server = MCPServer("docs")
+    server.register_tool(find_books)
+    server.register_prompt(find_books)
+    server.register_resource("book://{title}{?limit}", find_books)
+
+    messages = found(server, "I010")
+
+    assert len(messages) == 6
+    for near, far in zip(messages[::2], messages[1::2], strict=True):
+        assert near.level == INFO
+        assert near.msg.endswith(": its docstring describes `titel`, which is no parameter of it.")
+        assert near.hint == "Correct the name. Did you mean 'title'?"
+        assert "`server`" in far.msg
+        assert far.hint == "Correct the name."
+
+
+def described(ctx: Context, a: int, b: int = 1) -> str:
+    """Do.
+
+    Parameters
+    ----------
+    ctx : Context
+        of the call.
+    a, b : int
+        numbers.
+
+    Raises
+    ------
+    ValueError
+        never.
+    """
+    return ""
+
+
+def described_in_one(arguments: dict[str, Any]) -> str:
+    """Do.
+
+    :param arguments: all of them.
+    :param size: in litres.
+    :raises ValueError: never.
+    """
+    return ""
+
+
+def with_attributes(a: int) -> str:
+    """Do.
+
+    Attributes:
+        b: is of something else.
+    """
+    return ""
+
+
+def test_a_docstring_that_describes_what_there_is_passes():
+    server = MCPServer("docs")
+    server.tool(described)
+    server.tool(with_attributes)
+    schema = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    server.register_tool(described_in_one, input_schema=schema)
+
+    assert found(server, "I010") == []
+    properties = server.tool_input_schema("described")["properties"]
+    assert {name: each["description"] for name, each in properties.items()} == {
+        "a": "numbers.",
+        "b": "numbers.",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Using extra keyword arguments")
+@pytest.mark.parametrize(
+    ("option", "meant", "value"),
+    [
+        ("descripton", "description", "What."),
+        ("min_lenght", "min_length", 3),
+        ("maxLenght", "maxLength", 3),
+    ],
+)
+def test_a_misspelled_option_of_a_field_is_reported(option: str, meant: str, value: Any):
+    field: Any = Field(**{option: value})
+
+    class Inner(BaseModel):
+        name: str = field
+
+    def find(name: str = field, inner: Any = None) -> str:
+        """Find."""
+        return ""
+
+    find.__annotations__["inner"] = Inner
+    server = MCPServer("fields")
+    server.tool(find)
+
+    # The servers of the other cases may still be there.
+    messages = [each for each in found(server, "W022") if repr(option) in each.msg]
+
+    assert [each.msg.partition("schema has ")[2] for each in messages] == [
+        f"the keyword {option!r} at /properties/name, which clients do not know.",
+        f"the keyword {option!r} at /$defs/Inner/properties/name, which clients do not know.",
+    ]
+    assert all(str(each.hint).startswith(f"Did you mean {meant!r}?") for each in messages)
+
+
+def test_keywords_that_are_like_no_other_pass():
+    extra: dict[str, Any] = {"x-order": 1, "widget": "slider", "example": "a", "minLength": 1}
+
+    def find(name: str = Field(json_schema_extra=extra, examples=["a"])) -> str:
+        """Find."""
+        return ""
+
+    server = MCPServer("fields")
+    server.tool(find)
+
+    assert found(server, "W022") == []

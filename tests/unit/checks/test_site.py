@@ -307,6 +307,39 @@ def test_a_top_level_module_named_mcp_is_reported(tmp_path: Path, monkeypatch: p
     assert str(tmp_path / "mcp.py") in message.msg
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "is_told"),
+    [
+        ("mcps", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", True),
+        ("mcp_tools", "import django_mcp\n\n@django_mcp.tool(name='a')\ndef a(): ...\n", True),
+        ("tools", "from django_mcp.contrib.drf import viewset_tools\nviewset_tools(A)\n", True),
+        ("tools", "from other import tool\n\n@tool\ndef a(): ...\n", False),
+        ("mcp_client", "from django_mcp import MCPServer\n", False),
+        ("views", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", False),
+    ],
+)
+def test_tools_in_a_module_that_is_not_found_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, is_told: bool
+):
+    folder = tmp_path / "misplaced_tools"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with modify_settings(INSTALLED_APPS={"append": "misplaced_tools"}):
+        told = [each for each in found() if each.id == "django_mcp.W023"]
+        monkeypatch.setitem(sys.modules, f"misplaced_tools.{name}", ModuleType(name))
+        told_of_imported = [each for each in found() if each.id == "django_mcp.W023"]
+        monkeypatch.delitem(sys.modules, f"misplaced_tools.{name}")
+        (folder / "mcp.py").write_text("")
+        told_with_module = [each for each in found() if each.id == "django_mcp.W023"]
+    sys.modules.pop("misplaced_tools")
+
+    assert [each.msg.partition(" is not imported")[0] for each in told] == [str(path)] * is_told
+    assert told_of_imported == told_with_module == []
+
+
 @pytest.mark.parametrize("decorate", [csrf_protect, never_cache])
 def test_a_decorated_view_is_reported(decorate: Callable[[Any], Any]):
     urls = ModuleType("urls")

@@ -1,0 +1,151 @@
+"""System checks of how tools, resources and prompts are written: types, descriptions and schemas."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, get_args, get_origin
+
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Info
+from django.db.models import Model, QuerySet
+
+from django_mcp.checks.declared import check
+from django_mcp.protocol.json import to_pointer
+from django_mcp.protocol.subschemas import KEYWORDS, walk
+from django_mcp.registry import hints
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import did_you_mean, find_near
+from django_mcp.registry.signatures import read_docs
+from django_mcp.servers import all_servers
+
+_DESCRIBING = {"title", "description", "default"}
+"""The keywords of a schema that accepts everything."""
+
+
+@check(id="django_mcp.E014")
+def check_returned_models() -> Iterator[CheckMessage]:
+    """E014: a function declares that it returns a model or a queryset, without the fields to publish."""
+    for server in all_servers():
+        registry = server.registry
+        for entry in chain(
+            registry.tools.values(), registry.resources.values(), registry.templates.values()
+        ):
+            for model in dict.fromkeys(_find_models(entry.handler.returns)):
+                row = "Row" if issubclass(model, QuerySet) else model.__name__
+                yield Error(
+                    f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
+                    hint="Declare them with a dataclass, a TypedDict or a pydantic model, as in -> "
+                    f"list[{row}Out] or @tool(returns=list[{row}Out]); the function may return model objects "
+                    "or a queryset.",
+                )
+
+
+def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
+    plain = hints.strip(annotation)
+    origin, arguments = get_origin(plain), get_args(plain)
+    if isinstance(plain, type) and origin is None and issubclass(plain, Model | QuerySet):
+        yield plain
+    for argument in arguments:
+        yield from _find_models(argument)
+
+
+@check(id="django_mcp.I007")
+def check_descriptions() -> Iterator[CheckMessage]:
+    """I007: a tool has no description, which models choose tools by."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            if not tool.description:
+                yield Info(
+                    f"{tool.source} has no description, so models do not know when to call {tool.name}.",
+                    hint="Write a docstring, or description='...'.",
+                )
+
+
+@check(id="django_mcp.I008")
+def check_annotations() -> Iterator[CheckMessage]:
+    """I008: nothing says what a parameter of a tool is."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            for name in _find_unannotated(tool):
+                yield Info(
+                    f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
+                    "anything.",
+                    hint=f"Annotate it, as in {name}: str.",
+                )
+
+
+def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
+    """Yield the arguments of a tool that neither its function nor its schema restricts."""
+    published = tool.input_schema.get("properties", {})
+    try:
+        parameters = inspect.signature(tool.handler.origin).parameters.values()
+    except (TypeError, ValueError):
+        return
+    for parameter in parameters:
+        schema = published.get(parameter.name)
+        is_free = isinstance(schema, dict) and schema.keys() <= _DESCRIBING
+        if is_free and parameter.annotation is inspect.Parameter.empty:
+            yield parameter.name
+
+
+@check(id="django_mcp.I010")
+def check_described_parameters() -> Iterator[CheckMessage]:
+    """I010: a docstring describes a parameter that the function does not have."""
+    for server in all_servers():
+        registry = server.registry
+        for entry in chain(
+            registry.tools.values(), registry.templates.values(), registry.prompts.values()
+        ):
+            described = read_docs(entry.handler.origin)[1]
+            known = _find_names(entry) if described else []
+            for name in described:
+                if name not in known:
+                    yield Info(
+                        f"{entry.source}: its docstring describes `{name}`, which is no parameter of it.",
+                        hint=f"Correct the name.{did_you_mean(name, known)}",
+                    )
+
+
+def _find_names(entry: Any) -> list[str]:
+    """Return the parameters of a function, and the arguments that it gets as one dict."""
+    if isinstance(entry, ToolEntry):
+        arguments = list(entry.input_schema.get("properties", ()))
+    else:
+        arguments = list(entry.argument_names)
+    return [*arguments, *inspect.signature(entry.handler.origin).parameters]
+
+
+@check(id="django_mcp.W022")
+def check_keywords() -> Iterator[CheckMessage]:
+    """W022: a schema has a keyword that looks misspelled, such as an option of `Field`."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            for schema in (tool.form_schema, tool.output_schema):
+                for path, keyword, near in _find_misspelled(schema):
+                    yield checks.Warning(
+                        f"{tool.source}: its schema has the keyword {keyword!r} at "
+                        f"{to_pointer(path) or 'its root'}, which clients do not know.",
+                        hint=f"Did you mean {near!r}? pydantic publishes options that Field() does not have.",
+                    )
+
+
+def _find_misspelled(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Yield the unknown keywords of a schema that are like an option of `Field` or a keyword."""
+    unknown = [
+        (path, keyword)
+        for path, _depth, node in walk(schema)
+        if isinstance(node, dict)
+        for keyword in node
+        if keyword not in KEYWORDS
+    ]
+    if not unknown:
+        return
+    from pydantic import Field
+
+    options = {*inspect.signature(Field).parameters} - {"extra"}
+    for path, keyword in unknown:
+        near = [] if keyword in options else find_near(keyword, [*options, *KEYWORDS], cutoff=0.8)
+        if near:
+            yield path, keyword, near[0]
