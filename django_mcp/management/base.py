@@ -28,6 +28,9 @@ from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
+BY_FIELD = "by the value of USERNAME_FIELD"
+"""How the options that name users do it, for their help."""
+
 T = TypeVar("T")
 
 INTERRUPTED = 130
@@ -81,7 +84,9 @@ class ServerCommand(SiteCommand):
         vars(parser)["parse_args"] = parser.parse_intermixed_args
         add_server(parser)
         parser.add_argument(
-            "--user", metavar="USERNAME", help="the user who calls; by default nobody"
+            "--user",
+            metavar="USERNAME",
+            help=f"the user who calls, {BY_FIELD}; by default nobody",
         )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
@@ -203,7 +208,7 @@ def server_at(url: str) -> MCPServer | None:
 
 
 def find_user(username: str | None) -> Any:
-    """Return the active user of a name, and None without one; raise CommandError if there is none."""
+    """Return the active user by the value of `USERNAME_FIELD`, and None without one; raise CommandError if there is none."""
     if username is None:
         return None
     try:
@@ -211,7 +216,8 @@ def find_user(username: str | None) -> Any:
     except ImproperlyConfigured as error:
         raise CommandError(f"--user needs django.contrib.auth: {error}") from error
     except ObjectDoesNotExist:
-        raise wrong_use(f"There is no user {username!r}.") from None
+        field = get_user_model().USERNAME_FIELD
+        raise wrong_use(f"There is no user {username!r}: no user has this {field}.") from None
     except DatabaseError as error:
         if is_unmigrated(error):
             raise
@@ -223,7 +229,9 @@ def find_user(username: str | None) -> Any:
 
 def add_pipe_user(parser: CommandParser) -> None:
     """Add the options that name the user of a client over stdio."""
-    parser.add_argument("--user", metavar="USERNAME", help="over stdio: user of the client")
+    parser.add_argument(
+        "--user", metavar="USERNAME", help=f"over stdio: user of the client, {BY_FIELD}"
+    )
     parser.add_argument(
         "--superuser",
         action="store_true",

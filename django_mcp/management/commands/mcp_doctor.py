@@ -25,6 +25,7 @@ from django_mcp.endpoints.mounts import find_path
 from django_mcp.endpoints.well_known import authenticators_of
 from django_mcp.execution.migrated import find_missing
 from django_mcp.management.base import (
+    BY_FIELD,
     TOKEN_VARIABLE,
     SiteCommand,
     find_user,
@@ -63,7 +64,7 @@ class Command(SiteCommand):
         parser.add_argument("--token", help=f"credentials, if needed; better in {TOKEN_VARIABLE}")
         parser.add_argument("--oauth", action="store_true", help="test the OAuth flow as well")
         parser.add_argument(
-            "--user", metavar="USERNAME", help="with --oauth: the user who consents"
+            "--user", metavar="USERNAME", help=f"with --oauth: the user who consents, {BY_FIELD}"
         )
         parser.add_argument(
             "--client",

@@ -20,7 +20,7 @@ from django_mcp.endpoints.usable_entries import (
     usable_entries,
 )
 from django_mcp.known_servers import import_urlconf
-from django_mcp.management.base import SiteCommand, find_user, get_server, wrong_use
+from django_mcp.management.base import BY_FIELD, SiteCommand, find_user, get_server, wrong_use
 from django_mcp.management.terminal import printable
 from django_mcp.models import APIKey
 from django_mcp.protocol.json import JSONObject
@@ -47,7 +47,9 @@ class Command(SiteCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         create = actions.add_parser("create", help="create a key, and print it: it is shown once")
-        create.add_argument("user", metavar="USERNAME", help="the user for whom the key acts")
+        create.add_argument(
+            "user", metavar="USERNAME", help=f"the user for whom the key acts, {BY_FIELD}"
+        )
         create.add_argument("name", metavar="NAME", help="what the key is for")
         create.add_argument(
             "--server", metavar="NAME", help="the server that it is for, to check it"

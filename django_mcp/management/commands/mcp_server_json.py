@@ -19,6 +19,10 @@ from django_mcp.directories.server_json import (
 from django_mcp.management.base import SiteCommand, add_server, get_server, wrong_use
 from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
+from django_mcp.server.options import Options
+
+_SOME_URL = "https://shop.example.com/mcp"
+"""Stands for the endpoint, as long as its URL is not known."""
 
 
 class Command(SiteCommand):
@@ -47,6 +51,8 @@ class Command(SiteCommand):
         server = get_server(options["server"])
         url = options["url"] or public_url_of(server)
         if url is None:
+            # What else is missing is told at once, and not after each attempt.
+            self._tell(find_faults(describe(server, _SOME_URL)))
             raise wrong_use(
                 f"Name the endpoint of the server {server.name!r} with --url: there is no PUBLIC_URL, "
                 "or no path without captured values."
@@ -54,6 +60,12 @@ class Command(SiteCommand):
         file, is_check = Path(options["file"]), options["check"]
         kept = _read(file, must_exist=is_check)
         name = options["name"] or kept.get("name")
+        if name is None and server.name == Options().name:
+            self.stderr.write(
+                f"Note: the name in the registry ends with {server.name!r}, the default of "
+                "DJANGO_MCP['NAME']. Set NAME, or give another one with --name.",
+                lambda line: line,
+            )
         described = describe(server, url, name if isinstance(name, str) else None)
         if is_check:
             faults = list(find_faults(kept))
@@ -72,12 +84,17 @@ class Command(SiteCommand):
         self.stderr.write(f"Wrote {file}", lambda line: line)
 
     def _refuse(self, faults: Iterable[Fault], outcome: str) -> None:
+        count = self._tell(faults)
+        if count:
+            raise CommandError(f"{outcome}: {count} {'fault' if count == 1 else 'faults'}.")
+
+    def _tell(self, faults: Iterable[Fault]) -> int:
+        """Print faults, and return how many they are."""
         count = 0
         for count, fault in enumerate(faults, 1):  # noqa: B007 - it is read behind the loop
             self.stdout.write(self.style.ERROR("fault ") + printable(fault.text))
             self.stdout.write(f"      {printable(fault.fix)}")
-        if count:
-            raise CommandError(f"{outcome}: {count} {'fault' if count == 1 else 'faults'}.")
+        return count
 
 
 def _read(file: Path, *, must_exist: bool) -> JSONObject:

@@ -106,6 +106,29 @@ def test_what_is_written_by_hand_stays(run: Run, file: Path):
     }
 
 
+def test_what_is_missing_is_told_with_the_missing_url(file: Path):
+    out = StringIO()
+    settings = {name: value for name, value in SHOP.items() if name != "DESCRIPTION"}
+    with (
+        override_settings(DJANGO_MCP={**settings, "PUBLIC_URL": None}),
+        pytest.raises(CommandError, match="--url") as raised,
+    ):
+        call_command("mcp_server_json", str(file), stdout=out, stderr=out)
+
+    assert raised.value.returncode == 2
+    assert "DESCRIPTION" in out.getvalue()
+    assert "remotes" not in out.getvalue()
+    assert not file.exists()
+
+
+def test_a_name_made_of_the_default_name_comes_with_a_note(run: Run, file: Path):
+    assert "NAME" not in run("mcp_server_json", str(file))[1]
+    file.unlink()
+    with override_settings(DJANGO_MCP={**SHOP, "NAME": "django-mcp"}):
+        assert "Set NAME" in run("mcp_server_json", str(file))[1]
+        assert "NAME" not in run("mcp_server_json", str(file))[1]
+
+
 def test_a_name_that_is_given_replaces_that_of_the_file(run: Run, file: Path):
     write(file)
 

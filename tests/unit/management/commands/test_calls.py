@@ -158,11 +158,24 @@ def test_an_empty_server_explains_where_to_put_tools(run: Run):
 def test_an_unknown_or_inactive_user_is_reported(run: Run):
     get_user_model().objects.create_user("gone", is_active=False)
 
-    assert error_of(run, "mcp_list", "--user", "nobody") == ("There is no user 'nobody'.", 2)
+    assert error_of(run, "mcp_list", "--user", "nobody") == (
+        "There is no user 'nobody': no user has this username.",
+        2,
+    )
     assert "not active" in error_of(run, "mcp_list", "--user", "gone")[0]
     text, status = error_of(run, "mcp_list", "--server", "nothing")
     assert "No MCP server is called 'nothing'. Servers: " in text
     assert status == 2
+
+
+@pytest.mark.django_db
+def test_a_user_is_named_by_the_field_of_the_user_model(run: Run, monkeypatch: pytest.MonkeyPatch):
+    get_user_model().objects.create_user("ada", email="ada@example.com")
+    monkeypatch.setattr(get_user_model(), "USERNAME_FIELD", "email")
+
+    run("mcp_list", "--user", "ada@example.com")
+    text, _ = error_of(run, "mcp_list", "--user", "ada")
+    assert text == "There is no user 'ada': no user has this email."
 
 
 # -- mcp_call
