@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from django.apps import apps
+from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.contrib.models.tools import registered_tools
+from django_mcp.conf import settings
+from django_mcp.contrib.models.tools import ModelTools, registered_tools
 
 __all__: list[str] = []
 
@@ -24,3 +28,32 @@ def check_model_tools(**_kwargs: Any) -> list[CheckMessage]:
                 message = f"{tools.class_name} makes no tools: {fault.text}."
                 messages.append(Error(message, hint=fault.hint, id=fault.id))
     return messages
+
+
+@register("django_mcp", Tags.models)
+def check_registered(**_kwargs: Any) -> list[CheckMessage]:
+    """M008: a class in an app's `mcp.py` is not registered, so it makes no tools."""
+    messages: list[CheckMessage] = []
+    with suppress(ImproperlyConfigured):
+        module = settings.AUTODISCOVER_MODULE
+        names = [f"{config.name}.{module}" for config in apps.get_app_configs()]
+        registered = {type(tools) for tools in registered_tools()}
+        for cls in _find_final(ModelTools):
+            is_discovered = any(f"{cls.__module__}.".startswith(f"{name}.") for name in names)
+            if is_discovered and cls not in registered and not cls.__name__.startswith("_"):
+                message = f"{cls.__module__}.{cls.__qualname__} is not registered."
+                hint = (
+                    f"Write {cls.__qualname__}.register() below it. Begin the name of a class that others "
+                    "are to extend with an underscore."
+                )
+                messages.append(checks.Warning(message, hint=hint, id="django_mcp.M008"))
+    return messages
+
+
+def _find_final(base: type[ModelTools]) -> Iterator[type[ModelTools]]:
+    """Yield the classes with a model that no other class extends."""
+    extended = base.__subclasses__()
+    for cls in extended:
+        yield from _find_final(cls)
+    if not extended and getattr(base, "model", None) is not None:
+        yield base

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.core.checks import run_checks
+from django.core.checks import WARNING, run_checks
 from django.db import models
 from django.test.utils import isolate_apps
 
@@ -320,6 +320,50 @@ def test_all_actions_can_be_named(server: MCPServer):
     actions = ["search", "get", "resource", "create", "update", "delete"]
     given = {"writes": actions[3:], "include": actions, "descriptions": dict.fromkeys(actions, "x")}
     assert faults(server, writable=["number"], **given) == []
+
+
+def unregistered(*classes: type) -> list[str]:
+    """Return what is reported of these classes; those of other tests may still be there."""
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.M008"]
+    assert all(each.level == WARNING for each in found)
+    told = {f"{cls.__module__}.{cls.__qualname__} is not registered." for cls in classes}
+    return sorted(each.msg for each in found if each.msg in told)
+
+
+def make(name: str, *bases: type, module: str = "example_project.shop.mcp", **given: Any) -> Any:
+    return type(name, bases, {"__module__": module, "__qualname__": name, **given})
+
+
+def test_a_class_that_is_not_registered_is_reported(server: MCPServer):
+    options: dict[str, Any] = {"model": Order, "fields": ["number"], "everyone": True}
+    forgotten = make("Forgotten", ModelTools, **options)
+    of_package = make("OfPackage", ModelTools, module="example_project.shop.mcp.orders", **options)
+
+    assert unregistered(forgotten, of_package) == [
+        "example_project.shop.mcp.Forgotten is not registered.",
+        "example_project.shop.mcp.orders.OfPackage is not registered.",
+    ]
+
+    forgotten.register(server=server)
+    of_package.register(server=server, prefix="my_")
+
+    assert unregistered(forgotten, of_package) == []
+
+
+def test_classes_that_others_are_made_of_need_no_registration(server: MCPServer):
+    options: dict[str, Any] = {"model": Order, "fields": ["number"], "everyone": True}
+    kept = [
+        make("Mixin", everyone=True),
+        make("Abstract", ModelTools, everyone=True),
+        base := make("Base", ModelTools, **options),
+        make("Registered", base),
+        make("_Private", ModelTools, **options),
+        make("Elsewhere", ModelTools, module="example_project.shop.mcp_more", **options),
+        make("OfNoApp", ModelTools, module="somewhere.mcp", **options),
+    ]
+    kept[3].register(server=server)
+
+    assert unregistered(*kept) == []
 
 
 def test_every_name_of_a_model_admin_is_refused_or_an_option():
