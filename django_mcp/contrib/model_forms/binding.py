@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal, DecimalException
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -171,8 +172,16 @@ def _take_empty(field: Any, model_field: Any, value: Any) -> bool:
     else:
         takes = value == "" and is_text and model_field.null and model_field.blank
     if takes:
-        field.clean = lambda *_values: value
+        field.clean = partial(_judge_empty, field, value)
     return bool(takes)
+
+
+def _judge_empty(field: Any, value: Any, *_values: Any) -> Any:
+    """Return an empty value that a field takes; of JSON, if the rules that the site has added admit it."""
+    if isinstance(field, forms.JSONField):
+        field.required = False
+        field.validate(value)
+    return value
 
 
 def _leave_out(instance: Any, names: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from django.utils.translation import override
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.model_forms import bind_form, check_form
 from example_project.shop.models import Order, OrderLine, Product
+from tests.support.library.models import Sample
 
 pytestmark = pytest.mark.django_db
 
@@ -221,3 +222,27 @@ def test_many_to_many_is_kept_or_replaced(ann: User):
     assert ann.groups.count() == 2
     save(bind_form(form, {"groups": [groups[0].pk]}, instance=ann, is_partial=True))
     assert list(ann.groups.all()) == groups[:1]
+
+
+class ModesField(forms.JSONField):
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value is not None and "mode" not in value:
+            raise ValidationError("A mode is missing.")
+
+
+class ModesForm(forms.ModelForm):
+    data = ModesField()  # type: ignore[assignment]
+
+    class Meta:
+        model = Sample
+        fields = ["data"]
+
+
+@pytest.mark.parametrize("value", [{}, [], {"x": 1}])
+def test_a_rule_of_the_site_is_asked_about_empty_values_of_json(value: Any):
+    sample = Sample.objects.create(code="a", data={"mode": 1})
+
+    form = bind_form(ModesForm, {"data": value}, instance=sample, is_partial=True)
+
+    assert errors(form) == [("/data", "A mode is missing.")]
