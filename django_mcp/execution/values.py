@@ -171,6 +171,13 @@ class DjangoExceptions:
             error.add_note(
                 "An await was forgotten. In a handler with def, call the plain method: elicit() for aelicit()."
             )
+        if isinstance(
+            error, find_class("django.db.transaction", "TransactionManagementError")
+        ) and "select_for_update" in str(error):
+            error.add_note(
+                "Only a synchronous tool that writes gets a transaction by itself, none with read_only=True "
+                "or atomic=False: leave these out, write atomic=True, or open transaction.atomic()."
+            )
         if isinstance(error, find_class("django.db.utils", "DatabaseError")):
             return _map_database_error(error)
         if isinstance(error, find_class("django.http.response", "Http404")):

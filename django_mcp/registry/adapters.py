@@ -225,7 +225,10 @@ def _from_string(annotation: Any) -> Any:
 
     if hints.is_structured(annotation):
         json: Any = pydantic.Json
-        return Annotated[json[annotation], pydantic.BeforeValidator(_check_size)]
+        checks = [pydantic.BeforeValidator(_check_size)]
+        if hints.is_list(annotation):
+            checks.append(pydantic.BeforeValidator(_check_list))
+        return Annotated[json[annotation], *checks]
     choices = hints.find_choices(annotation)
     if choices is None or all(type(value) is str for value in choices.values()):
         return annotation
@@ -240,6 +243,13 @@ def _check_size(text: Any) -> Any:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
     if has_more_values(data, MAX_TEXT_VALUES):
         raise ValueError(f"it holds more than {MAX_TEXT_VALUES} values; send less at once")
+    return text
+
+
+def _check_list(text: Any) -> Any:
+    """Tell people who type a list how to write it."""
+    if isinstance(text, str) and text.strip() != "null" and not text.lstrip().startswith("["):
+        raise ValueError('must be a list in JSON, such as [1, 2] or ["a", "b"]')
     return text
 
 

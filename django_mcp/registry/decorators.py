@@ -27,7 +27,7 @@ from django_mcp.registry.entries import (
     ToolEntry,
 )
 from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.problems import RegistrationError, describe_source, did_you_mean
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import F, Provider
@@ -221,14 +221,16 @@ class Registration:
         """Return the prompt or template that a completer is for."""
         entries: list[PromptEntry | TemplateEntry]
         entries = [*self._registry.prompts.values(), *self._registry.templates.values()]
+        known = [entry.key for entry in entries]
         entries = [entry for entry in entries if target in (entry.key, entry.handler.origin)]
         if len(entries) != 1:
             wanted = repr(target) if isinstance(target, str) else describe_source(target)
             problem = "is neither a prompt nor a resource template of this server"
             if entries:
                 problem = "is several of them; say which by its name or URI template"
+            remedy = did_you_mean(target, known) if isinstance(target, str) and not entries else ""
             raise RegistrationError(
-                f"{source}: {wanted} {problem}. Register the prompt or template first."
+                f"{source}: {wanted} {problem}.{remedy or ' Register the prompt or template first.'}"
             )
         return entries[0]
 

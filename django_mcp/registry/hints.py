@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from django_mcp.registry.problems import RegistrationError, innermost
 
 _UNIONS = (Union, types.UnionType)
+_LISTS = (list, tuple, set, frozenset)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
@@ -118,9 +119,16 @@ def is_structured(annotation: Any) -> bool:
         kind = get_origin(member) or member
         if is_record(kind) or getattr(kind, "__module__", "") == "collections.abc":
             return True
-        if isinstance(kind, type) and issubclass(kind, list | tuple | set | frozenset | Mapping):
+        if isinstance(kind, type) and issubclass(kind, (*_LISTS, Mapping)):
             return True
     return False
+
+
+def is_list(annotation: Any) -> bool:
+    """Return whether values of a type, other than None, are JSON arrays."""
+    kinds = [get_origin(member) or member for member in members(annotation)]
+    kinds = [kind for kind in kinds if kind not in (None, types.NoneType)]
+    return all(isinstance(kind, type) and issubclass(kind, _LISTS) for kind in kinds)
 
 
 def find_choices(annotation: Any) -> dict[str, Any] | None:

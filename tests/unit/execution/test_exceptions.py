@@ -15,6 +15,7 @@ from django.core.exceptions import (
     ValidationError,
 )
 from django.db import OperationalError
+from django.db.transaction import TransactionManagementError
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import translation
@@ -83,6 +84,22 @@ async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.Log
     # The record in the log holds them longer than this test, and their warning is an error in another.
     for each in forgotten:
         each.close()
+
+
+async def test_the_log_names_the_remedy_for_a_lock_outside_of_a_transaction(
+    caplog: pytest.LogCaptureFixture,
+):
+    server = MCPServer("locking")
+
+    @server.tool(read_only=True)
+    def look() -> str:
+        """Fail as select_for_update() does in PostgreSQL; SQLite ignores it."""
+        raise TransactionManagementError(
+            "select_for_update cannot be used outside of a transaction."
+        )
+
+    assert (await WireClient(server, V2026_07_28).call("look"))["isError"] is True
+    assert "gets a transaction by itself, none with read_only=True" in caplog.text
 
 
 async def test_a_coroutine_that_daphne_lets_vanish_is_reported(

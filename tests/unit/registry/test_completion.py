@@ -1,6 +1,7 @@
 """Completion: of one argument, from the choices of a type, and by a catch-all handler."""
 
 import enum
+import re
 from typing import Any, Literal
 
 import pytest
@@ -184,10 +185,17 @@ def test_framework_objects_are_converted():
     assert converted(5, Converter()).values == ("a",)
 
 
-@pytest.mark.parametrize("target", ["nobody", "order://{x}", lambda: None])
+@pytest.mark.parametrize("target", ["nobody", "x://{isbn}", lambda: None])
 def test_a_target_must_be_registered_first(prompts: Site, target: Any):
     with pytest.raises(RegistrationError, match="Register the prompt or template first"):
         prompts.completion(target, "order")(lambda value: [])
+
+
+def test_a_target_that_is_like_a_registered_one_is_suggested(prompts: Site):
+    prompts.register_resource("order://{pk}", lambda pk: pk, name="order")
+    for target, meant in (("apologies", "apology"), ("orders://{pk}", "order://{pk}")):
+        with pytest.raises(RegistrationError, match=re.escape(f"Did you mean {meant!r}?")):
+            prompts.completion(target, "order")(lambda value: [])
 
 
 def test_the_argument_must_belong_to_the_target(prompts: Site):

@@ -1,6 +1,7 @@
 """Prompts: strings to parameters, and return values to messages."""
 
 import enum
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -180,6 +181,19 @@ def test_invalid_json_arguments_are_reported(site: Site, text: str):
         fill(site, "search", {"terms": text})
 
     assert errors.value.problems[0].pointer == "/terms"
+
+
+@pytest.mark.parametrize("text", ["3", "1, 2", "none", "", '{"a": 1}'])
+def test_the_error_shows_how_a_list_is_typed(site: Site, text: str):
+    @site.prompt
+    def add(n: list[int], m: list[str] | None = None) -> str:
+        return f"{n} {m}"
+
+    told = 'must be a list in JSON, such as [1, 2] or ["a", "b"]'
+    for given in ({"n": text}, {"n": "[1]", "m": text}):
+        with pytest.raises(ArgumentErrors, match=re.escape(told)):
+            fill(site, "add", given)
+    assert fill(site, "add", {"n": " [1]", "m": "null"}) == "[1] None"
 
 
 def test_arguments_may_be_declared_explicitly(site: Site):
