@@ -67,7 +67,9 @@ def find_scope_problems() -> Iterator[CheckMessage]:
 
 def _ask(unknown: Collection[str], known: Collection[str]) -> str:
     """Return the described scopes that unknown ones may be misspelt for, as a sentence; empty without one."""
-    near = [(scope, next(iter(find_near(scope, known)), None)) for scope in sorted(unknown)]
+    near = [
+        (scope, next(iter(find_near(scope, known, cutoff=0.8)), None)) for scope in sorted(unknown)
+    ]
     meant = [f"{found!r} instead of {scope!r}" for scope, found in near if found is not None]
     return f"Did you mean {', '.join(meant)}? If not: " if meant else ""
 

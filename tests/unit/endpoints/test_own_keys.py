@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from django_mcp import MCPServer
 from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.endpoints.own_keys import MAX_KEYS_A_DAY, MAX_WRONG_PASSWORDS
 from django_mcp.models import APIKey, UsedState
 from django_mcp.test import MCPClient
@@ -51,7 +52,14 @@ def unlock_all() -> str:
     return ""
 
 
-urlpatterns = [path("", include("django_mcp.urls")), path("desk/", desk.urls)]
+both = MCPServer("keyed-and-oauth", authenticators=[APIKeyAuthenticator(), OAuthAuthenticator()])
+both.register_tool(lambda: "", name="look_too")
+
+urlpatterns = [
+    path("", include("django_mcp.urls")),
+    path("desk/", desk.urls),
+    path("both/", both.urls),
+]
 
 pytestmark = pytest.mark.django_db
 
@@ -242,10 +250,10 @@ def test_a_new_key_is_in_the_configurations_of_servers_that_read_it(browser: Cli
     later = text_of(browser.get(PAGE))
 
     sections = text_of(response).split("<section")
-    (of_desk,) = [each for each in sections if "/desk/mcp" in each]
-    others = [each for each in sections if each != of_desk and "Your API keys" not in each]
-    assert f"Bearer {key}" in of_desk
-    assert "your key" not in of_desk
+    readers = [each for each in sections if "/desk/mcp" in each or "/both/mcp" in each]
+    others = [each for each in sections if each not in readers and "Your API keys" not in each]
+    assert [f"Bearer {key}" in each for each in readers] == [True, True]
+    assert not any("your key" in each for each in readers)
     assert not any(str(key) in each for each in others)
     assert str(key) not in later
     assert "Bearer <your key>" in later

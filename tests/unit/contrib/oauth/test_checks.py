@@ -118,7 +118,7 @@ def test_a_misspelt_scope_is_reported_with_the_described_one():
     finally:
         server.remove_tool("borrow")
 
-    assert "Did you mean 'library:write' instead of 'library:wrte'?" in str(found.hint)
+    assert "Did you mean 'library:write' instead of 'library:wrte'" in str(found.hint)
 
 
 OAUTH = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
