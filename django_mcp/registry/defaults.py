@@ -109,11 +109,20 @@ def copy_defaults(read: Reader, parameters: Sequence[Parameter]) -> Reader:
 
 
 def _can_change(default: Any) -> bool:
-    """Return whether a default has no hash, as is usual for what can be changed."""
+    """Return whether a default has no hash, as is usual for what can be changed, and can be copied."""
     if is_lazy(default):
         return False
     try:
         hash(default)
     except TypeError:
-        return True
+        return _can_copy(default)
     return False
+
+
+def _can_copy(default: Any) -> bool:
+    # Locks and open files, for example, cannot: such an object is meant to be shared.
+    try:
+        deepcopy(default)
+    except Exception:  # noqa: BLE001 - whatever a class of the site raises
+        return False
+    return True

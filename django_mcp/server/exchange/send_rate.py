@@ -10,7 +10,10 @@ from django_mcp.protocol.records import Record
 
 
 class SendRate(Record):
-    """Lets `rate` messages a second pass, and as many at once after a silence, but no others."""
+    """Lets `rate` messages a second pass, and as many at once after a silence, but no others.
+
+    Threads that ask at the same time may be counted as one.
+    """
 
     _rate: int
     _warning: str | None = None

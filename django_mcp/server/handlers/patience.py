@@ -7,15 +7,21 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from django_mcp.log import logger
+
 PATIENCE_S = 1.0
 """How long a thread waits for a client that does not read, in all of a call. Not a limit of the protocol."""
+
+
+QUICK_S = 0.05
+"""A message that is sent within this time does not count, and the client is not slow any more."""
 
 
 class Patience:
     """Sends the notifications of a synchronous handler, and waits for a slow client for a limited time.
 
     A client must not keep the threads of a site by not reading. When it has kept one for `PATIENCE_S`, the
-    thread goes on at once after each notification, and those that come while one is unread are dropped.
+    thread goes on after `QUICK_S`, and notifications that come while one is unread are dropped.
     """
 
     def __init__(self) -> None:
@@ -33,15 +39,16 @@ class Patience:
         sent = asyncio.run_coroutine_threadsafe(self._measure(sending, loop), loop)
         while True:
             try:
-                sent.result(max(PATIENCE_S - self._waited_s, 0.0))
+                sent.result(max(PATIENCE_S - self._waited_s, QUICK_S))
             except TimeoutError:
                 if sent.done():
-                    raise
+                    return sent.result()
                 # The time in which the loop does other work is not the client's.
-                if not self._has_begun and self._waited_s < PATIENCE_S:
+                if not self._has_begun:
                     continue
                 self._unread = sent
-            return
+                sent.add_done_callback(_log_failure)
+            return None
 
     async def _measure(
         self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
@@ -51,4 +58,10 @@ class Patience:
         try:
             await sending
         finally:
-            self._waited_s += loop.time() - begun_s
+            took_s = loop.time() - begun_s
+            self._waited_s = 0.0 if took_s < QUICK_S else self._waited_s + took_s
+
+
+def _log_failure(sent: Future[None]) -> None:
+    if not sent.cancelled() and sent.exception() is not None:
+        logger.warning("Cannot send a notification", exc_info=sent.exception())

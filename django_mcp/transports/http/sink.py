@@ -192,6 +192,8 @@ class StreamSink(Record):
     fate: Fate = Fate.SENT
     """What became of the last message."""
     _lock: asyncio.Lock | None = None
+    _writers: int = 0
+    """How many writers have the lock or wait for it. It looks free before the first that waits gets it."""
     has_started: bool = False
     last_sent_s: float = 0.0
     """When something was last sent, by the loop's clock."""
@@ -223,13 +225,11 @@ class StreamSink(Record):
         await self._write(data, is_last=True)
 
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
-        lock = self._lock
-        if lock is None:
-            lock = self._lock = asyncio.Lock()
+        rest = None
         is_simple = self.has_started and not is_last and len(data) <= PART_BYTES
-        if is_simple and not self.is_finished and not lock.locked():
+        if is_simple and not self._writers and not self.is_finished:
             message = {"type": "http.response.body", "body": data, "more_body": True}
-            sending = waits_for = None
+            waits_for = None
             try:
                 sending = self._send(message).__await__()
                 waits_for = _advance(sending)
@@ -238,20 +238,29 @@ class StreamSink(Record):
             if waits_for is None:
                 self.last_sent_s = asyncio.get_running_loop().time()
                 return
-            # Nobody else could run since the lock was free, so this does not wait.
+            rest = _end_in_time(sending, self._timeout_s, waits_for)
+        lock = self._lock
+        if lock is None:
+            lock = self._lock = asyncio.Lock()
+        self._writers += 1
+        try:
+            # With a rest this does not wait: there was no other writer, and none has run since.
             async with lock:
-                await self._send_in_time(_end_in_time(sending, self._timeout_s, waits_for))
-            return
-        async with lock:
-            if self.is_finished:
-                return
-            self.is_finished = is_last
-            begin = None
-            if not self.has_started:
-                self._send, begin = wait_for_room(self._send), self._begin
-            await self._send_in_time(
-                send_parts(self._send, data, self._timeout_s, is_last=is_last, begin=begin)
-            )
+                if rest is not None:
+                    await self._send_in_time(rest)
+                elif not self.is_finished:
+                    await self._write_alone(data, is_last)
+        finally:
+            self._writers -= 1
+
+    async def _write_alone(self, data: bytes, is_last: bool) -> None:
+        self.is_finished = is_last
+        begin = None
+        if not self.has_started:
+            self._send, begin = wait_for_room(self._send), self._begin
+        await self._send_in_time(
+            send_parts(self._send, data, self._timeout_s, is_last=is_last, begin=begin)
+        )
 
     async def _send_in_time(self, sending: Awaitable[Fate | None]) -> None:
         try:

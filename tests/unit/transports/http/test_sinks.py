@@ -131,3 +131,56 @@ async def test_a_send_error_of_the_server_means_disconnect():
     await sink.finish(Reply(200, b"3"))
 
     assert sent == 1
+
+
+class SlowWire(Wire):
+    """Sends as many messages as were allowed; others wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowed = asyncio.Semaphore(0)
+
+    def allow(self, count: int) -> None:
+        for _ in range(count):
+            self._allowed.release()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self._allowed.acquire()
+        self.messages.append(message)
+
+
+async def test_a_task_that_goes_on_sending_does_not_overtake_one_that_waits():
+    wire = SlowWire()
+    sink = StreamSink(wire.send, (), 30)
+    wire.allow(2)
+    await sink.send(b"0")
+
+    async def send_two() -> None:
+        await sink.send(b"1")
+        await sink.send(b"2")
+
+    sending = asyncio.create_task(send_two())
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(sink.finish(Reply(200, b"3")))
+    await asyncio.sleep(0)
+    wire.allow(10)
+    await asyncio.wait_for(asyncio.gather(sending, ending), LIMIT_S)
+
+    assert wire.data == ["0", "1", "3"]
+    assert wire.messages[-1]["more_body"] is False
+
+
+async def test_a_message_that_waits_is_followed_by_those_of_other_tasks():
+    wire = SlowWire()
+    sink = StreamSink(wire.send, (), 30)
+    wire.allow(2)
+    await sink.send(b"0")
+
+    sending = [asyncio.create_task(sink.send(text)) for text in (b"1", b"2", b"3")]
+    await asyncio.sleep(0)
+    for _ in sending:
+        wire.allow(1)
+        await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(*sending), LIMIT_S)
+
+    assert wire.data == ["0", "1", "2", "3"]
