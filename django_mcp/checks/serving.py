@@ -62,7 +62,8 @@ def _find_variable(server: MCPServer) -> tuple[str | None, str]:
     places = sorted(
         (not name.endswith(own_module), name, variable)
         for name, module in list(sys.modules.items())
-        for variable, value in list(vars(module).items())
+        # What stands for a module may be any object.
+        for variable, value in list(getattr(module, "__dict__", {}).items())
         if value is server and not name.startswith("django_mcp.")
     )
     return (places[0][1], places[0][2]) if places else (None, "server")

@@ -42,13 +42,15 @@ class Patience:
                 sent.result(max(PATIENCE_S - self._waited_s, QUICK_S))
             except TimeoutError:
                 if sent.done():
-                    return sent.result()
-                # The time in which the loop does other work is not the client's.
-                if not self._has_begun:
+                    # It has ended at this moment, or failed by this exception.
+                    sent.result()
+                elif not self._has_begun:
+                    # The time in which the loop does other work is not the client's.
                     continue
-                self._unread = sent
-                sent.add_done_callback(_log_failure)
-            return None
+                else:
+                    self._unread = sent
+                    sent.add_done_callback(_log_failure)
+            return
 
     async def _measure(
         self, sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop

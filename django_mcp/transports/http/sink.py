@@ -229,7 +229,7 @@ class StreamSink(Record):
         is_simple = self.has_started and not is_last and len(data) <= PART_BYTES
         if is_simple and not self._writers and not self.is_finished:
             message = {"type": "http.response.body", "body": data, "more_body": True}
-            waits_for = None
+            sending = waits_for = None
             try:
                 sending = self._send(message).__await__()
                 waits_for = _advance(sending)
@@ -249,11 +249,11 @@ class StreamSink(Record):
                 if rest is not None:
                     await self._send_in_time(rest)
                 elif not self.is_finished:
-                    await self._write_alone(data, is_last)
+                    await self._write_alone(data, is_last=is_last)
         finally:
             self._writers -= 1
 
-    async def _write_alone(self, data: bytes, is_last: bool) -> None:
+    async def _write_alone(self, data: bytes, *, is_last: bool) -> None:
         self.is_finished = is_last
         begin = None
         if not self.has_started:

@@ -175,7 +175,7 @@ class LookingHasher(MD5PasswordHasher):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_guesses_count_with_atomic_requests(
+def test_a_guess_is_stored_before_it_is_compared_with_atomic_requests(
     browser: Client, ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
     settings.PASSWORD_HASHERS = [f"{__name__}.LookingHasher"]

@@ -1,5 +1,6 @@
 """Defaults that a function can change: what one call leaves in them is not seen by the next."""
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +54,19 @@ def make_field(names: list[str] = Field([])) -> list[str]:  # noqa: B008
     return names
 
 
+@dataclass
+class Guarded:
+    lock: Any = field(default_factory=threading.Lock)
+
+
+def make_guarded(guarded: Guarded = Guarded()) -> list[str]:  # noqa: B008
+    with guarded.lock:
+        return ["seen"]
+
+
 @pytest.mark.parametrize(
-    "function", [make_list, make_dict, make_set, make_dataclass, make_model, make_field]
+    "function",
+    [make_guarded, make_list, make_dict, make_set, make_dataclass, make_model, make_field],
 )
 def test_each_call_of_a_tool_has_a_default_of_its_own(server: MCPServer, function: Any) -> None:
     server.register_tool(function, name="note")
