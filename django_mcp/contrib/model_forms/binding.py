@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal, DecimalException
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -103,8 +102,12 @@ def bind_form(
             continue
         if is_given:
             _give_argument(form, name, arguments[name], data, limit)
-            if _take_empty(field, model_field, arguments[name]):
-                kept.add(name)
+            if model_field is not None and _is_empty(model_field, field, arguments[name]):
+                stored = getattr(form.instance, name)
+                _take_empty(field, arguments[name], stored)
+                # An object takes back what it has, though its form would ask for more.
+                is_kept = is_partial and stored == arguments[name]
+                field.required = field.required and not is_kept
         elif not field.disabled:
             initial = form.get_initial_for_field(field, name)
             is_empty = initial in (None, "")
@@ -139,8 +142,9 @@ def _is_unchanged(
     if model_field.many_to_many:
         if not (isinstance(value, list) and _takes_keys(model_field) and shows_key(model_field)):
             return False
-        members = getattr(instance, model_field.name).values_list("pk", flat=True)
-        return {str(key) for key in value} == {str(key) for key in members}
+        members = getattr(instance, model_field.name).order_by().values_list("pk", flat=True)
+        most = len(value) + 1
+        return {str(key) for key in value} == {str(key) for key in members.distinct()[:most]}
     stored = getattr(instance, model_field.attname)
     if value is None or stored is None:
         return value is None and stored is None
@@ -157,31 +161,37 @@ def _takes_keys(model_field: Any) -> bool:
     return isinstance(model_field, models.ManyToManyField)
 
 
-def _take_empty(field: Any, model_field: Any, value: Any) -> bool:
-    """Have a field take an empty value that its form reads as nothing; return whether it does.
+def _is_empty(model_field: Any, field: Any, value: Any) -> bool:
+    """Return whether a value is an empty one of a column that its form may read as another one.
 
     Null is null and no empty text, an empty text no null, and an empty list or object of JSON is a value.
     """
-    if model_field is None or model_field.is_relation or not model_field.concrete:
+    if model_field.is_relation or not model_field.concrete:
         return False
+    if isinstance(field, forms.JSONField):
+        return value in ({}, [])
+    if value is None:
+        return bool(model_field.null)
     is_text = isinstance(model_field, models.CharField | models.TextField)
-    if isinstance(field, forms.JSONField):
-        takes = value in ({}, [])
-    elif value is None:
-        takes = model_field.null and not field.required
-    else:
-        takes = value == "" and is_text and model_field.null and model_field.blank
-    if takes:
-        field.clean = partial(_judge_empty, field, value)
-    return bool(takes)
+    return bool(value == "" and is_text and model_field.null and model_field.blank)
 
 
-def _judge_empty(field: Any, value: Any, *_values: Any) -> Any:
-    """Return an empty value that a field takes; of JSON, if the rules that the site has added admit it."""
-    if isinstance(field, forms.JSONField):
-        field.required = False
-        field.validate(value)
-    return value
+def _take_empty(field: Any, value: Any, stored: Any) -> None:
+    """Have a field return an empty value as it is, unless its own `clean()` refuses it or fills it in."""
+    clean, written = field.clean, value
+
+    def clean_empty(*values: Any) -> Any:
+        nonlocal written
+        written = clean(*values)
+        if written in field.empty_values:
+            written = value
+            if isinstance(field, forms.JSONField):
+                field.validate(value)  # it was asked about None
+        return written
+
+    field.clean = clean_empty
+    # To a form, one empty value is like another.
+    field.has_changed = lambda *_values: bool(written != stored)
 
 
 def _leave_out(instance: Any, names: Collection[str]) -> None:
@@ -311,8 +321,9 @@ def _split(moment: datetime) -> list[Any]:
 
 
 def _fill(field: Any, value: Any) -> None:
+    fault = _find_fault_of_tags(field, value)
     value, bounds = _to_parts(field, value)
-    fault = _find_fault_for(field, value)
+    fault = fault or _find_fault_for(field, value)
     data = None
     if fault is None:
         try:
@@ -339,9 +350,14 @@ def _to_parts(field: Any, value: Any) -> tuple[Any, str | None]:
     if names and isinstance(value, dict):
         return [value.get(name) for name in names], value.get("bounds")
     if takes_tags(field) and isinstance(value, list):
-        # No tag can have a quotation mark in the text.
-        return ", ".join('"{}"'.format(str(tag).replace('"', "")) for tag in value), None
+        return ", ".join(f'"{tag}"' for tag in value), None
     return value, None
+
+
+def _find_fault_of_tags(field: Any, value: Any) -> str | None:
+    """Return what is wrong with names of tags, which a field reads from one text, in quotation marks."""
+    has_mark = isinstance(value, list) and any('"' in str(tag) for tag in value)
+    return _("Enter a valid value.") if has_mark and takes_tags(field) else None
 
 
 def _set_bounds(field: Any, bounds: str) -> None:

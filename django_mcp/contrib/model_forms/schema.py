@@ -156,8 +156,9 @@ def _describe(field: Any, name: str, model_field: Any, *, is_partial: bool) -> J
     if schema.get("type") == "integer" and _may_be_rounded(schema, model_field):
         schema = or_digits(schema)
     takes_empty = schema.get("type") in ("string", "array", "boolean") and "format" not in schema
-    if is_partial:
-        schema.pop("minItems" if schema.get("type") == "array" else "", None)
+    if is_partial and not isinstance(field, forms.MultiValueField):
+        # An object may have none where its form asks for some, and gets that back.
+        schema.pop("minItems", None)
     # An object may have null where its form asks for a value, and gets it back.
     may_be_null = bool(getattr(model_field, "null", False)) and (is_partial or not field.required)
     if may_be_null or (not field.required and not (takes_empty and "enum" not in schema)):

@@ -232,7 +232,7 @@ class ModesField(forms.JSONField):
 
 
 class ModesForm(forms.ModelForm):
-    data = ModesField()  # type: ignore[assignment]
+    data = ModesField(required=False)  # type: ignore[assignment]
 
     class Meta:
         model = Sample

@@ -106,6 +106,15 @@ def test_tags_are_a_list_of_names():
     assert form.cleaned_data["tags"] == tags
 
 
+def test_a_tag_with_a_quotation_mark_is_refused_and_no_other_is_stored():
+    arguments = {"price": {"amount": 1, "currency": "EUR"}, "tags": ['12" pipe']}
+
+    with pytest.raises(ArgumentErrors) as error:
+        check_form(bind_form(PriceForm, arguments))
+
+    assert [problem.pointer for problem in error.value.problems] == ["/tags"]
+
+
 def test_what_only_widgets_need_is_not_described():
     told = "The groups. Hold down “Control”, or “Command” on a Mac, to select more than one."
 
