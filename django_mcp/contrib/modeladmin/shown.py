@@ -36,7 +36,7 @@ from django_mcp.contrib.modeladmin.computed import (
     without_objects,
 )
 from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
-from django_mcp.contrib.models.paths import is_to_many, takes_queryset
+from django_mcp.contrib.models.paths import can_prefetch, is_to_many, takes_queryset
 from django_mcp.contrib.models.schema import describe_field, read_value
 from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
@@ -111,7 +111,9 @@ class AdminShown:
         """Return rows with the relations that are shown, to be read without further queries."""
         columns = self._columns_of(names)
         joined = [column.joined for column in columns if column.joined]
-        fetched = [column.to_prefetch(self._form_fields) for column in columns if column.is_many]
+        fetched = [
+            column.to_prefetch(self._form_fields) for column in columns if column.is_prefetched
+        ]
         if joined:
             rows = rows.select_related(*joined)
         return rows.prefetch_related(*fetched) if fetched else rows
@@ -122,7 +124,7 @@ class AdminShown:
         missing = [
             column.to_prefetch(self._form_fields)
             for column in self._columns_of(names)
-            if column.is_many and column.loaded not in loaded
+            if column.is_prefetched and column.loaded not in loaded
         ]
         if missing:
             prefetch_related_objects([instance], *missing)
@@ -223,6 +225,7 @@ class _Column:
         field: the field of the model; None, if it is computed or of another model.
         relation: the relation that it goes through first; None, if there is none.
         is_relation: whether it is a relation of the model itself.
+        is_prefetched: whether it is a to-many relation whose rows can be prefetched.
         loaded: the attribute of an instance that has the objects of a to-many relation, up to one more
             than are shown. Computed columns may still read all of them by the name of the relation.
         joined: the path of the relations that lead to it, as far as rows can be joined; "": none.
@@ -250,6 +253,7 @@ class _Column:
         self.is_many = self.relation is not None and is_to_many(self.relation)
         # The manager of another package loads the rows.
         self._is_own = self.is_many and not takes_queryset(model, self.relation)
+        self.is_prefetched = self.is_many and can_prefetch(model, self.relation)
         self.loaded = f"mcp_objects_of_{self.path}"
         self.is_relation = self.relation is not None and not self._below
         self.joined = "" if self.is_many else _find_joined(model, self._whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,12 +122,32 @@ def takes_queryset(model: type[Model], relation: Any) -> bool:
 
     Managers of other packages load their rows in a way of their own, such as those of tags.
     """
+    return _is_of_django(_find_prefetch(model, relation))
+
+
+def can_prefetch(model: type[Model], relation: Any) -> bool:
+    """Return whether the rows of a to-many relation can be prefetched."""
+    return _find_prefetch(model, relation) is not None
+
+
+def _find_prefetch(model: type[Model], relation: Any) -> Any:
+    """Return the method that prefetches the rows of a to-many relation; None, if its manager has none."""
     is_reverse = isinstance(relation, ForeignObjectRel)
-    accessor = relation.get_accessor_name() if is_reverse else relation.name
-    descriptor = inspect.getattr_static(model, accessor or "", None)
-    return all(
-        type(each).__module__.partition(".")[0] == "django" for each in (relation, descriptor)
-    )
+    accessor = (relation.get_accessor_name() if is_reverse else relation.name) or ""
+    descriptor = inspect.getattr_static(model, accessor, None)
+    manager = None
+    if _is_of_django(getattr(type(descriptor), "__get__", None)):
+        manager = getattr(descriptor, "related_manager_cls", None)
+    if manager is None:
+        with suppress(Exception):  # of a package that needs more than an instance with a key
+            instance = model()
+            instance.pk = 1
+            manager = getattr(instance, accessor)
+    return getattr(manager, "get_prefetch_querysets", None)
+
+
+def _is_of_django(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "django"
 
 
 def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:

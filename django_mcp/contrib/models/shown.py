@@ -21,7 +21,13 @@ from django_mcp.contrib.generated import (
     object_schema,
     or_null,
 )
-from django_mcp.contrib.models.paths import PathError, is_to_many, read_path, takes_queryset
+from django_mcp.contrib.models.paths import (
+    PathError,
+    can_prefetch,
+    is_to_many,
+    read_path,
+    takes_queryset,
+)
 from django_mcp.contrib.models.schema import describe_field, read_value, write_plain
 from django_mcp.contrib.values import may_be_rounded
 from django_mcp.protocol.json import JSONObject
@@ -164,6 +170,8 @@ class Shown:
         for name, shown in self.related.items():
             relation = self.relations[name]
             accessor = _accessor(relation)
+            if is_to_many(relation) and not can_prefetch(self.model, relation):
+                continue
             if is_to_many(relation):
                 # A property may add up all rows, and the rows of a generic relation come uncut.
                 is_cut = not is_whole and not hasattr(relation, "object_id_field_name")

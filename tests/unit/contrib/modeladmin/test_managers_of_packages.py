@@ -43,6 +43,29 @@ class TagsField(models.ManyToManyField):
         setattr(cls, self.name, OwnManagers(self.remote_field))
 
 
+class LoggedManyToManyField(models.ManyToManyField):
+    """A field of the site, with the manager of Django."""
+
+
+class _BareManager:
+    def __init__(self, manager: Any) -> None:
+        self.all = manager.all
+
+
+class BareManagers(ManyToManyDescriptor):
+    """Has managers that cannot prefetch."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        manager = super().__get__(instance, owner)
+        return manager if instance is None else _BareManager(manager)
+
+
+class BareField(models.ManyToManyField):
+    def contribute_to_class(self, cls: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        super().contribute_to_class(cls, name, *args, **kwargs)
+        setattr(cls, self.name, BareManagers(self.remote_field))
+
+
 class ArticleAdmin(admin.ModelAdmin):
     list_display = ["title"]
     actions = ["move", "publish"]
@@ -72,6 +95,8 @@ def article() -> Iterator[Any]:
         class Article(models.Model):
             title = models.CharField(max_length=20)
             tags = TagsField(Label, blank=True)
+            marks = LoggedManyToManyField(Label, blank=True, related_name="+")
+            bare = BareField(Label, blank=True, related_name="+", editable=False)
 
             class Meta:
                 app_label = "library"
@@ -113,6 +138,55 @@ def test_their_rows_are_loaded_in_one_query(article: Any, tags: list[Any]):
 
     assert counts[0] == counts[1] == 2
     assert rows[-1] == {"title": "3.2", "tags": [{"name": "a"}, {"name": "b"}]}
+
+
+@pytest.mark.parametrize("generator", ["models", "admin"])
+def test_a_field_of_the_site_with_the_manager_of_django_is_cut_in_one_query(
+    article: Any, tags: list[Any], generator: str
+):
+    client = make_client(generator, article, "marks")
+    for count in (1, 3):
+        for number in range(count):
+            article.objects.create(title=f"{count}.{number}").marks.set(tags)
+        with captured_queries() as queries:
+            rows = client.call("search_articles").structured["results"]
+        loads = [query for query in queries if "library_article_marks" in query]
+
+        assert len(loads) == 1
+        assert "ROW_NUMBER()" in loads[0]  # of each row, no more than is shown
+        assert all(len(row["marks"]) == 2 for row in rows)
+
+
+@pytest.mark.parametrize("generator", ["models", "admin"])
+def test_a_manager_that_cannot_prefetch_is_read_all_the_same(
+    article: Any, tags: list[Any], generator: str
+):
+    client = make_client(generator, article, "bare")
+    made = article.objects.create(title="a")
+    article.bare.through.objects.create(article=made, label=tags[0])
+
+    found = client.call("search_articles")
+
+    assert not found.is_error, found.text
+    assert [len(row["bare"]) for row in found.structured["results"]] == [1]
+
+
+def make_client(generator: str, article: Any, name: str) -> MCPClient:
+    server = MCPServer(f"{generator}-{name}", public=True)
+    if generator == "models":
+
+        class Articles(ModelTools):
+            model = article
+            fields = ["id", "title", name]
+            everyone = True
+
+        Articles.register(server=server)
+    else:
+        site = admin.AdminSite(server.name)
+        options = {"list_display": ["title", name]}
+        site.register(article, type("Listed", (admin.ModelAdmin,), options))
+        admin_tools(server=server, site=site, models=[article])
+    return MCPClient(server, user=User.objects.create_superuser("root"))
 
 
 def test_the_admin_shows_and_keeps_them(article: Any, tags: list[Any]):
