@@ -191,8 +191,9 @@ def _invalid() -> ValidationError:
     return ValidationError(_("Enter a valid value."))
 
 
-_STATES = ("22", "23", "54")
-"""Classes of SQLSTATE: data exceptions, violated constraints, and limits such as the size of an index row."""
+_STATES = ("22", "23", "54", "42804")
+"""How SQLSTATE begins: data exceptions, violated constraints, limits such as the size of an index row, and a value of
+another type than its column, such as a number for a range."""
 
 _MYSQL = {
     1116, 1139, 1153, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1441, 1525, 1690, 3140, 3141, 3143, 3144, 3685, 3692,
@@ -269,7 +270,7 @@ def is_about_values(error: BaseException) -> bool:
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
     codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
-    has_code = any(isinstance(code, str) and code[:2] in _STATES for code in codes)
+    has_code = any(isinstance(code, str) and code.startswith(_STATES) for code in codes)
     return (
         has_code
         or (bool(error.args) and isinstance(error.args[0], int) and error.args[0] in _MYSQL)

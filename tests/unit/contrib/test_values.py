@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from django import forms
 from django.contrib.auth.models import User
+from django.db import ProgrammingError
 from rest_framework import permissions, serializers, viewsets
 from rest_framework.response import Response
 
@@ -232,3 +233,33 @@ def test_a_value_that_a_field_fails_to_convert_is_an_argument_error(root: User):
     for tool, value, others in failing:
         found = server.call_tool(tool, {"failing": value, **others}, user=root)
         assert "Internal error" in found.text
+
+
+class DriverError(Exception):
+    """Has the state of an error of PostgreSQL."""
+
+    def __init__(self, sqlstate: str) -> None:
+        self.sqlstate = sqlstate
+
+
+class State(serializers.Serializer[Any]):
+    state = serializers.CharField()
+
+
+class Refusing(viewsets.ViewSet):
+    """Its database refuses the statement, as PostgreSQL does with a number for a column of ranges."""
+
+    permission_classes = (permissions.IsAuthenticated,)
+    serializer_class = State
+
+    def create(self, request: Any) -> Response:
+        raise ProgrammingError("refused") from DriverError(request.data["state"])
+
+
+def test_a_value_of_another_type_than_the_column_is_an_argument_error(root: User):
+    server = MCPServer("types", public=True)
+    viewset_tools(Refusing, server=server, prefix="sent", actions=["create"])
+
+    refuse(server, root, "sent_create", state="42804")
+    syntax_error = server.call_tool("sent_create", {"state": "42601"}, user=root)
+    assert "Internal error" in syntax_error.text
