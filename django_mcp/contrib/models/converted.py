@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from types import SimpleNamespace
 from typing import Any
 
 from django import forms
@@ -37,20 +36,25 @@ class Conversion:
 
     Attributes:
         schema: of the values, without null.
-        write: returns the form of a value of an instance, which is not None.
+        write: takes a value, which is not None, and the instance that has it; None, if it is part of a
+            list. Returns the form of the value.
     """
 
     schema: JSONObject
-    write: Callable[[Any], Any]
+    write: Callable[[Any, Any], Any]
 
 
-def is_range(field: Any) -> bool:
+def has_ranges(field: Any) -> bool:
     """Return whether a field of a model has ranges of PostgreSQL."""
     return hasattr(field, "base_field") and hasattr(field, "range_type")
 
 
 def find_conversion(
-    field: Any, schema: JSONObject, describe: Callable[[Any], JSONObject]
+    field: Any,
+    schema: JSONObject,
+    describe: Callable[[Any], JSONObject],
+    natural: tuple[type, ...],
+    write_natural: Callable[[Any], Any] | None,
 ) -> Conversion | None:
     """Return how values of a field are brought into JSON; None, if they are what Django's own field has.
 
@@ -58,12 +62,14 @@ def find_conversion(
         field: of a model, not a relation.
         schema: what the class of Django has that the field is made from.
         describe: returns the schema of the values of a field.
+        natural: the types of the values that this class of Django has.
+        write_natural: returns the form of those; None: they have it.
     """
-    if is_range(field):
+    if has_ranges(field):
         return _of_range(describe(field.base_field))
     if is_a(field, "djmoney.models.fields.MoneyField"):
         return Conversion(schema=MONEY_SCHEMA, write=_write_money)
-    if not _is_converted(field):
+    if hasattr(field, "base_field") or not _is_converted(field):
         return None
     if isinstance(_form_field(field), forms.MultipleChoiceField):
         choices = [value for value, _label in getattr(field, "flatchoices", None) or ()]
@@ -71,9 +77,9 @@ def find_conversion(
         item = {"type": "integer" if is_integer else "string"}
         return Conversion(
             schema={"type": "array", "items": item},
-            write=lambda values: [_write_part(each, is_integer) for each in values],
+            write=lambda values, _instance: [_write_part(each, is_integer) for each in values],
         )
-    return _of_field(field, schema)
+    return _of_field(field, schema, natural, write_natural)
 
 
 def _is_converted(field: Any) -> bool:
@@ -101,7 +107,7 @@ def _form_field(field: Any) -> Any:
 def _of_range(base: JSONObject) -> Conversion:
     ends = {"lower": or_null(base), "upper": or_null(base), "bounds": _BOUNDS_SCHEMA}
 
-    def write(value: Any) -> JSONObject:
+    def write(value: Any, _instance: Any) -> JSONObject:
         return {
             "lower": value.lower,
             "upper": value.upper,
@@ -111,7 +117,7 @@ def _of_range(base: JSONObject) -> Conversion:
     return Conversion(schema=object_schema(ends, required=list(ends)), write=write)
 
 
-def _write_money(value: Any) -> JSONObject:
+def _write_money(value: Any, _instance: Any) -> JSONObject:
     return {"amount": str(value.amount), "currency": str(value.currency)}
 
 
@@ -120,24 +126,37 @@ def _write_part(value: Any, is_integer: bool) -> Any:  # noqa: FBT001
     return int(value) if is_integer else str(value)
 
 
-def _of_field(field: Any, schema: JSONObject) -> Conversion:
+def _of_field(
+    field: Any,
+    schema: JSONObject,
+    natural: tuple[type, ...],
+    write_natural: Callable[[Any], Any] | None,
+) -> Conversion:
     kind = schema.get("type")
-    is_text = kind == "string"
-    natural: tuple[type, ...] = (str,) if is_text else (str, int, float, bool)
+    # An object may be written as a text where the class of Django has none.
+    shown = schema if kind in (None, "string") else {**schema, "type": [kind, "string"]}
 
-    def write(value: Any) -> Any:
+    def write(value: Any, instance: Any) -> Any:
         if isinstance(value, Enum):
             value = value.value
         if isinstance(value, natural):
-            return str(value) if isinstance(value, str) else value
-        if kind is None and isinstance(value, dict | list):
-            return value
+            return value if write_natural is None else write_natural(value)
+        if isinstance(value, str):
+            return str(value)
         prepared: Any = value
         with suppress(Exception):  # of a value that the field shows and does not store
             prepared = field.get_prep_value(value)
         if prepared is None:
             return None
-        return str(field.value_to_string(SimpleNamespace(**{field.attname: value})))
+        return str(field.value_to_string(_holder(field, value, instance)))
 
-    shown: JSONObject = {} if kind is None else {"type": "string" if is_text else [kind, "string"]}
     return Conversion(schema=shown, write=write)
+
+
+def _holder(field: Any, value: Any, instance: Any) -> Any:
+    """Return an object of the model of a field that has a value."""
+    # A foreign key shows a value of another model.
+    is_own = isinstance(instance, field.model)
+    holder = object.__new__(type(instance)) if is_own else field.model()
+    vars(holder).update({**(vars(instance) if is_own else {}), field.attname: value})
+    return holder

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any
+from uuid import UUID
 
 from django.core import validators
 from django.db import models
@@ -14,7 +15,7 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.models.converted import Conversion, find_conversion, is_range
+from django_mcp.contrib.models.converted import Conversion, find_conversion, has_ranges
 from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
 from django_mcp.protocol.json import JSONObject
@@ -53,7 +54,9 @@ def describe_value(field: Any, *, is_input: bool) -> JSONObject:
         conversion = _find_conversion(own_field)
         if conversion is not None:
             return conversion.schema
-    if hasattr(own_field, "base_field") and not is_range(own_field):  # an ArrayField of PostgreSQL
+    if hasattr(own_field, "base_field") and not has_ranges(
+        own_field
+    ):  # an ArrayField of PostgreSQL
         return {"type": "array", "items": describe_value(own_field.base_field, is_input=is_input)}
     schema = _describe_kind(own_field)
     if is_input:
@@ -69,9 +72,29 @@ def _describe_kind(field: Any) -> JSONObject:
 
 
 def _find_conversion(field: Any) -> Conversion | None:
+    natural = next((types for cls, types in _NATURAL if isinstance(field, cls)), (str,))
     return find_conversion(
-        field, _describe_kind(field), lambda part: describe_value(part, is_input=False)
+        field,
+        _describe_kind(field),
+        lambda part: describe_value(part, is_input=False),
+        natural,
+        str if natural == (str,) else _find_plain_writer(field),
     )
+
+
+_NATURAL: tuple[tuple[type[models.Field[Any, Any]], tuple[type, ...]], ...] = (
+    (models.BooleanField, (bool,)),
+    (models.IntegerField, (int,)),
+    (models.FloatField, (float, int)),
+    (models.DecimalField, (Decimal,)),
+    (models.DateTimeField, (datetime,)),
+    (models.DateField, (date,)),
+    (models.TimeField, (time,)),
+    (models.DurationField, (timedelta,)),
+    (models.UUIDField, (UUID,)),
+    (models.JSONField, (dict, list, str, int, float, bool)),
+)
+"""The types of the values of Django's fields; those of all others are strings."""
 
 
 def _choices(field: Any, schema: JSONObject) -> JSONObject:
@@ -139,6 +162,12 @@ def read_value(field: Any) -> Callable[[Any], Any]:
         return lambda instance: str(name(instance)) or None
     own_field = value_field(field)
     value: Callable[[Any], Any] = attrgetter(field.attname)
+    conversion = _find_conversion(own_field)
+    if conversion is not None:
+        convert = conversion.write
+        return lambda instance: (
+            None if value(instance) is None else convert(value(instance), instance)
+        )
     write = _find_writer(own_field)
     if write is not None:
         return lambda instance: write(value(instance))
@@ -153,7 +182,12 @@ def _find_writer(field: Any) -> Callable[[Any], Any] | None:
     conversion = _find_conversion(field)
     if conversion is not None:
         convert = conversion.write
-        return lambda value: None if value is None else convert(value)
+        return lambda value: None if value is None else convert(value, None)
+    return _find_plain_writer(field)
+
+
+def _find_plain_writer(field: Any) -> Callable[[Any], Any] | None:
+    """Return what writes the values that the field of Django has."""
     if isinstance(field, models.DecimalField) and (field.decimal_places or 0) > _PLACES:
         return _write_decimal
     if hasattr(field, "base_field"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,9 +13,11 @@ from django import forms
 from django.contrib.auth.models import User
 from django.db import connection, models
 from django.test.utils import isolate_apps
+from django.utils import timezone
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.models.schema import describe_field, read_value
 from django_mcp.test import MCPClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,6 +60,32 @@ class PhoneField(models.CharField):
     def value_to_string(self, obj: Any) -> str:
         value: str = self.get_prep_value(self.value_from_object(obj))
         return value
+
+
+class _Plain:
+    """Has no other values than the class of Django."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return value
+
+
+class PlainMoment(_Plain, models.DateTimeField):
+    pass
+
+
+class PlainNumber(_Plain, models.BigIntegerField):
+    pass
+
+
+class PlainDecimal(_Plain, models.DecimalField):
+    pass
+
+
+class KeyedPhoneField(PhoneField):
+    """Its text names the object."""
+
+    def value_to_string(self, obj: Any) -> str:
+        return f"{obj._meta.model_name} {obj.pk}: {super().value_to_string(obj)}"
 
 
 class _Selection(list[str]):
@@ -153,6 +182,35 @@ def test_objects_are_shown_in_the_form_that_their_field_stores(client: MCPClient
     }
     assert read(client, "search_contacts", phone="123")["results"] == [shown]
     client.assert_conforms()
+
+
+def test_the_values_of_classes_of_django_are_shown_as_they_show_them():
+    with isolate_apps("tests.support.library"):
+
+        class Plain(models.Model):
+            at = PlainMoment()
+            number = PlainNumber()
+            factor = PlainDecimal(max_digits=20, decimal_places=10)
+            phone = KeyedPhoneField(max_length=20)
+
+            class Meta:
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return ""
+
+        at = datetime(2026, 1, 2, 3, tzinfo=UTC)
+        row = Plain(pk=7, at=at, number=2**60, factor=Decimal("0E-10"), phone="123")
+        fields = {field.name: field for field in Plain._meta.fields}
+        with timezone.override("Europe/Berlin"):
+            shown = {name: read_value(field)(row) for name, field in fields.items()}
+
+    assert shown["at"].isoformat() == "2026-01-02T04:00:00+01:00"
+    assert shown["number"] == str(2**60)
+    assert shown["factor"] == "0.0000000000"
+    assert shown["phone"] == "plain 7: 123"
+    assert describe_field(fields["at"], is_input=False)["format"] == "date-time"
+    assert describe_field(fields["factor"], is_input=False)["format"] == "decimal"
 
 
 def test_an_object_takes_back_what_is_shown_of_it(client: MCPClient, model: Any):
