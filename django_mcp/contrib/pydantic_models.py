@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, get_origin
 
@@ -147,8 +147,9 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
         except ValueError:  # it is still empty
             continue
-    names = set(_names(function.__code__))
-    takes_aliases = _has_pydantic(function.__module__.partition(".")[0])
+    # In an order that is the same in each process, as no more than some objects are looked at.
+    names = dict.fromkeys(_names(function.__code__))
+    takes_aliases = _has_pydantic(function.__module__)
     for name in names:
         referred = function.__globals__.get(name)
         if isinstance(referred, ModuleType):
@@ -157,15 +158,12 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
             yield referred
 
 
-@cache
-def _has_pydantic(package: str) -> bool:
-    """Return whether a package uses pydantic. In another, an alias such as `Pattern[str]` is only an annotation."""
+def _has_pydantic(name: str | None) -> bool:
+    """Return whether a module uses pydantic. In another, an alias such as `Pattern[str]` is only an annotation."""
     return any(
         str(getattr(value, "__module__", "") or "").partition(".")[0] == "pydantic"
         or (isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "pydantic")
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] == package
-        for value in list(vars(module).values())
+        for value in list(vars(sys.modules.get(name or "", object)).values())
     )
 
 

@@ -22,6 +22,7 @@ from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
+from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from example_project.shop.models import Order
 from tests.unit.contrib import pydantic_helpers
 
@@ -68,6 +69,7 @@ class Holder(BaseModel):
     tree: Annotated[Any, AfterValidator(lambda value: ADAPTER.validate_json(value or b""))]
 
 
+SLOW_PATTERN = re.compile("^(a+)+$")
 SlowText = Annotated[str, Field(pattern=re.compile("^(a+)+$"))]
 LINEAR: TypeAdapter[Any] = TypeAdapter(Annotated[str, Field(pattern="^(a+)+$")])
 
@@ -383,3 +385,13 @@ def test_the_admin_of_a_related_model_does_not_count():
 
     assert {"create_order", "update_order"} <= found
     assert problems(server) == []
+
+
+def test_a_function_without_a_module_is_looked_into():
+    def function(value: str) -> bool:
+        return SLOW_PATTERN.match(value) is not None
+
+    function.__module__ = None  # type: ignore[assignment]
+
+    with pytest.raises(SlowValidation):
+        check_models([function])
