@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.contrib.admin.models import DELETION
 from django.contrib.admin.utils import model_ngettext
 from django.utils.translation import gettext as _
 
@@ -22,6 +23,8 @@ from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.contrib.models.writing import log_without_text
+from django_mcp.contrib.values import text_of
 from django_mcp.protocol.json import JSONObject
 
 DELETED_SCHEMA: JSONObject = {
@@ -64,7 +67,10 @@ class AdminDeleting:
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:
             return refusal
-        self._admin.log_deletions(request, [instance])
+        if text_of(instance) is None:
+            log_without_text(request.user, instance, DELETION, "")
+        else:
+            self._admin.log_deletions(request, [instance])
         self._admin.delete_model(request, instance)
         return {**deletion.done(), "messages": list(request._messages)}
 
@@ -74,7 +80,7 @@ class AdminDeleting:
         Raises:
             ToolError: it cannot be done.
         """
-        what = f"{self._admin.opts.verbose_name} {objects[0]}"
+        what = f"{self._admin.opts.verbose_name} {text_of(objects[0]) or objects[0].pk}"
         if len(objects) > 1:
             what = f"{len(objects)} {model_ngettext(self._admin.opts, len(objects))}"
         _tree, counts, needed, protected = self._admin.get_deleted_objects(objects, request)

@@ -68,6 +68,27 @@ def test_the_admin_shows_and_writes_them_and_all_others(root: User):
     assert LogEntry.objects.filter(object_repr=f"nameless {made['id']}").count() == 2
 
 
+def test_the_admin_deletes_them(root: User):
+    # The page of Django shows the texts of what falls.
+    class QuietAdmin(NamelessAdmin):
+        def get_deleted_objects(self, objs: Any, request: Any) -> Any:
+            return [], {"namelesss": len(objs)}, set(), []
+
+    site = admin.AdminSite("failing-deletions")
+    site.register(Nameless, QuietAdmin)
+    server = MCPServer("failing-deletions", public=True)
+    admin_tools(server=server, site=site, models=[Nameless], names={"delete": "delete"})
+    client = MCPClient(server, user=root)
+    bad = Nameless.objects.create(name="bad")
+    client.answer({"delete": True})
+
+    done = client.call("delete", id=str(bad.pk))
+
+    assert not done.is_error, done.text
+    assert not Nameless.objects.exists()
+    assert LogEntry.objects.get().object_repr == f"nameless {bad.pk}"
+
+
 def test_tools_of_models_write_them_with_a_history(root: User):
     class Tags(ModelTools):
         model = Nameless
