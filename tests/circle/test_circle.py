@@ -21,7 +21,8 @@ from tests.support.sites import ROOT
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        find_spec("oscar") is None,
+        # Who names sites, as CI does, has to have the packages.
+        "CIRCLE_SITES" not in os.environ and find_spec("oscar") is None,
         reason="needs the packages of tests/circle/requirements.txt",
     ),
 ]
