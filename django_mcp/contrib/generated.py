@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.core import checks
-from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, IntegrityError, router, transaction
-from django.db.models import BigAutoField, Model
+from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
-from django_mcp.contrib.values import (
-    is_about_values,
-    is_of_conversion,
-    may_be_rounded,
-    value_field,
-)
+from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
-from django_mcp.registry.big_integers import MAX_EXACT
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
 from django_mcp.servers import MCPServer
@@ -269,37 +260,6 @@ def or_null(schema: JSONObject) -> JSONObject:
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         nullable["type"] = [*kinds, "null"]
     return nullable
-
-
-_models: WeakKeyDictionary[MCPServer, set[type[Model]]] = WeakKeyDictionary()
-
-
-def note_model(server: MCPServer, model: type[Model]) -> None:
-    """Have `manage.py check --database` look at the keys of a model, which tools of a server show."""
-    _models.setdefault(server, set()).add(model)
-
-
-@checks.register("django_mcp", checks.Tags.database)
-def check_keys(databases: Sequence[str] | None = None, **_options: Any) -> list[CheckMessage]:
-    """M007: The largest key of a model is beyond 2**53, so clients may round the keys that its tools send."""
-    shown = {model._meta.label: model for of_server in _models.values() for model in of_server}
-    messages: list[CheckMessage] = []
-    for label, model in sorted(shown.items()):
-        key, alias = value_field(model._meta.pk), router.db_for_read(model)
-        is_counted = isinstance(key, BigAutoField) and not may_be_rounded(key)
-        if alias not in (databases or ()) or not is_counted:
-            continue
-        largest = 0
-        with suppress(DatabaseError), transaction.atomic(using=alias):  # before its table is made
-            keys = model._base_manager.using(alias).order_by("-pk").values_list("pk", flat=True)
-            largest = next(iter(keys[:1]), 0)
-        if largest > MAX_EXACT:
-            message = (
-                f"The largest key of {label} is beyond 2**53, so clients in JavaScript round it."
-            )
-            hint = "Give the key validators=[MaxValueValidator(2**63 - 1)]: tools send it as text then."
-            messages.append(checks.Warning(message, hint=hint, obj=model, id="django_mcp.M007"))
-    return messages
 
 
 Report = tuple[str, str, str]

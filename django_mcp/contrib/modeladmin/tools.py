@@ -14,10 +14,10 @@ from django.contrib.auth.admin import UserAdmin
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
-    note_model,
     register_generated,
 )
 from django_mcp.contrib.http_calls import reading_at_startup
+from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.model_forms import FormProblem
 from django_mcp.contrib.modeladmin.access import (
     CREATE,

@@ -17,9 +17,9 @@ from django_mcp.contrib.generated import (
     MAX_RESULTS,
     GeneratedFunction,
     GeneratedOptions,
-    note_model,
     register_generated,
 )
+from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.models.attributes import find_unread
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
