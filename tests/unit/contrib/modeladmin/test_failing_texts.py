@@ -106,3 +106,10 @@ def test_tools_of_models_write_them_with_a_history(root: User):
 
     assert not made.is_error, made.text
     assert LogEntry.objects.get().object_repr == f"nameless {made.structured['id']}"
+
+    client.answer({"delete": True})
+    gone = client.call("delete_nameless", id=made.structured["id"])
+
+    assert not gone.is_error, gone.text
+    assert not Nameless.objects.exists()
+    assert LogEntry.objects.count() == 2
