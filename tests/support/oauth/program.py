@@ -29,9 +29,11 @@ async def run(url: str, file: Path) -> None:
         keep(client, file)
         tell({"ready": True})
         while line := await asyncio.to_thread(sys.stdin.readline):
-            if line.strip() == "expired":
-                # The client trusts its own clock, and refreshes before it calls.
+            if line.strip() == "expire":
+                # The client trusts its own clock: it would sign in again if the server's were ahead.
                 client.provider.context.token_expiry_time = 1.0
+                tell({"text": "expired"})
+                continue
             result: Any = await session.call_tool("find_orders", {})
             tell({"text": result.content[0].text})
 

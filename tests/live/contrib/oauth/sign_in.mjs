@@ -50,6 +50,11 @@ const connect = async () => {
 const client = await connect();
 tell({ ready: true });
 for (let line = await lines.next(); !line.done; line = await lines.next()) {
+  if (line.value === "expire") {
+    // It does not look at the time, and refreshes after a refusal.
+    tell({ text: "expired" });
+    continue;
+  }
   const result = await client.callTool({ name: "find_orders", arguments: {} });
   tell({ text: result.content[0].text });
 }

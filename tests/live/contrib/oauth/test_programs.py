@@ -118,7 +118,14 @@ class Program:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def find_orders(self, line: str = "call") -> str:
+    def find_orders(self) -> str:
+        return self._ask("call")
+
+    def expire(self) -> str:
+        """Let the token expire by the clock of the program."""
+        return self._ask("expire")
+
+    def _ask(self, line: str) -> str:
         self.tell(line)
         return str(self.wait()["text"])
 
@@ -186,9 +193,11 @@ def test_an_official_client_stays_signed_in(site: Site, start: Start, tmp_path: 
         assert all("ada" in each.find_orders() for each in both)
         assert site.count_pairs() == 1
 
+        # Before the site lets them expire: a stream that ends then is opened again by the client.
+        assert all(each.expire() == "expired" for each in both)
         site.expire(tokens["access_token"])
         with ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda each: each.find_orders("expired"), both))
+            found = list(pool.map(Program.find_orders, both))
 
         assert all("ada" in text for text in found)
         # Each of them has refreshed with the one token that both had.
