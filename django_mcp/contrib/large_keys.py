@@ -24,7 +24,7 @@ def note_model(server: MCPServer, model: type[Model]) -> None:
     _models.setdefault(server, set()).add(model)
 
 
-@checks.register("django_mcp", checks.Tags.database)
+@checks.register(checks.Tags.database)
 def check_keys(databases: Sequence[str] | None = None, **_options: Any) -> list[CheckMessage]:
     """M007: The largest key of a model is beyond 2**53, so clients may round the keys that its tools send."""
     shown = {model._meta.label: model for of_server in _models.values() for model in of_server}

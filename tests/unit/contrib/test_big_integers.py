@@ -261,7 +261,7 @@ class ShelfAdmin(admin.ModelAdmin):
 
 
 def large_keys(databases: list[str] | None) -> list[str]:
-    found = run_checks(tags=["django_mcp"], databases=databases)
+    found = run_checks(databases=databases)
     return sorted(each.msg for each in found if each.id == "django_mcp.M007")
 
 
