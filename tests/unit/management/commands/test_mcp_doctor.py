@@ -269,7 +269,7 @@ def test_a_path_without_an_endpoint_is_answered_with_those_that_exist(options: t
     with answering(404, {"Content-Type": "text/html"}, b"<h1>Not Found</h1>") as front:
         out = StringIO()
         url = front.url.replace("/mcp", "/mpc")
-        with pytest.raises(CommandError, match="is a problem"):
+        with pytest.raises(CommandError, match="for a client"):
             call_command("mcp_doctor", "--url", url, *options, stdout=out, stderr=out)
 
     assert "The URLconf has no endpoint at this path, and the site answers 404" in out.getvalue()
