@@ -226,9 +226,10 @@ class StreamSink(Record):
 
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
         rest = None
-        is_simple = self.has_started and not is_last and len(data) <= PART_BYTES
+        is_simple = self.has_started and len(data) <= PART_BYTES
         if is_simple and not self._writers and not self.is_finished:
-            message = {"type": "http.response.body", "body": data, "more_body": True}
+            self.is_finished = is_last
+            message = {"type": "http.response.body", "body": data, "more_body": not is_last}
             sending = waits_for = None
             try:
                 sending = self._send(message).__await__()
