@@ -71,7 +71,9 @@ def _show(request: HttpRequest) -> HttpResponse:
     context |= {
         "account": request.user.get_username(),
         "endpoints": [
-            _describe(server, url, new_key if server in with_keys else None)
+            _describe(
+                server, url, new_key if server in context.get("new_key_readers", ()) else None
+            )
             for server, url in usable.items()
         ],
         "authorized_url": _find_authorized(),

@@ -52,6 +52,7 @@ def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
     """
     user: Any = request.user
     text, form = "", None
+    readers: list[MCPServer] = []
     if servers:
         form = OwnKeyForm(user, servers, request.POST or None)
         if form.is_valid():
@@ -60,12 +61,14 @@ def show_keys(request: HttpRequest, servers: list[MCPServer]) -> dict[str, Any]:
             except ValidationError as error:
                 form.add_error(None, error)
             else:
+                readers = form.find_readers()
                 form = OwnKeyForm(user, servers)
     keys = APIKey.objects.valid_of(user)[:KEYS_SHOWN]
     return {
         "has_password": user.has_usable_password(),
         "key_form": form,
         "new_key": text,
+        "new_key_readers": readers,
         "keys": [{"key": key, "name": clean(key.name, MAX_TITLE_CHARS)} for key in keys],
     }
 
@@ -137,8 +140,7 @@ class OwnKeyForm(forms.Form):
             ValidationError: the user has too many keys.
         """
         cleaned, now = self.cleaned_data, timezone.now()
-        tools = None if cleaned["everything"] else list(dict.fromkeys(cleaned["tools"]))
-        allowed = None if tools is None else Allowed(tools=frozenset(tools))
+        allowed = self._find_allowed()
         alias = router.db_for_write(APIKey)
         with transaction.atomic(using=alias):
             # Of concurrent requests of a user, one after the other counts.
@@ -152,10 +154,23 @@ class OwnKeyForm(forms.Form):
                 user=self.user,
                 name=cleaned["name"],
                 scopes=all_scopes_of(usable_entries(self.user, self.servers, allowed)),
-                tools=tools,
+                tools=None if allowed is None else list(dict.fromkeys(cleaned["tools"])),
                 expires_at=now + timedelta(days=cleaned["days"]),
             )
         return text
+
+    def find_readers(self) -> list[MCPServer]:
+        """Return the servers where the key may do something."""
+        allowed = self._find_allowed()
+        return [
+            server
+            for server in self.servers
+            if any(usable_entries(self.user, [server], allowed).values())
+        ]
+
+    def _find_allowed(self) -> Allowed | None:
+        cleaned = self.cleaned_data
+        return None if cleaned["everything"] else Allowed(tools=frozenset(cleaned["tools"]))
 
 
 @sensitive_variables()

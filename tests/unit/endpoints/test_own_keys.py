@@ -244,15 +244,23 @@ def test_a_key_has_no_scopes_of_tools_that_were_not_chosen(browser: Client):
     assert APIKey.objects.get().scopes == ""
 
 
-def test_a_new_key_is_in_the_configurations_of_servers_that_read_it(browser: Client):
-    response = browser.post(PAGE, NEW)
+@pytest.mark.parametrize(
+    ("chosen", "where"),
+    [({"key-everything": "on"}, [True, True]), ({"key-tools": ["look"]}, [True, False])],
+)
+def test_a_new_key_is_in_the_configurations_of_servers_where_it_may_do_something(
+    browser: Client, chosen: dict[str, Any], where: list[bool]
+):
+    fields = {name: value for name, value in NEW.items() if name != "key-tools"}
+    response = browser.post(PAGE, {**fields, **chosen})
     key = shown_key(response)
     later = text_of(browser.get(PAGE))
 
     sections = text_of(response).split("<section")
     readers = [each for each in sections if "/desk/mcp" in each or "/both/mcp" in each]
     others = [each for each in sections if each not in readers and "Your API keys" not in each]
-    assert [f"Bearer {key}" in each for each in readers] == [True, True]
+    assert [f"Bearer {key}" in each for each in readers] == where
+    # Without the key, the second server's clients sign in.
     assert not any("your key" in each for each in readers)
     assert not any(str(key) in each for each in others)
     assert str(key) not in later
