@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django_mcp.directories.rules import MAX_RESULT_BYTES
-from django_mcp.management.doctor.examination import Finding, bad, good, send
+from django_mcp.management.doctor.examination import Finding, bad, good, note, send
 from django_mcp.management.doctor.http import MAX_BYTES, Unreachable
 from django_mcp.protocol.headers import encode_value
 
@@ -47,7 +47,7 @@ def _list_tools(url: str, token: str) -> Iterator[dict[str, Any]]:
 
 
 def _call(url: str, token: str, name: str) -> Finding | None:
-    """Return what is wrong with the result of a tool; None if nothing is, or if it asks something first."""
+    """Return what is wrong with the result of a tool, or that it gave none; None if clients show it whole."""
     try:
         answer = send(
             url,
@@ -62,6 +62,10 @@ def _call(url: str, token: str, name: str) -> Finding | None:
     result = message.get("result")
     size = len(answer.body)
     if isinstance(result, dict):
+        if result.get("resultType", "complete") != "complete":
+            return note(
+                f"The tool {name} asks something first, or becomes a task", "Call it by hand."
+            )
         blocks = result.get("content") or ()
         size = sum(len(block.get("text", "")) for block in blocks)
         if result.get("isError"):
