@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.conf import KEYWORDS, SETTINGS, read_on_import, server_settings, settings
 from django_mcp.context import find_django_provider
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.values import DjangoConverter
+from django_mcp.execution.values import DJANGO_CONVERTER
 from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import known_servers, remember
@@ -72,7 +72,7 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
                     "which is for the whole site."
                 )
         check_options(given, KEYWORDS)
-        super().__init__(Registry(), DjangoConverter())
+        super().__init__(Registry(), DJANGO_CONVERTER)
         self.given_name = name
         self._given_access = {
             key: options.pop(key) for key in AUTHENTICATION_KEYWORDS if key in options

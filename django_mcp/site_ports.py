@@ -19,7 +19,7 @@ from django_mcp.context import Context
 from django_mcp.execution.moments import find_today
 from django_mcp.execution.states import SiteSigner, SiteStates
 from django_mcp.execution.threads import ThreadScope
-from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
+from django_mcp.execution.values import DJANGO_CONVERTER, DjangoExceptions, make_django_form
 from django_mcp.push.clients import SignalObserver
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.ports import Observer, Ports
@@ -64,7 +64,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         find_observer=find_observer,
         find_language=get_language,
         find_today=find_today,
-        converter=DjangoConverter(),
+        converter=DJANGO_CONVERTER,
         make_form=make_django_form,
         make_context=Context,
         max_step_s=MAX_STEP_S if site_settings.DEBUG else None,

@@ -88,7 +88,8 @@ class DjangoConverter:
         return _read_rows(value) if _is_rows(value) else value
 
 
-_CONVERTER = DjangoConverter()
+DJANGO_CONVERTER = DjangoConverter()
+"""The one of all servers: what is compiled for a class is found again by it."""
 
 
 def _unnamed(model: type[Any]) -> str:
@@ -250,7 +251,7 @@ def make_django_form(schema: Any) -> Form:
     made = schema.func if isinstance(schema, functools.partial) else schema
     if isinstance(made, type) and issubclass(made, find_class("django.forms.forms", "BaseForm")):
         return _DjangoForm(schema)
-    return make_form(schema, _CONVERTER)
+    return make_form(schema, DJANGO_CONVERTER)
 
 
 class _DjangoForm(Form):
