@@ -96,6 +96,7 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
     shared = {
         "hub",
         "clock",
+        "converter",
         "counter",
         "find_language",
         "find_today",

@@ -52,7 +52,13 @@ def test_only_tools_that_read_and_need_no_arguments_are_called():
     assert called == ["small", "large", "broken", "asks", "elsewhere"]
     assert findings[-1].ok
     assert findings[-1].text.startswith("Of 5 tools")
-    assert ", 2 return" in findings[-1].text
+    assert ", 1 return" in findings[-1].text
+
+
+def test_a_tool_that_asks_something_is_a_note():
+    noted = [each.text for each in look()[0][:-1] if each.ok]
+
+    assert noted == ["The tool asks asks something first, or becomes a task"]
 
 
 def test_results_that_a_client_would_not_show_are_faults():
