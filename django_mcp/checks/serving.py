@@ -46,24 +46,29 @@ def check_urls() -> Iterator[CheckMessage]:
             if is_default
             else f'path("{prefix or "other"}/", {variable}.urls)'
         )
-        if module is not None:
-            then = f", with from {module} import {variable} at the top{then}"
+        place = "" if module is None else f", with from {module} import {variable} at the top"
         yield checks.Warning(
             f"{count} {'entry' if count == 1 else 'entries'} of {what} cannot be called over HTTP: {lack}.",
-            hint=f"Write {line} into the root URLconf{then}. Silence this if the "
+            hint=f"Write {line} into the root URLconf{place}{then}. Silence this if the "
             "server is for stdio or for calls in process only.",
         )
 
 
 def _find_variable(server: MCPServer) -> tuple[str | None, str]:
-    """Return the module and the name of the variable that a server is in; None and a name if it is in none."""
+    """Return the module and the name of the variable that a server is in; None and a name if none is found.
+
+    It is looked for in the modules in which tools are registered, and in those of the functions. All
+    modules have some hundred thousand variables.
+    """
     own_module = f".{settings.AUTODISCOVER_MODULE}"
+    origins = (entry.handler.origin for entry in server.registry.entries())
+    names = {getattr(origin, "__module__", None) or "" for origin in origins}
     # Others may have imported it from the app's module.
     places = sorted(
         (not name.endswith(own_module), name, variable)
-        for name, module in list(sys.modules.items())
+        for name in {*names, *(name for name in list(sys.modules) if name.endswith(own_module))}
         # What stands for a module may be any object.
-        for variable, value in list(getattr(module, "__dict__", {}).items())
+        for variable, value in list(getattr(sys.modules.get(name), "__dict__", {}).items())
         if value is server and not name.startswith("django_mcp.")
     )
     return (places[0][1], places[0][2]) if places else (None, "server")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -162,6 +163,17 @@ def test_the_remedy_for_a_server_without_a_url_imports_it(monkeypatch: pytest.Mo
 
     assert 'path("staff-tools/", back_office.urls)' in text
     assert "from shop.mcp import back_office" in text
+
+
+def test_the_remedy_for_a_server_names_no_other_server(monkeypatch: pytest.MonkeyPatch):
+    servers = [MCPServer(f"Staff tools {number}", public=True) for number in (1, 2)]
+    for number, server in enumerate(servers, 1):
+        server.register_tool(lambda: "", name="one")
+        module = ModuleType(f"shop{number}.mcp")
+        vars(module)[f"office{number}"] = server
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    assert sorted(re.findall(r"from (\w+)", text) for text in unserved()) == [["shop1"], ["shop2"]]
 
 
 def test_every_check_is_documented():
