@@ -272,36 +272,38 @@ class Context(AskMethods, Generic[PrincipalT]):
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
         """
-        token = self._find_progress_token()
-        if self._wants_progress(token) and self._admits_progress(progress, total):
-            await self._tell_progress(token, progress, total, message)
+        params = self._find_news(progress, total, message)
+        if params is not None:
+            await self._tell_progress(params)
 
-    def _admits_progress(self, progress: float, total: float | None) -> bool:
-        """Return whether the progress is news, and within the rate, and note it."""
-        if _is_infinite(progress):
-            return False
+    def _find_news(
+        self, progress: float, total: float | None, message: str | None
+    ) -> JSONObject | None:
+        """Return the parameters of a notification, if anybody wants it and the rate admits it, and note it."""
+        call = self._call
+        token = self._find_progress_token()
+        if not self._wants_progress(token) or _is_infinite(progress):
+            return None
         if self._last_progress is not None and progress <= self._last_progress:
-            return False
-        rate = self._call.options.progress_rate
+            return None
+        rate = call.options.progress_rate
         if rate and progress != total:
             self._progress_rate = self._progress_rate or SendRate(rate)
             if not self._progress_rate.take():
-                return False
+                return None
         self._last_progress = progress
-        return True
-
-    async def _tell_progress(
-        self, token: RequestId | None, progress: float, total: float | None, message: str | None
-    ) -> None:
-        call = self._call
         params: JSONObject = {"progressToken": token, "progress": progress}
         if total is not None and not _is_infinite(total):
             params["total"] = total
         if message is not None and call.rules.has_progress_messages:
             params["message"] = str(message)
+        return params
+
+    async def _tell_progress(self, params: JSONObject) -> None:
+        call = self._call
         if call.on_progress is not None:
             call.on_progress(say_progress(params))
-        if token is not None:
+        if params["progressToken"] is not None:
             await self._notify("notifications/progress", params)
 
     def _find_progress_token(self) -> RequestId | None:
@@ -323,11 +325,10 @@ class Context(AskMethods, Generic[PrincipalT]):
         what comes before it has read the last message is not sent.
         """
         self._require_thread("aprogress")
-        token = self._find_progress_token()
         # What is left out must not wait for the event loop.
-        if self._wants_progress(token) and self._admits_progress(progress, total):
-            telling = self._tell_progress(token, progress, total, message)
-            self._send_from_thread(telling, "aprogress")
+        params = self._find_news(progress, total, message)
+        if params is not None:
+            self._send_from_thread(self._tell_progress(params), "aprogress")
 
     # -- log messages
 
