@@ -6,61 +6,30 @@ Methods that send to the client have a twin with the prefix `a` for asynchronous
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from inspect import signature
-from typing import Any, Concatenate, Generic, ParamSpec
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
-from django_mcp.protocol.messages import RequestId, encode_notification, is_request_id
-from django_mcp.registry.signatures import named
-from django_mcp.server.asking.questions import AskMethods
-from django_mcp.server.exchange.answers import send_ahead
+from django_mcp.protocol.messages import RequestId
 from django_mcp.server.exchange.call import NoAnswer
-from django_mcp.server.exchange.pending import PART_BYTES
-from django_mcp.server.exchange.send_rate import SendRate
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
-from django_mcp.server.exchange.timers import Shield, find_running_loop
-from django_mcp.server.handlers.patience import Patience
+from django_mcp.server.exchange.timers import Shield
+from django_mcp.server.handlers.notifying import NotifyMethods
 from django_mcp.server.handlers.watching import find_trace
 from django_mcp.server.services import ServedCall
 
-T = TypeVar("T")
-P = ParamSpec("P")
 PrincipalT = TypeVar("PrincipalT", default=Any)
 
-_WOULD_BLOCK = "This would block the event loop: in an async handler write `await ctx.{name}(...)`."
 
-
-def _at(
-    level: LogLevel, method: Callable[Concatenate[Any, LogLevel, P], T]
-) -> Callable[Concatenate[Any, P], T]:
-    """Return a method that does as `log` or `alog` does, at one level: `ctx.warning(data)`."""
-
-    def shortcut(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(ctx, level, *args, **kwargs)
-
-    shown = signature(method)
-    rest = [parameter for parameter in shown.parameters.values() if parameter.name != "level"]
-    vars(shortcut)["__signature__"] = shown.replace(parameters=rest)
-    shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
-    return named(shortcut, method.__name__.replace("log", level), owner="Context")
-
-
-class Context(AskMethods, Generic[PrincipalT]):
+class Context(NotifyMethods, Generic[PrincipalT]):
     """The request that a handler answers, generic over the principal's type.
 
     A context belongs to one request. After its response nothing is sent any more.
     """
 
-    _last_progress: float | None = None
-    _progress_rate: SendRate | None = None
-    _patience: Patience | None = None
     _extensions: Mapping[str, Any] | None = None
 
     # -- the request and its sender
@@ -111,14 +80,6 @@ class Context(AskMethods, Generic[PrincipalT]):
         if self._extensions is None:
             self._extensions = _FromExtensions(self._call)
         return self._extensions
-
-    @property
-    def log_level(self) -> str | None:
-        """The lowest level that the client wants log messages of; None: it wants none."""
-        wanted = self._call.connection.log_level
-        if wanted is None and not self._call.rules.logs_by_request:
-            wanted = self._call.options.log_level
-        return wanted
 
     @property
     def is_cancelled(self) -> bool:
@@ -258,184 +219,6 @@ class Context(AskMethods, Generic[PrincipalT]):
         """Do as `aclose_stream` does, from a synchronous handler."""
         self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
 
-    # -- progress
-
-    async def aprogress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Send the client the progress if it asked for it, and show it in the status of a task.
-
-        Above `PROGRESS_RATE` a second some are not sent, but one where `progress` equals `total` is.
-
-        Args:
-            progress: done so far, in any unit; only increasing values are sent.
-            total: what `progress` will be at the end, if known.
-            message: a text for people, where the revision has it.
-        """
-        params = self._find_news(progress, total, message)
-        if params is not None:
-            await self._tell_progress(params)
-
-    def _find_news(
-        self, progress: float, total: float | None, message: str | None
-    ) -> JSONObject | None:
-        """Return the parameters of a notification, if anybody wants it and the rate admits it, and note it."""
-        call = self._call
-        token = self._find_progress_token()
-        if not self._wants_progress(token) or _is_infinite(progress):
-            return None
-        if self._last_progress is not None and progress <= self._last_progress:
-            return None
-        rate = call.options.progress_rate
-        if rate and progress != total:
-            self._progress_rate = self._progress_rate or SendRate(rate)
-            if not self._progress_rate.take():
-                return None
-        self._last_progress = progress
-        params: JSONObject = {"progressToken": token, "progress": progress}
-        if total is not None and not _is_infinite(total):
-            params["total"] = total
-        if message is not None and call.rules.has_progress_messages:
-            params["message"] = str(message)
-        return params
-
-    async def _tell_progress(self, params: JSONObject) -> None:
-        call = self._call
-        if call.on_progress is not None:
-            call.on_progress(say_progress(params))
-        if params["progressToken"] is not None:
-            await self._notify("notifications/progress", params)
-
-    def _find_progress_token(self) -> RequestId | None:
-        token: RequestId | None = self._call.meta.get(keys.PROGRESS_TOKEN)
-        return token if is_request_id(token) else None
-
-    def _wants_progress(self, token: RequestId | None) -> bool:
-        """Return whether anybody is told of progress."""
-        if self._call.on_progress is not None:
-            return not self._call.is_finished
-        return token is not None and self._may_send
-
-    def progress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Do as `aprogress` does, from a synchronous handler.
-
-        A client that does not read keeps the handler for one second of a call in all. After that,
-        what comes before it has read the last message is not sent.
-        """
-        self._require_thread("aprogress")
-        # What is left out must not wait for the event loop.
-        params = self._find_news(progress, total, message)
-        if params is not None:
-            self._send_from_thread(self._tell_progress(params), "aprogress")
-
-    # -- log messages
-
-    async def alog(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, if its log level admits it.
-
-        Args:
-            level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
-                alert, emergency.
-            data: any JSON value, usually a text. No secrets: it leaves the site.
-            logger: the part of the application that the message comes from.
-
-        Raises:
-            ValueError: an unknown level.
-        """
-        if self._wants(level) and self._call.connection.may_log(self._call.options.log_rate):
-            await self._tell_log(level, data, logger)
-
-    async def _tell_log(self, level: LogLevel, data: Any, logger: str | None) -> None:
-        params: JSONObject = {"level": level, "data": data}
-        if logger is not None:
-            params["logger"] = logger
-        await self._notify("notifications/message", params)
-
-    def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
-        """Do as `alog` does, from a synchronous handler; for a slow client as `progress` does."""
-        wants, twin = self._wants(level), f"a{level}"
-        self._require_thread(twin)
-        if wants and self._call.connection.may_log(self._call.options.log_rate):
-            self._send_from_thread(self._tell_log(level, data, logger), twin)
-
-    debug = _at("debug", log)
-    info = _at("info", log)
-    notice = _at("notice", log)
-    warning = _at("warning", log)
-    error = _at("error", log)
-    critical = _at("critical", log)
-    alert = _at("alert", log)
-    emergency = _at("emergency", log)
-    adebug = _at("debug", alog)
-    ainfo = _at("info", alog)
-    anotice = _at("notice", alog)
-    awarning = _at("warning", alog)
-    aerror = _at("error", alog)
-    acritical = _at("critical", alog)
-    aalert = _at("alert", alog)
-    aemergency = _at("emergency", alog)
-
-    def _wants(self, level: str) -> bool:
-        if level not in LOG_LEVELS:
-            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
-        if not self._may_send:
-            return False
-        threshold = self.log_level
-        return threshold is not None and LOG_LEVELS[level] >= LOG_LEVELS[threshold]
-
-    @property
-    def _may_send(self) -> bool:
-        exchange = self._call.exchange
-        channel = exchange.channel
-        return not (
-            channel.sink is None
-            or not channel.can_stream
-            or self._call.is_finished
-            # A client with a session may resume the stream.
-            or (channel.is_gone and exchange.connection is None)
-        )
-
-    async def _notify(self, method: str, params: JSONObject) -> None:
-        sink = self._call.exchange.channel.sink
-        # Encoded first, so that a wrong value is an error whether or not the message is sent.
-        message = encode_notification(method, params)
-        if self._call.options.strict:
-            from django_mcp.server.exchange.strict import is_valid
-
-            if not is_valid(method, params, self._call.rules):
-                return
-        if sink is None or not self._may_send or self._call.is_abandoned:
-            return
-        if len(message) <= PART_BYTES:
-            await sink.send(message)
-        else:
-            await send_ahead(self._call.exchange, message, self._call.options, sink.send)
-
-    def _require_thread(self, name: str) -> None:
-        """Raise `RuntimeError` if an event loop runs in this thread; its text names the method to await."""
-        if find_running_loop() is not None:
-            raise RuntimeError(_WOULD_BLOCK.format(name=name))
-
-    def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
-        loop = self._find_loop(coroutine, name)
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-    def _send_from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        loop = self._find_loop(coroutine, name)
-        self._patience = self._patience or Patience()
-        self._patience.send(coroutine, loop)
-
-    def _find_loop(
-        self, coroutine: Coroutine[Any, Any, Any], name: str
-    ) -> asyncio.AbstractEventLoop:
-        loop = self._call.loop_elsewhere
-        if loop is None:
-            coroutine.close()
-            raise RuntimeError(_WOULD_BLOCK.format(name=name))
-        return loop
-
 
 class _FromExtensions(Mapping[str, Any]):
     """What the extensions of a server give to the handler of a call, each made when it is read."""
@@ -455,18 +238,3 @@ class _FromExtensions(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._call.server.extensions)
-
-
-def say_progress(params: JSONObject) -> str:
-    """Return the parameters of a progress notification as a text for people."""
-    message = params.get("message")
-    if message:
-        return str(message)
-    total = params.get("total")
-    done = f"{params['progress']:g}"
-    return done if total is None else f"{done} / {total:g}"
-
-
-def _is_infinite(value: Any) -> bool:
-    """Return whether a number is infinite or not a number, which JSON cannot express."""
-    return isinstance(value, float) and not math.isfinite(value)
