@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from weakref import WeakKeyDictionary
 
+from django.apps import apps
 from django.conf import settings
 
+from django_mcp.log import logger
 from django_mcp.server.server import BaseServer
 
 _servers: WeakKeyDictionary[BaseServer, None] = WeakKeyDictionary()
@@ -71,3 +74,24 @@ def import_urlconf() -> None:
         from django.urls import get_resolver
 
         _ = get_resolver().url_patterns
+
+
+def is_site_loaded() -> bool:
+    """Return whether all apps are ready and the site's URLconf is, or can be, imported.
+
+    It is not while an app is made ready or while the URLconf itself is imported: what an app adds later would
+    be missing from it.
+    """
+    if not apps.ready:
+        return False
+    urlconf = getattr(settings, "ROOT_URLCONF", None)
+    module = sys.modules.get(urlconf) if isinstance(urlconf, str) else None
+    if getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return False
+    try:
+        import_urlconf()
+    except Exception:
+        # `manage.py check` says why.
+        logger.debug("The URLconf cannot be imported", exc_info=True)
+        return False
+    return True

@@ -18,7 +18,7 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.values import DJANGO_CONVERTER
 from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.methods import InProcess
-from django_mcp.known_servers import known_servers, remember
+from django_mcp.known_servers import is_site_loaded, known_servers, remember
 from django_mcp.process import reset_on
 from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SiteClientMethods
@@ -116,6 +116,10 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
     def _add_entries(self) -> None:
         with _errors_of_extensions(self):
             super()._add_entries()
+
+    def _finish(self) -> None:
+        if is_site_loaded():
+            super()._finish()
 
     def _make_engine(self) -> SiteEngine:
         registry, options = self.registry, self.options

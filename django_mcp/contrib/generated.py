@@ -21,7 +21,7 @@ from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
-from django_mcp.servers import MCPServer
+from django_mcp.servers import MCPServer, all_servers
 
 MAX_RESULTS = 100
 """Rows on a page at most, unless the site sets another number."""
@@ -290,6 +290,8 @@ def report_later(server: MCPServer, find: Callable[[], Report | None]) -> None:
 @checks.register("django_mcp")
 def check_generated(**_options: Any) -> list[checks.CheckMessage]:
     """Report what did not become a tool, and what tools lack."""
+    for server in all_servers():
+        server._finish()  # what waits for the whole site reports as well
     reports_found = [
         (server, find()) for server, reports in list(_reports.items()) for find in reports
     ]

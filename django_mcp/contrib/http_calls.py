@@ -102,7 +102,7 @@ class Arguments:
         self.properties: dict[str, JSONObject] = {}
         self.required: list[str] = []
         self._parts: dict[str, Part] = {}
-        self._rename = rename
+        self.rename = rename
         self.max_values = MAX_ERRORS
         """Values that the body may have."""
 
@@ -117,7 +117,7 @@ class Arguments:
         Raises:
             ViewProblem: there is one of that name.
         """
-        argument = self._rename.get(f"{place}.{name}", name)
+        argument = self.rename.get(f"{place}.{name}", name)
         other = self._parts.get(argument)
         if other is not None:
             raise ViewProblem(
@@ -129,6 +129,11 @@ class Arguments:
         self.properties[argument] = schema
         if is_required:
             self.required.append(argument)
+
+    def name_of(self, name: str, *places: str) -> str:
+        """Return what the argument of a field is called, that was sent to one of some places."""
+        known = {(part.place, part.name): argument for argument, part in self._parts.items()}
+        return next((known[place, name] for place in places if (place, name) in known), name)
 
     @property
     def path_names(self) -> frozenset[str]:

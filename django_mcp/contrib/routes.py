@@ -55,6 +55,20 @@ class Route:
         return self._views[is_view]
 
     @property
+    def ordered_names(self) -> list[list[str]]:
+        """The variables of each form, in the order of the URL."""
+        return [list(dict.fromkeys(_PLACEHOLDER.findall(form))) for form, _names in self.forms]
+
+    @property
+    def converters(self) -> dict[str, Any]:
+        """The converters of path patterns, by the names of the variables."""
+        return {
+            name: converter
+            for pattern in self.patterns
+            for name, converter in pattern.converters.items()
+        }
+
+    @property
     def path(self) -> str:
         """The pattern as `ResolverMatch.route` has it."""
         _, first, *others = map(str, self.patterns)

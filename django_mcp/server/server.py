@@ -47,6 +47,8 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         self._engine: Engine | None = None
         self._former: Engine | None = None
         self._added: set[tuple[EntryMapping, str]] | None = None
+        self._unfinished: list[Callable[[], None]] = []
+        self._is_finishing = False
         registry.on_change(self._announce_list)
 
     @property
@@ -56,7 +58,29 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
             with self._lock:
                 if self._added is None:
                     self._add_entries()
+        if self._unfinished:
+            self._finish()
         return self._registry
+
+    def _finish_later(self, register: Callable[[], None]) -> None:
+        """Have a function register what depends on the whole site, before the entries are first used."""
+        with self._lock:
+            self._unfinished.append(register)
+
+    def _finish(self) -> None:
+        """Call what `_finish_later` was given. Other threads wait until all of it is registered."""
+        with self._lock:
+            if self._is_finishing:
+                return
+            self._is_finishing = True
+            try:
+                while self._unfinished:
+                    try:
+                        self._unfinished[0]()
+                    finally:
+                        del self._unfinished[0]
+            finally:
+                self._is_finishing = False
 
     def _add_entries(self) -> None:
         """Register the entries of the extensions."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
-from rest_framework import authentication, exceptions, mixins, parsers
+from rest_framework import authentication, exceptions, mixins, pagination, parsers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.contrib.http_calls import settle
+from django_mcp.protocol.json import JSONObject
 
 STANDARD = {
     "list": ("get", False),
@@ -57,12 +61,34 @@ class _CallParser(parsers.BaseParser):  # type: ignore[misc]
         return parser_context["request"]._request.mcp_data
 
 
+class _AllRows(pagination.BasePagination):  # type: ignore[misc]
+    """The page of a view without pages: as many rows as a result may have."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
+        """Return the first rows, and tell the view whether there are more."""
+        limit = self._view.mcp_max_results
+        # What is no queryset may have no slices.
+        rows = list(
+            queryset[: limit + 1] if hasattr(queryset, "query") else islice(queryset, limit + 1)
+        )
+        self._view.mcp_is_truncated = len(rows) > limit
+        return rows[:limit]
+
+    def get_paginated_response(self, data: Any) -> Response:
+        """Return the rows alone."""
+        return Response(data)
+
+
 class InProcessView:
     """What a view does otherwise when it is called in process; a base of its subclass."""
 
     mcp_max_results = 0
     mcp_is_truncated = False
     mcp_replaces_auth: Callable[[Any], Any] | None = None
+    _mcp_all_rows: _AllRows | None = None
 
     def get_authenticators(self) -> list[Any]:
         """Return what takes the place of the view's authentication classes."""
@@ -72,26 +98,20 @@ class InProcessView:
         """Return what takes the place of the view's parsers."""
         return [_CallParser()]
 
-    def paginate_queryset(self, queryset: Any) -> Any:
-        """Return a page; without pagination, as many rows as a result may have."""
-        paginator: Any = self.paginator  # type: ignore[attr-defined]
+    @property
+    def paginator(self) -> Any:
+        """What makes pages; of a view that has none, a single page of all rows."""
+        own: Any = super().paginator  # type: ignore[misc]
+        if own is None:
+            if self._mcp_all_rows is None:
+                self._mcp_all_rows = _AllRows(self)
+            return self._mcp_all_rows
         limit = self.mcp_max_results
-        if paginator is None:
-            rows = list(queryset[: limit + 1])
-            self.mcp_is_truncated = len(rows) > limit
-            return rows[:limit]
         for name in ("page_size", "max_page_size", "default_limit", "max_limit"):
-            if hasattr(paginator, name):
-                setattr(paginator, name, min(getattr(paginator, name) or limit, limit))
-        return super().paginate_queryset(queryset)  # type: ignore[misc]
-
-    def get_paginated_response(self, data: Any) -> Any:
-        """Return the response with a page, or with all rows."""
-        if self.paginator is None:  # type: ignore[attr-defined]
-            from rest_framework.response import Response
-
-            return Response(data)
-        return super().get_paginated_response(data)  # type: ignore[misc]
+            if limit and hasattr(own, name):
+                with suppress(AttributeError):  # a property of the site
+                    setattr(own, name, min(getattr(own, name) or limit, limit))
+        return own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +126,14 @@ class ViewAction:
         initkwargs: of the view, from `@action`.
         action_map: of a view set, the methods' actions; None for other views.
         path: the names of the URL's variables, without those in `kwargs`.
+        optional: those of them that only some of its URLs have.
+        variables: JSON Schemas of the URL's variables, as far as the URLconf tells them.
         url_path: of a view set's extra action, its part of the URL.
         kwargs: the URL's variables that are the same for each call.
         serializers: what the site says of the data that actions read.
         auth: the site's function in place of the authentication classes; see `viewset_tools`.
-        is_further: another method has the same function, and so the same name.
+        key: what options call it: its name, with the method if another one has the same function.
+        is_bound: only `as_view()` says that the method has this function; routers do not know it.
     """
 
     name: str
@@ -120,11 +143,14 @@ class ViewAction:
     initkwargs: Mapping[str, Any] = field(default_factory=dict)
     action_map: Mapping[str, str] | None = None
     path: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+    variables: Mapping[str, JSONObject] = field(default_factory=dict)
     url_path: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     serializers: Mapping[str, Any] = field(default_factory=dict)
     auth: Callable[[Any], Any] | None = None
-    is_further: bool = False
+    key: str
+    is_bound: bool = False
 
     @property
     def source(self) -> type[Any]:
@@ -163,6 +189,17 @@ class ViewAction:
             and view.get_queryset is GenericAPIView.get_queryset
             and (name == "list" or view.get_object is GenericAPIView.get_object)
         )
+
+    @property
+    def words(self) -> list[str]:
+        """What the site and its packages call the view and the action."""
+        frameworks = ("rest_framework.generics", "rest_framework.mixins", "rest_framework.viewsets")
+        classes = [
+            cls.__name__
+            for cls in self.source.__mro__
+            if not cls.__module__.startswith(("builtins", "django.", *frameworks))
+        ]
+        return [*classes, self.name]
 
     @property
     def default_prefix(self) -> str:
@@ -216,39 +253,123 @@ class ViewAction:
         view.swagger_fake_view = True
         return view
 
-    def bind_for_schema(self) -> Any:
+    def bind_for_schema(self, user: Any = None) -> Any:
         """Return a view to read serializers, filters and pages from."""
-        return self.bind_without_call(AnonymousUser())
+        return self.bind_without_call(AnonymousUser() if user is None else user)
 
 
-def find_actions(
+@dataclass(frozen=True, kw_only=True)
+class ViewClass:
+    """A view whose actions become tools.
+
+    Attributes:
+        view_class: the class that runs in process.
+        common: what all of its actions have.
+        given: the actions by method that `as_view()` was given, if its result names the view; None: the class
+            does.
+    """
+
+    view_class: type[Any]
+    common: Mapping[str, Any]
+    given: Mapping[str, str] | None = None
+
+    @property
+    def source(self) -> type[Any]:
+        """The site's class."""
+        source: type[Any] = self.view_class.__mro__[2]
+        return source
+
+    def find_actions(self) -> list[ViewAction]:
+        """Return the actions that the class tells, or those that `as_view()` was given."""
+        view: Any = self.view_class
+        if not issubclass(self.source, ViewSetMixin):
+            found = list(_method_actions(view, self.common))
+        else:
+            found = list(_view_set_actions(view, self.common))
+        if self.given is not None:
+            pairs = list(self.given.items())
+            known = {(action.method, action.name): action for action in found}
+            initkwargs: dict[str, Any] = {}
+            bound = [
+                known.get(pair) or self.bind(*pair, self.given, initkwargs, found) for pair in pairs
+            ]
+            found = [action for action in bound if action is not None]
+        return [action for action in found if action.method in view.http_method_names]
+
+    def bind(
+        self,
+        method: str,
+        name: str,
+        action_map: Mapping[str, str],
+        initkwargs: Mapping[str, Any],
+        known: Collection[ViewAction] = (),
+    ) -> ViewAction | None:
+        """Return the action that `as_view()` has bound to a method; None if there can be none.
+
+        Args:
+            method: of HTTP, in lower case.
+            name: of the view set's function.
+            action_map: the functions of all methods of the URL.
+            initkwargs: of the view.
+            known: other actions, whose keys are taken.
+        """
+        if method not in METHODS or not callable(getattr(self.view_class, name, None)):
+            return None
+        is_taken = name in {action.key for action in known}
+        return ViewAction(
+            name=name,
+            key=f"{name}_{method}" if is_taken else name,
+            method=method,
+            view_class=self.view_class,
+            is_detail=name in STANDARD and STANDARD[name][1],
+            initkwargs=initkwargs,
+            action_map=dict(action_map),
+            is_bound=True,
+            **self.common,
+        )
+
+    @property
+    def further_names(self) -> list[str]:
+        """The functions of a view set that `as_view()` may have bound to a method, as it can any."""
+        if not issubclass(self.source, ViewSetMixin):
+            return []
+        own = [cls for cls in self.source.__mro__ if not _is_of_frameworks(cls.__module__)]
+        functions = [name for cls in own for name, each in vars(cls).items() if callable(each)]
+        return [name for name in dict.fromkeys(functions) if not name.startswith("_")]
+
+
+def read_view(
     view: Any,
     *,
     serializers: Mapping[str, Any],
     kwargs: Mapping[str, Any],
     auth: Callable[[Any], Any] | None,
-) -> list[ViewAction]:
-    """Return the actions of a view.
+) -> ViewClass:
+    """Return the view that a class is, or what `as_view()` and `@api_view` return.
 
     Raises:
-        ImproperlyConfigured: it is not a class of a view of Django REST framework.
+        ImproperlyConfigured: it is no view of Django REST framework.
     """
-    if not (isinstance(view, type) and issubclass(view, APIView)):
+    given = getattr(view, "actions", None) if not isinstance(view, type) else None
+    cls = view if isinstance(view, type) else getattr(view, "cls", None)
+    if not (isinstance(cls, type) and issubclass(cls, APIView)):
         raise ImproperlyConfigured(
-            f"viewset_tools() takes the class of a view of Django REST framework, not {view!r}. "
-            "Of a function, give its class: function.cls."
+            f"viewset_tools() takes a view of Django REST framework, not {view!r}: its class, a function with "
+            "@api_view, or what as_view() returns."
         )
-    adapted = type(view.__name__, (_in_process(view), view), {"__module__": view.__module__})
-    adapted.__doc__, adapted.__qualname__ = view.__doc__, view.__qualname__
-    served: Any = adapted
-    each = _view_set_actions if issubclass(view, ViewSetMixin) else _method_actions
-    actions = each(adapted, {"serializers": serializers, "kwargs": kwargs, "auth": auth})
-    return [action for action in actions if action.method in served.http_method_names]
+    adapted = type(cls.__name__, (_in_process(cls), cls), {"__module__": cls.__module__})
+    adapted.__doc__, adapted.__qualname__ = cls.__doc__, cls.__qualname__
+    common = {"serializers": serializers, "kwargs": kwargs, "auth": auth}
+    return ViewClass(view_class=adapted, common=common, given=given)
+
+
+def _is_of_frameworks(module: str) -> bool:
+    return module.partition(".")[0] in ("builtins", "django", "rest_framework")
 
 
 def _in_process(view: type[Any]) -> type[Any]:
     """Return `InProcessView`, without pages for views that have none."""
-    if hasattr(view, "paginate_queryset"):
+    if issubclass(view, GenericAPIView):
         return InProcessView
     names = (
         "get_authenticators",
@@ -265,6 +386,7 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Vi
         if hasattr(view, name):
             yield ViewAction(
                 name=name,
+                key=name,
                 method=method,
                 view_class=view,
                 is_detail=is_detail,
@@ -278,11 +400,12 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Vi
         for method, name in extra.mapping.items():
             if method not in METHODS:
                 continue
-            is_further = name in known
-            known.add(name)
             # A method that `@action.mapping` added has a function of its own.
+            key = f"{name}_{method}" if name in known else name
+            known.add(name)
             yield ViewAction(
                 name=name,
+                key=key,
                 method=method,
                 view_class=view,
                 is_detail=extra.detail,
@@ -290,7 +413,6 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Vi
                 action_map=dict(extra.mapping),
                 path=_path(view, common["kwargs"], is_detail=extra.detail, url_path=extra.url_path),
                 url_path=extra.url_path,
-                is_further=is_further,
                 **common,
             )
 
@@ -303,6 +425,7 @@ def _method_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[View
         if hasattr(view, method):
             yield ViewAction(
                 name=method,
+                key=method,
                 method=method,
                 view_class=view,
                 is_detail=is_object,

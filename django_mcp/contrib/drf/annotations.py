@@ -16,6 +16,8 @@ class Annotated:
         title: the summary; None: not said.
         has_request: whether the data that it reads was said.
         request: the serializer of that data, or None.
+        has_response: whether the data of a successful response was said.
+        response: the serializer of those data, or something else that drf-spectacular takes.
         is_excluded: the site leaves the action out of its schema.
     """
 
@@ -23,6 +25,8 @@ class Annotated:
     title: Any = None
     has_request = False
     request: Any = None
+    has_response = False
+    response: Any = None
     is_excluded = False
 
     def __init__(self, action: ViewAction, view: Any) -> None:
@@ -40,6 +44,9 @@ class Annotated:
         self.has_request = _overrides(type(schema), "get_request_serializer", base)
         if self.has_request:
             self.request = schema.get_request_serializer()
+        self.has_response = _overrides(type(schema), "get_response_serializers", base)
+        if self.has_response:
+            self.response = _find_success(schema.get_response_serializers())
 
     def query(self) -> dict[str, JSONObject]:
         """Return the parameters of the query that were annotated, as JSON Schemas."""
@@ -69,6 +76,20 @@ class Annotated:
                 schema["required"] = True
             parameters[parameter.name] = schema
         return parameters
+
+
+def _find_success(responses: Any) -> Any:
+    """Return what is said of the first successful response, of those by their status."""
+    if not isinstance(responses, dict):
+        found = responses
+    else:
+        # A key may have the media type beside the status.
+        by_status = {
+            str(key[0] if isinstance(key, tuple) else key): value
+            for key, value in responses.items()
+        }
+        found = next((by_status[key] for key in sorted(by_status) if key.startswith("2")), None)
+    return getattr(found, "response", found)
 
 
 def _spectacular_base() -> Any:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError
 from rest_framework import filters, serializers
 from rest_framework.generics import GenericAPIView
 
@@ -16,7 +21,15 @@ from django_mcp.contrib.drf.filtersets import (
     has_filtersets,
     pattern_parameters,
 )
-from django_mcp.contrib.drf.schemas import UnsupportedField, find_files, repeats_lookups, schema_of
+from django_mcp.contrib.drf.outputs import find_attributes, output_schema
+from django_mcp.contrib.drf.reading import complete_context, complete_queryset
+from django_mcp.contrib.drf.schemas import (
+    UnsupportedField,
+    find_credentials,
+    find_files,
+    repeats_lookups,
+    schema_of,
+)
 from django_mcp.contrib.http_calls import (
     BODY,
     MAX_ERRORS,
@@ -24,6 +37,7 @@ from django_mcp.contrib.http_calls import (
     PATH,
     QUERY,
     Arguments,
+    DatabaseProblem,
     ViewProblem,
     reading_at_startup,
 )
@@ -38,51 +52,150 @@ MANY = "items"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionArguments:
-    """The arguments of an action.
+    """The arguments of an action, and what it returns.
 
     Attributes:
         all: of the path, the query and the body.
         pages: the query's parameters that select a page.
         is_many: the body is a list.
-        files: the fields of the body that are left out, since they are files.
-        patterns: the query's parameters that are left out, since they are regular expressions.
+        annotated: what the site says of the action.
+        output: the JSON Schema of its results.
     """
 
     all: Arguments
     pages: frozenset[str]
     is_many: bool
+    annotated: Annotated
+    output: JSONObject
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadView:
+    """What a view tells of an action, without the variables of its URL.
+
+    Attributes:
+        view: that was read.
+        parameters: of the query, as JSON Schemas.
+        body: the JSON Schema of the data.
+        pages, is_many, annotated, output: those of `ActionArguments`.
+        max_values: values that the body may have.
+        files: the fields of the body that are left out, since they are files.
+        patterns: the query's parameters that are left out, since they are regular expressions.
+        left_out: why other parameters of the query could not be read.
+        credentials: names of the serializer, and of its fields for passwords.
+    """
+
+    view: Any
+    parameters: Mapping[str, JSONObject]
+    body: JSONObject
+    pages: frozenset[str]
+    is_many: bool
+    annotated: Annotated
+    output: JSONObject
+    max_values: int
     files: Sequence[str]
     patterns: Sequence[str]
+    left_out: Sequence[str]
+    credentials: Sequence[str]
+
+    def with_path(
+        self, action: ViewAction, *, path: Mapping[str, JSONObject], rename: Mapping[str, str]
+    ) -> ActionArguments:
+        """Return all arguments.
+
+        Args:
+            action: has the variables of the URL.
+            path: their JSON Schemas, and further variables, as the site gives them.
+            rename: see `Arguments`.
+
+        Raises:
+            ViewProblem: two arguments have one name.
+        """
+        arguments = Arguments(rename)
+        arguments.max_values = self.max_values
+        for name in {**dict.fromkeys(action.path), **path}:
+            schema = path.get(name) or _path_schema(action, self.view, name)
+            arguments.add(PATH, name, schema, is_required=name not in action.optional)
+        for name, schema in self.parameters.items():
+            required = bool(schema.get("required") is True)
+            kept = {
+                key: value
+                for key, value in schema.items()
+                if key != "required" or value is not True
+            }
+            arguments.add(QUERY, name, kept, is_required=required)
+        required_fields = self.body.get("required", ())
+        fields = self.body.get("properties", {})
+        # The key of an object, and the new one that it is given.
+        new = {
+            f"body.{name}": f"new_{name}"
+            for name in arguments.path_names & fields.keys()
+            if f"path.{name}" not in rename and f"new_{name}" not in fields
+        }
+        arguments.rename = {**new, **rename}
+        for name, schema in fields.items():
+            arguments.add(BODY, name, schema, is_required=name in required_fields)
+        return ActionArguments(
+            all=arguments,
+            pages=self.pages,
+            is_many=self.is_many,
+            annotated=self.annotated,
+            output=self.output,
+        )
 
 
-def arguments_of(
-    action: ViewAction,
-    *,
-    query: Mapping[str, JSONObject],
-    path: Mapping[str, JSONObject],
-    rename: Mapping[str, str],
-    max_results: int,
-) -> ActionArguments:
-    """Return the arguments of an action.
+def read_action(
+    action: ViewAction, *, query: Mapping[str, JSONObject], max_results: int
+) -> ReadView:
+    """Return what the view of an action tells of it.
+
+    Views may ask for the user: what fails for nobody is read again for a user who is signed in and has nothing.
 
     Raises:
-        ViewProblem: its view does not tell, or two arguments have one name.
+        ViewProblem: its view does not tell.
         DatabaseProblem: its view needs the database, which does not answer.
     """
     try:
+        return _read_action(action, action.bind_for_schema(), query, max_results)
+    except DatabaseProblem:
+        raise
+    except ViewProblem as problem:
+        try:
+            view = action.bind_for_schema(_make_stand_in())
+            return _read_action(action, view, query, max_results)
+        except ViewProblem:
+            raise problem from None
+
+
+def _make_stand_in() -> Any:
+    """Return a user whom no row belongs to."""
+    users = get_user_model()
+    key: Any = users._meta.pk
+    with suppress(ValidationError):
+        return users(pk=key.to_python(0))
+    return users(pk=key.get_default())
+
+
+def _read_action(
+    action: ViewAction, view: Any, query: Mapping[str, JSONObject], max_results: int
+) -> ReadView:
+    left_out: list[str] = []
+    try:
         with reading_at_startup():
-            view = action.bind_for_schema()
+            complete_queryset(view)
             annotated = Annotated(action, view)
             serializer = _find_serializer(action, view, annotated)
             body, is_many = _body(action, serializer)
-            pages = _page_parameters(view, max_results) if _is_list(action, view) else {}
-            patterns = _find_patterns(view) if _is_list(action, view) else []
-            filter_by = _filter_parameters(view) if _is_list(action, view) else {}
+            pages = _page_parameters(view, max_results) if _has(action, view, PAGES) else {}
+            is_filtered = _has(action, view, FILTERS)
+            patterns = _find_patterns(view, left_out) if is_filtered else []
+            filter_by = _filter_parameters(view, left_out) if is_filtered else {}
             filter_by = {name: each for name, each in filter_by.items() if name not in patterns}
             used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
             # Filters read the query, which is short.
             check_models([used])
             forms = check_models([serializer])
+            output = output_schema(action, view, annotated, serializer)
     except ViewProblem:
         raise
     except SlowValidation as problem:
@@ -97,33 +210,34 @@ def arguments_of(
     except Exception as error:
         raise ViewProblem(
             f"its view failed without a request: {type(error).__name__}: {error}",
-            f"Name what it reads: serializers={{{action.name!r}: YourSerializer}}, or None. A view "
+            f"Name what it reads: serializers={{{action.key!r}: YourSerializer}}, or None. A view "
             "can also look at self.swagger_fake_view, which is set here.",
         ) from error
-    parameters = {**filter_by, **pages, **annotated.query(), **query}
-    arguments = Arguments(rename)
-    arguments.max_values = MAX_ERRORS // forms
-    if repeats_lookups(serializer):
-        arguments.max_values = min(arguments.max_values, MAX_LOOKUPS)
-    for name in {**dict.fromkeys(action.path), **path}:
-        arguments.add(
-            PATH, name, path.get(name) or _path_schema(action, view, name), is_required=True
-        )
-    for name, schema in parameters.items():
-        required = bool(schema.get("required") is True)
-        kept = {
-            key: value for key, value in schema.items() if key != "required" or value is not True
-        }
-        arguments.add(QUERY, name, kept, is_required=required)
-    for name, schema in body.get("properties", {}).items():
-        arguments.add(BODY, name, schema, is_required=name in body.get("required", ()))
-    return ActionArguments(
-        all=arguments,
+    max_values = MAX_ERRORS // forms
+    return ReadView(
+        view=view,
+        parameters={**filter_by, **pages, **annotated.query(), **query},
+        body=body,
         pages=frozenset(pages),
         is_many=is_many,
+        annotated=annotated,
+        output=output,
+        max_values=min(max_values, MAX_LOOKUPS) if repeats_lookups(serializer) else max_values,
         files=find_files(serializer),
         patterns=patterns,
+        left_out=list(dict.fromkeys(left_out)),
+        credentials=find_credentials(serializer),
     )
+
+
+PAGES, FILTERS = "paginate_queryset", "filter_queryset"
+
+
+def _has(action: ViewAction, view: Any, method: str) -> bool:
+    """Return whether an action uses a method of its generic view, as the list does."""
+    if not isinstance(view, GenericAPIView) or action.method != "get":
+        return False
+    return _is_list(action, view) or bool({method, "list"} & find_attributes(action.function))
 
 
 def _is_list(action: ViewAction, view: Any) -> bool:
@@ -136,8 +250,9 @@ def _is_list(action: ViewAction, view: Any) -> bool:
 
 def _path_schema(action: ViewAction, view: Any, name: str) -> JSONObject:
     lookup = getattr(view, "lookup_field", "pk")
+    of_url = action.variables.get(name, {"type": ["string", "integer"]})
     if action.model is None or name != (getattr(view, "lookup_url_kwarg", None) or lookup):
-        return {"type": ["string", "integer"]}
+        return of_url
     options = action.model._meta
     field = options.pk if lookup == "pk" else None
     if field is None and "__" not in lookup:
@@ -158,11 +273,12 @@ def _body(action: ViewAction, serializer: Any) -> tuple[JSONObject, bool]:
 
 def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any:
     """Return the serializer of the data that an action reads; None if it reads none."""
-    if action.method in ("get", "delete") and action.name not in action.serializers:
+    if action.method in ("get", "delete") and action.key not in action.serializers:
         return None
+    complete_context(view)
     context = view.get_serializer_context() if hasattr(view, "get_serializer_context") else {}
-    if action.name in action.serializers:
-        return _instance(action.serializers[action.name], context)
+    if action.key in action.serializers:
+        return _instance(action.serializers[action.key], context)
     if annotated.has_request:
         return _instance(annotated.request, context)
     if not hasattr(view, "get_serializer"):
@@ -171,7 +287,20 @@ def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any
         return view.get_serializer()
     # An extra action has the view set's serializer by default, and most read something else.
     own = action.initkwargs.get("serializer_class") or view.get_serializer_class()
-    return view.get_serializer() if own is not action.view_class.serializer_class else None
+    is_own = own is not action.view_class.serializer_class
+    return view.get_serializer() if is_own or _validates(action.function) else None
+
+
+def _validates(function: Any) -> bool:
+    """Return whether the code of a function validates data by the serializer of its view, and by no other one."""
+    function = unwrap(function)
+    variables = getattr(function, "__globals__", {})
+    names = getattr(getattr(function, "__code__", None), "co_names", ())
+    others = [variables.get(name) for name in names]
+    return {"get_serializer", "is_valid"} <= find_attributes(function) and not any(
+        isinstance(other, type) and issubclass(other, serializers.BaseSerializer)
+        for other in others
+    )
 
 
 def _is_standard(action: ViewAction) -> bool:
@@ -203,39 +332,56 @@ def _page_parameters(view: Any, max_results: int) -> dict[str, JSONObject]:
     return parameters
 
 
-def _filter_parameters(view: Any) -> dict[str, JSONObject]:
+def _filter_parameters(view: Any, left_out: list[str]) -> dict[str, JSONObject]:
+    """Return the parameters of a view's filters. Why those of a backend are missing is added to `left_out`."""
     parameters: dict[str, JSONObject] = {}
-    for backend_class in view.filter_backends:
-        backend = backend_class()
-        if isinstance(backend, filters.SearchFilter):
-            if backend.get_search_fields(view, view.request):
-                for name, schema in _described(backend.get_schema_operation_parameters(view)):
-                    # The query has a condition for each word and each field.
-                    parameters[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
-        elif isinstance(backend, filters.OrderingFilter):
-            parameters |= _ordering(backend, view)
-        elif has_filtersets(backend):
-            parameters |= filterset_parameters(backend, view)
-        else:
-            parameters |= _described(backend.get_schema_operation_parameters(view))
+    for backend in _backends_of(view):
+        with _leaving_out(backend, left_out):
+            if isinstance(backend, filters.SearchFilter):
+                if backend.get_search_fields(view, view.request):
+                    for name, schema in _described(backend.get_schema_operation_parameters(view)):
+                        # The query has a condition for each word and each field.
+                        parameters[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
+            elif isinstance(backend, filters.OrderingFilter):
+                parameters |= _ordering(backend, view)
+            elif has_filtersets(backend):
+                parameters |= filterset_parameters(backend, view)
+            else:
+                parameters |= _described(backend.get_schema_operation_parameters(view))
     return parameters
 
 
-def _find_patterns(view: Any) -> list[str]:
+def _find_patterns(view: Any, left_out: list[str]) -> list[str]:
     """Return the parameters of a view's filters that take regular expressions."""
     patterns: list[str] = []
-    for backend_class in view.filter_backends:
-        backend = backend_class()
-        if isinstance(backend, filters.SearchFilter):
-            lookups = [
-                backend.lookup_prefixes.get(name[:1], name)
-                for name in map(str, backend.get_search_fields(view, view.request) or ())
-            ]
-            if any(map(takes_pattern, lookups)):
-                patterns.append(backend.search_param)
-        elif has_filtersets(backend):
-            patterns += pattern_parameters(backend, view)
+    for backend in _backends_of(view):
+        with _leaving_out(backend, left_out):
+            if isinstance(backend, filters.SearchFilter):
+                lookups = [
+                    backend.lookup_prefixes.get(name[:1], name)
+                    for name in map(str, backend.get_search_fields(view, view.request) or ())
+                ]
+                if any(map(takes_pattern, lookups)):
+                    patterns.append(backend.search_param)
+            elif has_filtersets(backend):
+                patterns += pattern_parameters(backend, view)
     return patterns
+
+
+def _backends_of(view: Any) -> list[Any]:
+    return [backend() for backend in view.filter_backends]
+
+
+@contextmanager
+def _leaving_out(backend: Any, left_out: list[str]) -> Iterator[None]:
+    """Leave out the parameters of a backend that cannot be read without a call."""
+    try:
+        yield
+    except DatabaseError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the backend, or the view, needs of a call
+        name = type(backend).__name__
+        left_out.append(f"those of {name}, which failed with {type(error).__name__}: {error}")
 
 
 def _ordering(backend: filters.OrderingFilter, view: Any) -> dict[str, JSONObject]:

@@ -18,20 +18,19 @@ from rest_framework.response import Response
 
 from django_mcp.context import Context
 from django_mcp.contrib.drf.actions import ViewAction
-from django_mcp.contrib.drf.annotations import Annotated
-from django_mcp.contrib.drf.arguments import MANY, ActionArguments, arguments_of
+from django_mcp.contrib.drf.arguments import MANY, ActionArguments
 from django_mcp.contrib.drf.authentication import find_guard
 from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
     register_generated,
-    report_later,
 )
 from django_mcp.contrib.http_calls import (
+    BODY,
+    PATH,
+    QUERY,
     REDIRECTS,
-    DatabaseProblem,
-    ViewProblem,
     build_request,
     describe_status,
     find_errors,
@@ -39,9 +38,6 @@ from django_mcp.contrib.http_calls import (
     hints_of,
     is_redirect,
     join_errors,
-    note_files,
-    note_patterns,
-    note_problem,
     to_object,
 )
 from django_mcp.contrib.routes import ViewRoutes
@@ -53,76 +49,64 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer
 
 
-def register_action(
-    server: MCPServer,
-    action: ViewAction,
-    options: GeneratedOptions,
-    *,
-    prefix: str,
-    query: Mapping[str, JSONObject],
-    path: Mapping[str, JSONObject],
-    rename: Mapping[str, str],
-    listed_if: Callable[..., Any] | None,
-) -> ToolEntry | None:
-    """Register an action as a tool; None if it cannot be one, which a system check reports.
+class ActionTool:
+    """The tool of an action.
 
-    If the site has URLs for the view but none for the action, the tool is hidden unless `options`
-    name the action.
+    Attributes:
+        action: of the view.
+        routes: the URLs that lead to it.
+        arguments: what it takes.
     """
-    what = f"The action {action.name!r} of {action.source.__module__}.{action.source.__qualname__}"
-    try:
-        if action.is_further:
-            method = action.method
-            raise ViewProblem(
-                f"its method {method.upper()} has the same function as another one",
-                f"Give it a function of its own: @{action.name}.mapping.{method}.",
-            )
-        if action.lacks_queryset:
-            raise ViewProblem(
-                "its view has neither a queryset nor a get_queryset()",
-                f"Write queryset = ... in {action.source.__qualname__}.",
-            )
-        arguments = arguments_of(
-            action, query=query, path=path, rename=rename, max_results=options.max_results
+
+    def __init__(
+        self,
+        server: MCPServer,
+        action: ViewAction,
+        options: GeneratedOptions,
+        arguments: ActionArguments,
+        *,
+        path: Mapping[str, JSONObject],
+        listed_if: Callable[..., Any] | None,
+    ) -> None:
+        self.action, self.arguments = action, arguments
+        self._server, self._options, self._listed_if = server, options, listed_if
+        self.routes = find_routes_of(action, path, is_named=action.key in (options.include or ()))
+        self._guard_of = cache(partial(find_guard, action))
+
+    def register(self, name: str) -> ToolEntry | None:
+        """Register the tool; None if the options leave it out."""
+        action, arguments, annotated = self.action, self.arguments, self.arguments.annotated
+        run = partial(
+            _run, action, self.routes, arguments, self._guard_of, self._options.max_results
         )
-    except ViewProblem as problem:
-        is_passing = isinstance(problem, DatabaseProblem)
-        id = "django_mcp.drf.W001" if is_passing else "django_mcp.drf.E001"
-        note_problem(server, what, problem, id)
-        return None
-    annotated = Annotated(action, action.bind_for_schema())
-    if annotated.is_excluded and options.include is None:
-        return None
-    note_files(server, what, arguments.files, "django_mcp.drf.I001")
-    note_patterns(server, what, arguments.patterns, "django_mcp.drf.I001")
-    routes = find_routes_of(action, path, is_named=action.name in (options.include or ()))
-    guard_of = cache(partial(find_guard, action))
-    report_later(server, partial(_find_fault, action, routes, arguments, what, guard_of))
-    run = partial(_run, action, routes, arguments, guard_of, options.max_results)
-    return register_generated(
-        server,
-        options,
-        GeneratedFunction(run, action.source, action.name),
-        action=action.name,
-        name=f"{prefix}_{action.name}" if prefix else action.name,
-        title=annotated.title,
-        description=annotated.description or _describe(action),
-        input_schema=arguments.all.schema,
-        output_schema={"type": "object"},
-        listed_if=_make_rule(action, routes, guard_of, listed_if),
-        atomic=_alias(action),
-        **({"destructive": False} if action.name == "create" else hints_of(action.method)),
-    )
+        return register_generated(
+            self._server,
+            self._options,
+            GeneratedFunction(run, action.source, action.name),
+            action=action.key,
+            name=name,
+            title=annotated.title,
+            description=annotated.description or _describe(action),
+            input_schema=arguments.all.schema,
+            output_schema=arguments.output,
+            listed_if=_make_rule(action, self.routes, self._guard_of, self._listed_if),
+            atomic=_alias(action),
+            **({"destructive": False} if action.name == "create" else hints_of(action.method)),
+        )
+
+    @property
+    def fault_finder(self) -> Callable[[], tuple[str, str] | None]:
+        """Returns why the tool cannot be called, and what to do. It does not keep the server."""
+        return partial(_find_fault, self.action, self.routes, self.arguments, self._guard_of)
 
 
 def _find_fault(
     action: ViewAction,
     routes: ViewRoutes,
     arguments: ActionArguments,
-    what: str,
     guard_of: Callable[[Any], str | None],
-) -> tuple[str, str, str] | None:
-    """Return why an action cannot be called, as `report` takes it: the URLconf is known by now."""
+) -> tuple[str, str] | None:
+    """Return why an action cannot be called, and what to do: the URLconf is known by now."""
     if not routes.callbacks:
         decorators = find_decorators_of(action)
         if decorators:
@@ -131,7 +115,9 @@ def _find_fault(
         else:
             message = "the site has URLs for this view, but none for this action"
             hint = "Name it in actions= if it may be called, or leave it out with exclude=."
-    elif not routes.takes(arguments.all.path_names, frozenset(action.kwargs)):
+    elif not routes.takes(
+        arguments.all.path_names - action.optional, frozenset(action.kwargs) | action.optional
+    ):
         message = "no URL of it has exactly the variables that the tool has"
         hint = "Name further variables in path=, or constant ones in kwargs=."
     elif guards := [name for name in map(guard_of, routes.callbacks) if name is not None]:
@@ -145,7 +131,7 @@ def _find_fault(
         )
     else:
         return None
-    return f"{what} cannot be called: {message}.", hint, "django_mcp.drf.E002"
+    return message, hint
 
 
 def _make_rule(
@@ -264,7 +250,8 @@ def _run(
     if is_redirect(response.status_code):
         raise ToolError(REDIRECTS)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
-        raise ToolError(join_errors(find_errors(response.data), response.status_code))
+        lines = find_errors(_name_arguments(response.data, action, arguments))
+        raise ToolError(join_errors(lines, response.status_code))
     data = response.data
     if not _writes_all(response):
         response.render()
@@ -272,6 +259,23 @@ def _run(
             return _to_file(response)
         data = decode(response.content) if response.content else None
     return _read_data(data, view, arguments, max_results)
+
+
+def _name_arguments(data: Any, action: ViewAction, arguments: ActionArguments) -> Any:
+    """Return errors by field with the names of the arguments that were sent, where these are others."""
+    if arguments.is_many and _is_about_items(data):
+        return {arguments.all.name_of(MANY, BODY): data}
+    if not isinstance(data, dict):
+        return data
+    places = (QUERY, PATH) if action.method == "get" else (BODY, PATH, QUERY)
+    return {arguments.all.name_of(name, *places): each for name, each in data.items()}
+
+
+def _is_about_items(errors: Any) -> bool:
+    """Return whether errors are those of the items of a list: of each, or by their positions."""
+    if isinstance(errors, dict):
+        return all(str(position).isdecimal() for position in errors)
+    return isinstance(errors, list) and any(isinstance(each, dict) for each in errors)
 
 
 def _writes_all(response: Response) -> bool:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.db import DatabaseError
 
+from django_mcp.contrib.drf.schemas import plain_key
 from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
@@ -49,8 +51,14 @@ def _takes_pattern(each: Any) -> bool:
 
 
 def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
-    field = each.field
     described: JSONObject = {}
+    try:
+        field = each.field
+    except DatabaseError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever its choices need of a call
+        yield name, _schema_of_key(each)
+        return
     text = field.help_text or each.label
     if text:
         described["description"] = str(text)
@@ -65,6 +73,15 @@ def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
     # A range has a parameter for each of its ends.
     for suffix, part in zip(suffixes, field.fields, strict=True):
         yield f"{name}_{suffix}" if suffix else name, {**_schema(part), **described}
+
+
+def _schema_of_key(each: Any) -> JSONObject:
+    """Return the schema of a filter by objects that only a call can tell."""
+    key: JSONObject = {"type": ["string", "integer"]}
+    if issubclass(each.field_class, forms.MultipleChoiceField | forms.ModelMultipleChoiceField):
+        key = {"type": "array", "items": key}
+    text = each.extra.get("help_text") or each.label
+    return {**key, "description": str(text)} if text else key
 
 
 def _schema(field: forms.Field) -> JSONObject:
@@ -91,9 +108,9 @@ def _keys(field: forms.ChoiceField) -> list[Any]:
     choices: Any = field.choices
     for key, label in choices:
         if isinstance(label, list | tuple):
-            keys += [each for each, _ in label]
+            keys += [plain_key(each) for each, _ in label]
         elif key != "":
-            keys.append(key)
+            keys.append(plain_key(key))
     return keys
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.urls import URLResolver, get_resolver, path
+from django.urls.converters import IntConverter, UUIDConverter
 from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSetMixin
 
@@ -19,6 +22,7 @@ from django_mcp.contrib.routes import (
     is_made_by_class,
     make_urlconf,
 )
+from django_mcp.protocol.json import JSONObject
 
 
 def find_routes_of(action: ViewAction, nested: Collection[str], *, is_named: bool) -> ViewRoutes:
@@ -38,10 +42,14 @@ def _is_view(layer: Any) -> bool:
     return is_made_by_class(layer) and hasattr(layer, "cls")
 
 
-def _layers_of(action: ViewAction, route: Route) -> list[Any]:
-    """Return a view that the action belongs to, behind what is around it; empty: the route leads to none."""
+def _find_layers(source: type[Any], route: Route) -> list[Any]:
+    """Return what `as_view()` of a class returned, behind what is around it; empty: the route leads to none."""
     views = route.find_views(_is_view)
-    return next((layers for layers in views if layers[-1].cls is action.source), [])
+    return next((layers for layers in views if layers[-1].cls is source), [])
+
+
+def _layers_of(action: ViewAction, route: Route) -> list[Any]:
+    return _find_layers(action.source, route)
 
 
 def _is_of(action: ViewAction, route: Route) -> bool:
@@ -54,10 +62,76 @@ def _leads_to(action: ViewAction, route: Route) -> bool:
 
 def _serves(action: ViewAction, route: Route) -> bool:
     layers = _layers_of(action, route)
-    if not layers:
-        return False
+    return bool(layers) and _binds(action, layers)
+
+
+def _binds(action: ViewAction, layers: list[Any]) -> bool:
     actions = getattr(layers[-1], "actions", None)
     return actions is None or actions.get(action.method) == action.name
+
+
+class RoutesOfView:
+    """The URLs of the site that lead to a view.
+
+    Args:
+        source: the class of the view.
+    """
+
+    def __init__(self, source: type[Any]) -> None:
+        site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None
+        found = [] if site is None else find_routes(site)
+        self._routes = [
+            (route, layers) for route in found if (layers := _find_layers(source, route))
+        ]
+
+    def find_bound(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield the methods and functions that `as_view()` was given, with its result."""
+        for _route, layers in self._routes:
+            for method, name in (getattr(layers[-1], "actions", None) or {}).items():
+                yield method, name, layers[-1]
+
+    def with_variables(
+        self, action: ViewAction, path: Mapping[str, JSONObject]
+    ) -> ViewAction | None:
+        """Return an action with the variables of its URLs; None if those are the ones that it has.
+
+        Args:
+            action: of the view.
+            path: the variables that the site has named.
+        """
+        routes = [route for route, layers in self._routes if _binds(action, layers)]
+        forms = [
+            [name for name in names if name not in action.kwargs]
+            for route in routes
+            for names in route.ordered_names
+        ]
+        # Routers have a second URL for each, with the format at its end.
+        plain = [names for names in forms if "format" not in names] or forms
+        wanted = {*action.path, *path}
+        if not plain or any(set(names) == wanted for names in plain):
+            return None
+        names = list(dict.fromkeys(name for each in plain for name in each))
+        if not path.keys() <= set(names):
+            return None
+        required = set(names).intersection(*plain)
+        converters = {
+            name: converter for route in routes for name, converter in route.converters.items()
+        }
+        schemas = {name: _schema_of(converters.get(name)) for name in names}
+        return replace(
+            action,
+            path=tuple(names),
+            optional=frozenset(names) - required,
+            variables=schemas,
+        )
+
+
+def _schema_of(converter: Any) -> JSONObject:
+    if isinstance(converter, IntConverter):
+        return {"type": "integer", "minimum": 0}
+    if isinstance(converter, UUIDConverter):
+        return {"type": "string", "format": "uuid"}
+    return {"type": ["string", "integer"]}
 
 
 def find_decorators_of(action: ViewAction) -> list[str]:
@@ -70,8 +144,9 @@ def _make_own(action: ViewAction, nested: Collection[str]) -> list[URLResolver]:
     """Return URLconfs with the URLs of an action's view, as a router and `path()` make them."""
     names = [name for name in nested if name not in action.path]
     if not issubclass(action.source, ViewSetMixin):
-        variables = "".join(f"<{name}>/" for name in (*names, *action.path))
-        return [make_urlconf([path(f"view/{variables}", action.source.as_view())])]
+        return [_make_plain(action, names, action.source.as_view())]
+    if action.is_bound:
+        return [_make_plain(action, names, action.source.as_view(dict(action.action_map or {})))]
     routes = []
     if _has_converters(action):
         prefix = "".join(f"<{name}>/" for name in names)
@@ -81,6 +156,11 @@ def _make_own(action: ViewAction, nested: Collection[str]) -> list[URLResolver]:
         prefix = "".join(f"(?P<{name}>[^/.]+)/" for name in names)
         routes.append(make_urlconf(_view_set_patterns(action, prefix, use_regex_path=True)))
     return routes
+
+
+def _make_plain(action: ViewAction, names: list[str], view: Any) -> URLResolver:
+    variables = "".join(f"<{name}>/" for name in (*names, *action.path))
+    return make_urlconf([path(f"view/{variables}", view)])
 
 
 def _has_converters(action: ViewAction) -> bool:

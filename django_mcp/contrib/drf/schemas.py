@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from django.utils.functional import Promise
@@ -67,6 +68,26 @@ def find_files(serializer: Any) -> list[str]:
     ]
 
 
+def find_credentials(serializer: Any) -> list[str]:
+    """Return what says that a serializer is about passwords or sign-ins: its name, and those of its fields."""
+    while isinstance(serializer, serializers.ListSerializer):
+        serializer = serializer.child
+    if serializer is None:
+        return []
+    inputs = {
+        name: field
+        for name, field in getattr(serializer, "fields", {}).items()
+        if not field.read_only
+    }
+    names = [name for name in inputs if "pass" in name.lower()]
+    hidden = [
+        f"the password {name}"
+        for name, field in inputs.items()
+        if field.style.get("input_type") == "password"
+    ]
+    return [type(serializer).__name__, *names, *hidden]
+
+
 def repeats_lookups(field: Any) -> bool:
     """Return whether a field looks each value of a list up in the database, as a relation to many does."""
     if isinstance(field, relations.ManyRelatedField):
@@ -102,10 +123,8 @@ def _field_schema(field: fields.Field) -> JSONObject:
         schema = or_null(schema)
     if field.help_text:
         schema["description"] = _text(field.help_text)
-    default = field.default
-    if isinstance(default, str | int | float | bool) and not isinstance(
-        default, fields._UnvalidatedField
-    ):
+    default = plain_key(field.default)
+    if isinstance(field.default, str | int | float | bool | Enum):
         schema["default"] = default
     return schema
 
@@ -117,6 +136,25 @@ def _plain_schema(field: fields.Field) -> JSONObject:
         if isinstance(field, kind):
             return build(field)
     return {}
+
+
+def plain_key(key: Any) -> Any:
+    """Return the value by which a client chooses a key: JSON has no dates, and a member of an enum is its value."""
+    if isinstance(key, Enum):
+        key = key.value
+    if key is None or isinstance(key, bool):
+        return key
+    for kind in (str, int, float):
+        if isinstance(key, kind):
+            return kind(key) if kind is not str else str.__str__(key)
+    return str(key)
+
+
+def _bounds(field: Any) -> JSONObject:
+    bounds = _kept(minimum=field.min_value, maximum=field.max_value)
+    return {
+        name: value if isinstance(value, int) else float(value) for name, value in bounds.items()
+    }
 
 
 def _text(value: Any) -> Any:
@@ -144,36 +182,32 @@ def _formatted(name: str) -> Callable[[fields.Field], JSONObject]:
 
 
 def _integer(field: fields.IntegerField) -> JSONObject:
-    return {"type": "integer", **_kept(minimum=field.min_value, maximum=field.max_value)}
+    return {"type": "integer", **_bounds(field)}
 
 
 def _number(field: fields.FloatField) -> JSONObject:
-    return {"type": "number", **_kept(minimum=field.min_value, maximum=field.max_value)}
+    return {"type": "number", **_bounds(field)}
 
 
 def _decimal(field: fields.DecimalField) -> JSONObject:
     """Accept a text, which keeps every digit, and a number."""
-    least, most = field.min_value, field.max_value
     return {
         "type": ["string", "number"],
         "maxLength": MAX_DECIMAL_CHARS,
         "pattern": _SHORT_EXPONENT,
-        **_kept(
-            minimum=None if least is None else float(least),
-            maximum=None if most is None else float(most),
-        ),
+        **_bounds(field),
     }
 
 
 def _choice(field: fields.ChoiceField) -> JSONObject:
-    keys = list(field.choices)
+    keys = [plain_key(key) for key in field.choices]
     if getattr(field, "allow_blank", False) and "" not in keys:
         keys.append("")
     return {"enum": keys}
 
 
 def _choices(field: fields.MultipleChoiceField) -> JSONObject:
-    items = {"enum": list(field.choices)}
+    items = {"enum": [plain_key(key) for key in field.choices]}
     return {"type": "array", "items": items, **_kept(minItems=None if field.allow_empty else 1)}
 
 

@@ -46,10 +46,13 @@ def viewset_tools(
     listed and cannot be called without `auth`; `manage.py check` says so.
 
     Args:
-        view: a `ViewSet`, a generic view or an `APIView`: the class.
+        view: a `ViewSet`, a generic view or an `APIView`: the class. A function with `@api_view`, or what
+            `as_view()` returned: of a view set, the actions that it names become tools.
         server: gets the tools; by default the default server.
         actions: those that become tools: names of a view set's actions, such as `"list"`, or
-            of an `APIView`'s methods, such as `"get"`. By default all.
+            of an `APIView`'s methods, such as `"get"`. An action with several methods has its name for
+            the first, and `"{name}_{method}"` for the others. By default all, but for those that ask for
+            a password, sign in or out, or give out tokens.
         exclude: actions that do not become tools.
         prefix: what tools are named after: `{prefix}_{action}`. By default the name of the
             model, or of the view.
@@ -75,8 +78,12 @@ def viewset_tools(
             view's permission classes. These still decide about each call.
         max_results: rows of a page, and of a list without pages, at most.
 
+    The URLs of the view are read when the server is first used or checked: they tell further variables of
+    the URL, and further actions.
+
     Returns:
-        The tools. An action that cannot become one is left out, and `manage.py check` says why.
+        The tools. An action that cannot become one is left out, and `manage.py check` says why. The list
+        changes when the URLs are read.
 
     Raises:
         ImproperlyConfigured: Django REST framework is not installed, or an action does not exist.
@@ -88,16 +95,25 @@ def viewset_tools(
         raise ImproperlyConfigured(
             "viewset_tools() needs Django REST framework: pip install 'django-mcp-endpoints[drf]'"
         ) from error
-    from django_mcp.contrib.drf.actions import find_actions
-    from django_mcp.contrib.drf.calls import register_action
+    from django_mcp.contrib.drf.actions import read_view
+    from django_mcp.contrib.drf.registering import ToolsOfView
     from django_mcp.contrib.generated import GeneratedOptions, check_actions
     from django_mcp.servers import choose_server
 
     server = choose_server(server)
-    adapted = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
+    view_class = read_view(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
+    known = view_class.find_actions()
+    names_of_options = [
+        option
+        for option in (actions, exclude, names, descriptions, annotations, serializers, query)
+        if option is not None
+    ]
+    named = {name for option in names_of_options for name in option}
+    # Only the URLconf tells which other functions as_view() has bound; it is read later.
+    further = [name for name in view_class.further_names if name in named]
     check_actions(
-        f"viewset_tools(): {view.__qualname__}",
-        [action.name for action in adapted],
+        f"viewset_tools(): {view_class.source.__qualname__}",
+        list(dict.fromkeys([*(action.key for action in known), *further])),
         actions=actions,
         exclude=exclude,
         names=names,
@@ -117,18 +133,16 @@ def viewset_tools(
         check=check,
         max_results=max_results,
     )
-    entries = [
-        register_action(
-            server,
-            action,
-            options,
-            prefix=action.default_prefix if prefix is None else prefix,
-            query=(query or {}).get(action.name, {}),
-            path=path or {},
-            rename=rename or {},
-            listed_if=listed_if,
-        )
-        for action in adapted
-        if options.has(action.name)
-    ]
-    return [entry for entry in entries if entry is not None]
+    tools = ToolsOfView(
+        server,
+        view_class,
+        options,
+        prefix=prefix,
+        query=query or {},
+        path=path or {},
+        rename=rename or {},
+        listed_if=listed_if,
+    )
+    tools.register(known)
+    server._finish_later(tools.finish)
+    return tools.entries

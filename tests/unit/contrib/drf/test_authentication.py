@@ -119,7 +119,7 @@ def test_a_view_that_only_its_authentication_guards_is_no_tool(
     assert APIClient().get(f"/{view.__name__.lower()}/").status_code in {401, 403}
     assert names(server, user) == []
     (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert problem.id == "django_mcp.drf.E002"
+    assert problem.id == "django_mcp.drf.W003"
     assert view.__name__ in problem.msg
     assert "auth=" in (problem.hint or "")
 
@@ -368,5 +368,5 @@ def test_a_view_behind_a_gate_of_the_site_is_no_tool(server: MCPServer, view: An
     with pytest.raises(LookupError, match="Unknown tool"):
         server.call_tool("it_get", {}, user=None)
     (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert problem.id == "django_mcp.drf.E002"
+    assert problem.id == "django_mcp.drf.W003"
     assert "the decorator" in problem.msg

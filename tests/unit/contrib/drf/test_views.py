@@ -177,9 +177,10 @@ def test_an_option_for_an_unknown_action_is_rejected(server: MCPServer, option: 
         viewset_tools(views.OrderViewSet, server=server, **options)
 
 
-def test_anything_but_a_view_class_is_rejected(server: MCPServer):
-    with pytest.raises(ImproperlyConfigured, match="takes the class of a view"):
-        viewset_tools(views.OrderViewSet.as_view({"get": "list"}), server=server)
+@pytest.mark.parametrize("view", [Order, test_an_unknown_action_is_rejected, "shop.OrderViewSet"])
+def test_anything_but_a_view_is_rejected(server: MCPServer, view: Any):
+    with pytest.raises(ImproperlyConfigured, match="takes a view of Django REST framework"):
+        viewset_tools(view, server=server)
 
 
 def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
@@ -245,7 +246,7 @@ def test_the_methods_of_a_generic_view_are_described(server: MCPServer):
     }
 
 
-def test_a_view_without_a_queryset_is_a_check_error(server: MCPServer):
+def test_a_view_without_a_queryset_is_a_check_warning(server: MCPServer):
     class Unfinished(viewsets.ModelViewSet):
         serializer_class = views.OrderSerializer
 
@@ -272,7 +273,7 @@ def test_a_view_without_a_queryset_is_a_check_error(server: MCPServer):
     messages = {
         each.msg.partition(" of ")[0]: each
         for each in run_checks()
-        if each.id == "django_mcp.drf.E001" and ".Unfinished " in each.msg
+        if each.id == "django_mcp.drf.W002" and ".Unfinished " in each.msg
     }
     assert set(messages) == {
         f"The action {name!r}" for name in ("list", "update", "partial_update", "destroy")
@@ -532,11 +533,11 @@ def test_a_list_needs_the_same_number_of_queries_as_the_view(
 def problems(server: MCPServer, view: Any, **options: Any) -> list[Any]:
     viewset_tools(view, server=server, **options)
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert {each.id for each in found} <= {"django_mcp.drf.E001"}
+    assert {each.id for each in found} <= {"django_mcp.drf.W002"}
     return found
 
 
-def test_a_view_that_needs_a_request_is_a_check_error(server: MCPServer):
+def test_a_view_that_needs_a_request_is_a_check_warning(server: MCPServer):
     found = problems(server, views.NeedsData, actions=["create"])
 
     (problem,) = found
@@ -557,20 +558,33 @@ def test_the_site_can_declare_what_such_a_view_reads(server: MCPServer):
     assert list(schema(server, "order_create")["properties"]) == ["carrier"]
 
 
-def test_duplicate_argument_names_are_a_check_error(server: MCPServer):
-    found = problems(server, views.Clashing, actions=["update"])
+def test_duplicate_argument_names_are_a_check_warning(server: MCPServer):
+    found = problems(server, views.Clashing, actions=["update"], rename={"body.status": "number"})
 
-    assert "path.number and body.number would both be the argument 'number'" in found[0].msg
-    assert "rename={'body.number': 'new_number'}" in found[0].hint
+    assert "path.number and body.status would both be the argument 'number'" in found[0].msg
+    assert "rename={'body.status': 'new_status'}" in found[0].hint
+
+
+def test_a_key_that_can_be_changed_has_a_name_of_its_own(server: MCPServer, ada: User):
+    make_order(ada, "A-1")
+    assert not problems(server, views.Clashing, actions=["partial_update"])
+
+    assert set(schema(server, "order_partial_update")["properties"]) == {
+        "number", "new_number", "status",
+    }  # fmt: skip
+    changed = data(server, "order_partial_update", ada, number="A-1", new_number="A-2")
+    assert changed["number"] == "A-2"
+    make_order(ada, "A-1")
+    assert error(server, "order_partial_update", ada, number="A-1", new_number="A-2") == (
+        "new_number: order with this number already exists."
+    )
 
 
 def test_an_argument_can_be_renamed(server: MCPServer, ada: User):
     make_order(ada, "A-1")
-    assert not problems(
-        server, views.Clashing, actions=["update"], rename={"body.number": "new_number"}
-    )
+    assert not problems(server, views.Clashing, actions=["update"], rename={"body.number": "other"})
 
-    changed = data(server, "order_update", ada, number="A-1", new_number="A-2")
+    changed = data(server, "order_update", ada, number="A-1", other="A-2")
 
     assert changed["number"] == "A-2"
 
@@ -597,7 +611,7 @@ def test_drf_spectacular_annotations_are_used(server: MCPServer):
 # -- files
 
 
-def test_a_required_file_is_a_check_error(server: MCPServer):
+def test_a_required_file_is_a_check_warning(server: MCPServer):
     found = problems(
         server,
         views.Files,
@@ -675,7 +689,7 @@ def test_a_decimal_with_a_huge_exponent_does_not_reach_the_serializer(server: MC
         assert "/number: " in error(server, "create", number=number)
 
 
-def test_an_action_is_the_tool_of_its_first_method(server: MCPServer):
+def test_each_method_of_an_action_is_a_tool(server: MCPServer):
     class Stars(viewsets.ViewSet):
         permission_classes = ()
         serializer_class = None
@@ -689,12 +703,19 @@ def test_an_action_is_the_tool_of_its_first_method(server: MCPServer):
             return Response({"method": request.method})
 
     viewset_tools(Stars, server=server, prefix="stars")
+    viewset_tools(Stars, server=server, prefix="some", actions=["star_delete"])
 
-    assert names(server) == ["stars_star", "stars_star_again"]
-    assert MCPClient(server).call("stars_star").structured == {"method": "POST"}
-    (found,) = (each for each in run_checks(tags=["django_mcp"]) if each.obj is server)
-    assert found.id == "django_mcp.drf.E001"
-    assert "its method DELETE has the same function as another one" in found.msg
+    assert names(server) == [
+        "stars_star",
+        "stars_star_delete",
+        "stars_star_again",
+        "some_star_delete",
+    ]
+    client = MCPClient(server)
+    assert client.call("stars_star").structured == {"method": "POST"}
+    assert client.call("stars_star_delete").structured == {"method": "DELETE"}
+    assert client.call("stars_star_again").structured == {"method": "PUT"}
+    assert not [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
 
 
 @pytest.mark.parametrize(

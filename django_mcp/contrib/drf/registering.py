@@ -1,0 +1,197 @@
+"""Registers the tools of a view: what the class tells at once, and what the URLs tell when the site is loaded."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from django_mcp.contrib.credentials import find_credential_word
+from django_mcp.contrib.drf.actions import ViewAction, ViewClass
+from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_action
+from django_mcp.contrib.drf.calls import ActionTool
+from django_mcp.contrib.drf.routes import RoutesOfView
+from django_mcp.contrib.generated import GeneratedOptions, report, report_later
+from django_mcp.contrib.http_calls import (
+    DatabaseProblem,
+    ViewProblem,
+    note_files,
+    note_patterns,
+    note_problem,
+)
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.servers import MCPServer
+
+
+class ToolsOfView:
+    """The tools of one view.
+
+    Attributes:
+        entries: the tools that are registered.
+    """
+
+    def __init__(
+        self,
+        server: MCPServer,
+        view_class: ViewClass,
+        options: GeneratedOptions,
+        *,
+        prefix: str | None,
+        query: Mapping[str, Mapping[str, JSONObject]],
+        path: Mapping[str, JSONObject],
+        rename: Mapping[str, str],
+        listed_if: Callable[..., Any] | None,
+    ) -> None:
+        self.entries: list[ToolEntry] = []
+        self._server, self._view_class, self._options = server, view_class, options
+        self._prefix, self._query, self._path, self._rename = prefix, query, path, rename
+        self._listed_if = listed_if
+        self._actions: dict[str, ViewAction] = {}
+        self._read: dict[str, ReadView] = {}
+        self._tools: dict[str, tuple[ActionTool, ToolEntry]] = {}
+        self._problems: dict[str, ViewProblem] = {}
+        self._refused: dict[str, str] = {}
+
+    def register(self, actions: Iterable[ViewAction]) -> None:
+        """Register the tools of some actions, unless the options leave them out."""
+        for action in actions:
+            if self._options.has(action.key):
+                self._actions[action.key] = action
+                self._add(action)
+        self.entries[:] = [entry for _tool, entry in self._tools.values()]
+
+    def finish(self) -> None:
+        """Take over what the URLs tell, and have `manage.py check` report what is left."""
+        routes = RoutesOfView(self._view_class.source)
+        for key, action in list(self._actions.items()):
+            known = routes.with_variables(action, self._path)
+            if known is not None:
+                self._actions[key] = known
+            # Before the site was loaded, a view may have failed to read something.
+            before = self._problems.get(key)
+            if known is not None or before is not None:
+                self._add(self._actions[key])
+            if isinstance(before, DatabaseProblem) and key in self._problems:
+                self._problems[key] = before
+        if self._view_class.given is None:
+            self._add_bound(routes)
+        self.entries[:] = [entry for _tool, entry in self._tools.values()]
+        self._report()
+
+    def _add_bound(self, routes: RoutesOfView) -> None:
+        """Add what only a URL tells: functions of a view set that `as_view()` was given."""
+        known = self._view_class.find_actions()
+        pairs = {(action.method, action.name) for action in known}
+        for method, name, callback in routes.find_bound():
+            if (method, name) in pairs:
+                continue
+            pairs.add((method, name))
+            action = self._view_class.bind(
+                method, name, callback.actions, callback.initkwargs, known
+            )
+            if action is None or not self._options.has(action.key):
+                continue
+            known.append(action)
+            action = routes.with_variables(action, self._path) or action
+            self._actions[action.key] = action
+            try:
+                self._add(action)
+            except RegistrationError as error:
+                hint = "Give it another name in names=, or leave it out with exclude=."
+                self._problems[action.key] = ViewProblem(str(error), hint)
+        for name in self._options.include or ():
+            if name not in self._actions and name in self._view_class.further_names:
+                message = f"{self._what(name)} is no tool: no URL of the site leads to it."
+                hint = f"Give viewset_tools() the result of as_view({{'get': {name!r}}})."
+                report(self._server, message, hint, "django_mcp.drf.W002")
+
+    def _add(self, action: ViewAction) -> None:
+        """Register the tool of an action, in place of what there was before."""
+        key = action.key
+        self._problems.pop(key, None)
+        is_named = key in (self._options.include or ())
+        try:
+            if key not in self._read:
+                if action.lacks_queryset:
+                    raise ViewProblem(
+                        "its view has neither a queryset nor a get_queryset()",
+                        f"Write queryset = ... in {action.source.__qualname__}.",
+                    )
+                self._read[key] = read_action(
+                    action,
+                    query=self._query.get(key, {}),
+                    max_results=self._options.max_results,
+                )
+            read = self._read[key]
+            word = find_credential_word([*action.words, *read.credentials])
+            if word is not None and not is_named:
+                self._refused[key] = word
+                return
+            if read.annotated.is_excluded and self._options.include is None:
+                return
+            arguments = read.with_path(action, path=self._path, rename=self._rename)
+        except ViewProblem as problem:
+            self._problems[key] = problem
+            return
+        self._replace(action, arguments)
+
+    def _replace(self, action: ViewAction, arguments: ActionArguments) -> None:
+        key = action.key
+        if key in self._tools:
+            self._server._registry.remove("tools", self._tools.pop(key)[1].name)
+        tool = ActionTool(
+            self._server,
+            action,
+            self._options,
+            arguments,
+            path=self._path,
+            listed_if=self._listed_if,
+        )
+        prefix = action.default_prefix if self._prefix is None else self._prefix
+        entry = tool.register(_to_name(f"{prefix}_{key}" if prefix else key))
+        if entry is not None:
+            self._tools[key] = tool, entry
+
+    def _what(self, key: str) -> str:
+        source = self._view_class.source
+        return f"The action {key!r} of {source.__module__}.{source.__qualname__}"
+
+    def _report(self) -> None:
+        server = self._server
+        for key, problem in self._problems.items():
+            is_passing = isinstance(problem, DatabaseProblem)
+            id = "django_mcp.drf.W001" if is_passing else "django_mcp.drf.W002"
+            note_problem(server, self._what(key), problem, id)
+        for key, word in self._refused.items():
+            message = (
+                f"{self._what(key)} is no tool: {word} is about passwords, tokens or sign-ins."
+            )
+            hint = f"Name it if it may be one: actions=[{key!r}]. Or leave it out with exclude=."
+            report(server, message, hint, "django_mcp.drf.W005")
+        for key, (tool, _entry) in self._tools.items():
+            what, read = self._what(key), self._read[key]
+            note_files(server, what, read.files, "django_mcp.drf.I001")
+            note_patterns(server, what, read.patterns, "django_mcp.drf.I001")
+            for left_out in read.left_out:
+                message = f"The tool of {what[0].lower()}{what[1:]} lacks arguments: {left_out}."
+                hint = f"Name them: query={{{key!r}: {{'name': {{'type': 'string'}}}}}}."
+                report(server, message, hint, "django_mcp.drf.W004")
+            report_later(server, partial(_tell_fault, what, tool.fault_finder))
+
+
+def _tell_fault(
+    what: str, find: Callable[[], tuple[str, str] | None]
+) -> tuple[str, str, str] | None:
+    fault = find()
+    if fault is None:
+        return None
+    return f"{what} cannot be called: {fault[0]}.", fault[1], "django_mcp.drf.W003"
+
+
+def _to_name(text: str) -> str:
+    """Return the name of a tool, which has no letters that only some languages have."""
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore")
+    return plain.decode() or text

@@ -1,0 +1,654 @@
+"""Views as sites write them: those that need a caller, those whose URLs say more, and what they return."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import django_filters
+import jsonschema
+import pytest
+from django.contrib.auth.models import User
+from django.core import checks
+from django.core.checks import run_checks
+from django.urls import include, path
+from django.utils import timezone
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import (
+    filters,
+    generics,
+    pagination,
+    permissions,
+    renderers,
+    serializers,
+    viewsets,
+)
+from rest_framework.decorators import action, api_view
+from rest_framework.response import Response
+from rest_framework.routers import DefaultRouter
+from rest_framework.views import APIView
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from example_project.shop.models import Order, Product
+
+pytestmark = pytest.mark.django_db
+
+
+class ProductSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Product
+        fields = ("sku", "name", "price")
+
+
+class OrderSerializer(serializers.ModelSerializer):
+    customer = serializers.HiddenField(default=serializers.CurrentUserDefault())
+    by = serializers.CharField(source="customer.username", read_only=True)
+    count = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Order
+        fields = ("number", "note", "placed_at", "customer", "by", "count")
+
+    def get_count(self, order: Order) -> int:
+        return order.lines.count()
+
+
+class Pages(pagination.CursorPagination):
+    ordering = "number"
+    page_size = 2
+
+
+class OwnFilter(django_filters.FilterSet):
+    by = django_filters.ModelChoiceFilter(
+        field_name="customer", queryset=lambda request: User.objects.filter(pk=request.user.pk)
+    )
+
+    class Meta:
+        model = Order
+        fields = ("note",)
+
+
+class OwnOrders(viewsets.ModelViewSet):
+    serializer_class = OrderSerializer
+    permission_classes = (permissions.IsAuthenticated,)
+    filter_backends: Any = (DjangoFilterBackend, filters.SearchFilter, filters.OrderingFilter)
+    filterset_class: Any = OwnFilter
+    search_fields = ("number",)
+    ordering_fields = "__all__"
+    pagination_class = Pages
+    lookup_field = "number"
+
+    def get_queryset(self) -> Any:
+        return Order.objects.filter(customer=self.request.user)
+
+    @action(detail=False)
+    def recent(self, request: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+
+class FieldsOfCaller(OwnOrders):
+    filterset_class = None
+    filterset_fields = ("note",)
+
+    def get_queryset(self) -> Any:
+        return Order.objects.filter(customer=self.request.user.profile)
+
+    def get_serializer_class(self) -> Any:
+        return OrderSerializer if self.request.user.get_username() == "" else ProductSerializer
+
+
+class Broken(filters.BaseFilterBackend):
+    def get_schema_operation_parameters(self, view: Any) -> Any:
+        raise KeyError("tenant")
+
+
+class PartlyBroken(OwnOrders):
+    filter_backends = (Broken, filters.SearchFilter)
+
+
+class Lines(viewsets.ModelViewSet):
+    """Of a nested router: its URL has the number of the order."""
+
+    class LineSerializer(serializers.Serializer):
+        quantity = serializers.IntegerField()
+
+    serializer_class = LineSerializer
+    permission_classes = ()
+
+    def get_queryset(self) -> Any:
+        return Order.objects.get(number=self.kwargs["order_number"]).lines.all()
+
+    def get_serializer_context(self) -> Any:
+        order = Order.objects.get(number=self.kwargs["order_number"])
+        return {**super().get_serializer_context(), "order": order}
+
+
+class Bound(viewsets.GenericViewSet):
+    queryset = Product.objects.order_by("sku")
+    serializer_class = ProductSerializer
+    permission_classes = ()
+
+    def listing(self, request: Any) -> Response:
+        """List what is sold."""
+        return Response(self.get_serializer(self.get_queryset(), many=True).data)
+
+    def add(self, request: Any) -> Response:
+        serializer = self.get_serializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        serializer.save(category="kitchen")
+        return Response(serializer.data, status=201)
+
+
+class OtherBound(Bound):
+    pass
+
+
+class Me(generics.RetrieveUpdateAPIView):
+    class UserSerializer(serializers.ModelSerializer):
+        class Meta:
+            model = User
+            fields = ("username", "email")
+            read_only_fields = ("username",)
+
+    serializer_class = UserSerializer
+    permission_classes = (permissions.IsAuthenticated,)
+
+    def get_object(self) -> Any:
+        return self.request.user
+
+
+class Archive(APIView):
+    permission_classes = ()
+
+    def get(self, request: Any, year: int, month: int | None = None) -> Response:
+        return Response({"year": year, "month": month})
+
+
+@api_view(["GET"])
+def greet(request: Any, who: str) -> Response:
+    """Greet somebody."""
+    return Response({"hello": who})
+
+
+router = DefaultRouter(trailing_slash=False)
+router.register("orders", OwnOrders, basename="order")
+
+urlpatterns = [
+    path("api/", include(router.urls)),
+    path("orders/<order_number>/lines", Lines.as_view({"get": "list", "post": "create"})),
+    path("orders/<order_number>/lines/<pk>", Lines.as_view({"get": "retrieve"})),
+    path("bound/", Bound.as_view({"get": "listing", "post": "add"})),
+    path("me/", Me.as_view()),
+    path("archive/<int:year>/", Archive.as_view()),
+    path("archive/<int:year>/<int:month>/", Archive.as_view()),
+    path("greet/<slug:who>/", greet),
+]
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0, "VALIDATE_OUTPUT": True}
+    settings.ROOT_URLCONF = __name__
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("any", public=True)
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada", email="ada@example.com")
+
+
+def make_order(customer: User, number: str) -> Order:
+    return Order.objects.create(customer=customer, number=number, placed_at=timezone.now())
+
+
+def tools(server: MCPServer, user: Any = None) -> dict[str, Any]:
+    return {each["name"]: each for each in server.list_tools(user=user)}
+
+
+def properties(server: MCPServer, name: str, user: Any = None) -> dict[str, Any]:
+    found: dict[str, Any] = tools(server, user)[name]["inputSchema"].get("properties", {})
+    return found
+
+
+def data(server: MCPServer, name: str, user: Any = None, /, **arguments: Any) -> Any:
+    """Return the result of a call, which its output schema describes."""
+    result = server.call_tool(name, arguments, user=user)
+    assert not result.is_error, result.raw
+    content = result.raw["structuredContent"]
+    jsonschema.validate(content, tools(server, user)[name]["outputSchema"])
+    return content
+
+
+def error(server: MCPServer, name: str, user: Any = None, /, **arguments: Any) -> str:
+    result = server.call_tool(name, arguments, user=user)
+    assert result.is_error, result.raw
+    text: str = result.raw["content"][0]["text"]
+    return text
+
+
+def told(server: MCPServer) -> list[Any]:
+    return [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+
+
+# -- views that need a caller
+
+
+def test_the_filters_of_a_queryset_that_needs_the_user_are_arguments(server: MCPServer, ada: User):
+    viewset_tools(OwnOrders, server=server, prefix="orders")
+    make_order(ada, "A-1")
+    make_order(User.objects.create_user("bob"), "B-1")
+
+    found = properties(server, "orders_list", ada)
+    assert set(found) == {"note", "by", "search", "ordering", "cursor"}
+    assert "-placed_at" in found["ordering"]["enum"]
+    for arguments in ({}, {"by": ada.pk}, {"search": "A"}, {"ordering": "-number"}, {"note": ""}):
+        page = data(server, "orders_list", ada, **arguments)
+        assert [each["number"] for each in page["results"]] == ["A-1"], arguments
+    assert told(server) == []
+
+
+def test_what_a_view_reads_of_its_user_is_read_for_one_who_has_nothing(
+    server: MCPServer, ada: User
+):
+    viewset_tools(FieldsOfCaller, server=server, prefix="own", actions=["list", "create"])
+
+    assert set(properties(server, "own_list", ada)) == {"note", "search", "ordering", "cursor"}
+    assert set(properties(server, "own_create", ada)) == {"number", "note", "placed_at"}
+    assert told(server) == []
+
+
+def test_a_tool_lacks_what_a_filter_backend_cannot_tell(server: MCPServer, ada: User):
+    viewset_tools(PartlyBroken, server=server, prefix="own", actions=["list"])
+
+    assert set(properties(server, "own_list", ada)) == {"search", "cursor"}
+    (problem,) = told(server)
+    assert (problem.id, type(problem)) == ("django_mcp.drf.W004", checks.Warning)
+    assert "lacks arguments: those of Broken, which failed with KeyError: 'tenant'" in problem.msg
+
+
+def test_nothing_about_a_view_is_an_error(server: MCPServer):
+    class NeedsAll(viewsets.ModelViewSet):
+        queryset = Order.objects.all()
+
+        def get_serializer_class(self) -> Any:
+            return {"order": OrderSerializer}[self.request.data["kind"]]
+
+    class NoQueryset(generics.ListAPIView):
+        serializer_class = OrderSerializer
+
+    viewset_tools(NeedsAll, server=server, prefix="a")
+    viewset_tools(NoQueryset, server=server, prefix="b")
+
+    found = told(server)
+    assert {each.id for each in found} == {"django_mcp.drf.W002"}
+    assert not any(each.is_serious() for each in found)
+
+
+def test_pages_and_filters_of_an_extra_action_are_arguments(server: MCPServer, ada: User):
+    viewset_tools(OwnOrders, server=server, prefix="orders", actions=["recent"])
+    for number in ("A-1", "A-2", "A-3"):
+        make_order(ada, number)
+
+    assert set(properties(server, "orders_recent", ada)) == {
+        "note", "by", "search", "ordering", "cursor",
+    }  # fmt: skip
+    first = data(server, "orders_recent", ada)
+    assert [each["number"] for each in first["results"]] == ["A-1", "A-2"]
+    second = data(server, "orders_recent", ada, **first["next"])
+    assert [each["number"] for each in second["results"]] == ["A-3"]
+
+
+def test_an_action_that_asks_for_pages_gets_all_rows_of_a_view_without_pages(server: MCPServer):
+    class Unpaged(viewsets.GenericViewSet):
+        queryset = Product.objects.order_by("sku")
+        serializer_class = ProductSerializer
+        permission_classes = ()
+
+        @action(detail=False)
+        def cheap(self, request: Any) -> Response:
+            page = self.paginate_queryset(self.get_queryset())
+            return self.paginator.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    for number in range(3):
+        Product.objects.create(sku=f"p{number}", name="P", category="garden", price=1)
+    viewset_tools(Unpaged, server=server, max_results=2)
+
+    found = data(server, "product_cheap")
+    assert [each["sku"] for each in found["results"]] == ["p0", "p1"]
+    assert found["truncated"] is True
+
+
+# -- views whose URLs say more
+
+
+def test_the_variables_of_a_nested_url_are_arguments(server: MCPServer, ada: User):
+    viewset_tools(Lines, server=server, prefix="lines", actions=["list", "retrieve", "create"])
+    make_order(ada, "A-1")
+
+    assert list(properties(server, "lines_list")) == ["order_number"]
+    assert list(properties(server, "lines_retrieve")) == ["order_number", "pk"]
+    assert list(properties(server, "lines_create")) == ["order_number", "quantity"]
+    assert data(server, "lines_list", order_number="A-1") == {"results": []}
+    assert told(server) == []
+
+
+def test_a_function_that_only_a_url_binds_is_an_action(server: MCPServer):
+    entries = viewset_tools(Bound, server=server, prefix="bound")
+
+    assert list(tools(server)) == ["bound_listing", "bound_add"]
+    assert [entry.name for entry in entries] == ["bound_listing", "bound_add"]
+    assert tools(server)["bound_listing"]["description"] == "List what is sold."
+    made = {"sku": "mug", "name": "Mug", "price": "3.50"}
+    assert data(server, "bound_add", **made) == made
+    assert data(server, "bound_listing") == {"results": [made]}
+
+
+def test_bound_functions_can_be_named(server: MCPServer):
+    viewset_tools(Bound, server=server, prefix="a", actions=["listing"], names={"listing": "stock"})
+    viewset_tools(OtherBound, server=server, prefix="b", actions=["listing"])
+
+    assert list(tools(server)) == ["stock"]
+    (problem,) = told(server)
+    assert problem.id == "django_mcp.drf.W002"
+    assert "'listing' of" in problem.msg
+    assert "no URL of the site leads to it" in problem.msg
+
+
+def test_what_as_view_returns_has_the_actions_that_it_names(server: MCPServer):
+    viewset_tools(OtherBound.as_view({"get": "listing"}), server=server, prefix="other")
+    viewset_tools(OwnOrders.as_view({"get": "list"}), server=server, prefix="orders")
+
+    assert {entry.name for entry in server.registry.tools.values()} == {
+        "other_listing",
+        "orders_list",
+    }
+    assert data(server, "other_listing") == {"results": []}
+
+
+def test_a_view_of_the_caller_needs_no_key(server: MCPServer, ada: User):
+    viewset_tools(Me, server=server, prefix="me")
+
+    assert properties(server, "me_get", ada) == {}
+    assert data(server, "me_get", ada) == {"username": "ada", "email": "ada@example.com"}
+    assert data(server, "me_patch", ada, email="a@b.example")["email"] == "a@b.example"
+
+
+def test_the_variables_of_a_plain_view_are_those_of_its_urls(server: MCPServer):
+    viewset_tools(Archive, server=server, prefix="archive")
+    viewset_tools(greet, server=server, prefix="greet")
+
+    schema = tools(server)["archive_get"]["inputSchema"]
+    assert list(schema["properties"]) == ["year", "month"]
+    assert schema["required"] == ["year"]
+    assert schema["properties"]["year"]["type"] == "integer"
+    assert data(server, "archive_get", year=2026) == {"year": 2026, "month": None}
+    assert data(server, "archive_get", year=2026, month=3) == {"year": 2026, "month": 3}
+    assert data(server, "greet_get", who="ada") == {"hello": "ada"}
+    assert told(server) == []
+
+
+# -- sign-ins
+
+
+def test_views_about_passwords_and_sign_ins_are_no_tools_unless_named(server: MCPServer):
+    class Credentials(serializers.Serializer):
+        name = serializers.CharField()
+        word = serializers.CharField(style={"input_type": "password"})
+
+    class LoginView(generics.GenericAPIView):
+        serializer_class = serializers.Serializer
+
+        def post(self, request: Any) -> Response:
+            return Response({"key": "secret"})
+
+    class Enter(generics.CreateAPIView):
+        serializer_class = Credentials
+
+    class People(viewsets.GenericViewSet):
+        queryset = User.objects.all()
+        serializer_class = serializers.Serializer
+
+        @action(detail=True, methods=["post"])
+        def reset_password(self, request: Any, pk: Any) -> Response:
+            return Response({})
+
+    class MyLogin(LoginView):
+        pass
+
+    for view in (LoginView, MyLogin, Enter, People):
+        assert viewset_tools(view, server=server) == []
+    found = told(server)
+    assert {each.id for each in found} == {"django_mcp.drf.W005"}
+    assert "actions=['post']" in found[0].hint
+    assert len(found) == 4
+
+    viewset_tools(MyLogin, server=server, actions=["post"])
+    viewset_tools(People, server=server, prefix="people", actions=["reset_password"])
+    assert set(tools(server)) == {"my_login_post", "people_reset_password"}
+
+
+# -- what a client sends and gets
+
+
+def test_fields_of_the_view_may_have_any_name(server: MCPServer):
+    class Sent(serializers.Serializer):
+        fields = serializers.CharField()
+        limit = serializers.IntegerField()
+        items = serializers.CharField()
+
+    class Echo(APIView):
+        permission_classes = ()
+        serializer_class = Sent
+
+        def post(self, request: Any) -> Response:
+            return Response(request.data)
+
+    viewset_tools(Echo, server=server, prefix="echo")
+
+    sent = {"fields": "a", "limit": 1, "items": "b"}
+    assert data(server, "echo_post", **sent) == sent
+
+
+def test_choices_are_what_json_can_carry(server: MCPServer):
+    class Size(Enum):
+        SMALL = "s"
+
+    class Sent(serializers.Serializer):
+        day = serializers.ChoiceField(choices=[(datetime.date(2026, 1, 1), "New Year")])
+        sizes = serializers.MultipleChoiceField(choices=[(Size.SMALL, "Small")])
+        price = serializers.ChoiceField(choices=[(Decimal("1.5"), "cheap")], default=Decimal("1.5"))
+        count = serializers.IntegerField(min_value=Decimal(1), max_value=Decimal(3), required=False)
+
+    class Echo(viewsets.ViewSet):
+        permission_classes = ()
+
+        def create(self, request: Any) -> Response:
+            serializer = Sent(data=request.data)
+            serializer.is_valid(raise_exception=True)
+            return Response(serializer.data)
+
+    viewset_tools(Echo, server=server, prefix="echo", serializers={"create": Sent})
+
+    found = properties(server, "echo_create")
+    assert found["day"]["enum"] == ["2026-01-01"]
+    assert found["sizes"]["items"]["enum"] == ["s"]
+    assert found["price"]["enum"] == ["1.5"]
+    sent = {"day": "2026-01-01", "sizes": ["s"], "price": "1.5"}
+    assert data(server, "echo_create", **sent)["day"] == "2026-01-01"
+
+
+def test_errors_name_the_arguments_that_were_sent(server: MCPServer):
+    class Many(serializers.Serializer):
+        number = serializers.IntegerField()
+
+        def validate_number(self, value: int) -> int:
+            raise serializers.ValidationError("No.")
+
+    class Replace(generics.GenericAPIView):
+        permission_classes = ()
+        serializer_class = Many
+        is_many = False
+
+        def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+            return super().get_serializer(*args, many=self.is_many, **kwargs)
+
+        def post(self, request: Any, **kwargs: Any) -> Response:
+            self.get_serializer(data=request.data).is_valid(raise_exception=True)
+            return Response({})
+
+    class ReplaceMany(Replace):
+        is_many = True
+
+    viewset_tools(Replace, server=server, prefix="a", rename={"body.number": "new_number"})
+    viewset_tools(ReplaceMany, server=server, prefix="b", rename={"body.items": "rows"})
+
+    assert error(server, "a_post", new_number=1) == "new_number: No."
+    assert error(server, "b_post", rows=[{"number": 1}]) == "rows.0.number: No."
+
+
+def test_results_have_the_schema_of_the_serializer(server: MCPServer, ada: User):
+    viewset_tools(OwnOrders, server=server, prefix="orders")
+    sent = {"number": "A-1", "placed_at": "2026-01-01T10:00:00Z"}
+    made = data(server, "orders_create", ada, **sent)
+
+    found = tools(server, ada)
+    one = found["orders_retrieve"]["outputSchema"]["properties"]
+    assert set(one) == {"number", "note", "placed_at", "by", "count"}
+    assert one["number"]["type"] == "string"
+    page = found["orders_list"]["outputSchema"]["properties"]
+    assert set(page) == {"next", "previous", "results", "truncated"}
+    assert page["results"]["items"]["properties"].keys() == one.keys()
+    assert data(server, "orders_retrieve", ada, number="A-1") == made
+    assert data(server, "orders_list", ada)["results"] == [made]
+    assert data(server, "orders_partial_update", ada, number="A-1", note="x")["note"] == "x"
+    assert data(server, "orders_destroy", ada, number="A-1") == {"result": None}
+
+
+def test_null_is_in_the_schema_where_it_may_come(server: MCPServer):
+    class Row(serializers.Serializer):
+        text = serializers.CharField(read_only=True)
+        size = serializers.IntegerField(read_only=True)
+        kinds = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Rows(viewsets.GenericViewSet):
+        permission_classes = ()
+        serializer_class = Row
+
+        def get_queryset(self) -> Any:
+            return [{"text": None, "size": None, "kinds": ["a", None]}]
+
+    class Listed(viewsets.mixins.ListModelMixin, Rows):
+        pass
+
+    viewset_tools(Listed, server=server, prefix="rows")
+
+    assert data(server, "rows_list")["results"] == [
+        {"text": None, "size": None, "kinds": ["a", None]}
+    ]
+
+
+def test_a_representation_of_the_site_is_left_open(server: MCPServer):
+    class Loud(serializers.CharField):
+        def to_representation(self, value: Any) -> Any:
+            return {"loud": str(value).upper()}
+
+    class LoudSerializer(ProductSerializer):
+        name = Loud()
+
+    class Whole(ProductSerializer):
+        def to_representation(self, instance: Any) -> Any:
+            return {"sku": 1}
+
+    class Wrapping(renderers.JSONRenderer):
+        def render(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().render({"sku": {"wrapped": data}}, *args, **kwargs)
+
+    Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
+    for number, (serializer, renderer) in enumerate(
+        [
+            (LoudSerializer, renderers.JSONRenderer),
+            (Whole, renderers.JSONRenderer),
+            (ProductSerializer, Wrapping),
+        ]
+    ):
+
+        class Products(viewsets.ReadOnlyModelViewSet):
+            queryset = Product.objects.order_by("pk")
+            serializer_class = serializer
+            permission_classes = ()
+            renderer_classes = (renderer,)
+
+        viewset_tools(Products, server=server, prefix=f"p{number}")
+        data(server, f"p{number}_list")
+        data(server, f"p{number}_retrieve", pk=Product.objects.get().pk)
+
+
+def test_responses_of_drf_spectacular_are_the_schema_of_results(server: MCPServer):
+    class Reports(viewsets.ViewSet):
+        permission_classes = ()
+
+        @extend_schema(responses={200: ProductSerializer, 404: OpenApiResponse(description="No.")})
+        @action(detail=False)
+        def best(self, request: Any) -> Response:
+            return Response({"sku": "mug", "name": "Mug", "price": "3.50"})
+
+        @extend_schema(responses=ProductSerializer(many=True))
+        @action(detail=False)
+        def all(self, request: Any) -> Response:
+            return Response([{"sku": "mug", "name": "Mug", "price": "3.50"}])
+
+        @extend_schema(responses={204: None})
+        @action(detail=False)
+        def nothing(self, request: Any) -> Response:
+            return Response(status=204)
+
+    viewset_tools(Reports, server=server, prefix="reports")
+
+    found = {name: each["outputSchema"] for name, each in tools(server).items()}
+    assert set(found["reports_best"]["properties"]) == {"sku", "name", "price"}
+    rows = found["reports_all"]["properties"]["results"]
+    assert set(rows["items"]["properties"]) == {"sku", "name", "price"}
+    for name in found:
+        data(server, name)
+
+
+def test_files_are_addresses(server: MCPServer):
+    class Picture(serializers.Serializer):
+        file = serializers.FileField()
+
+    class Stored:
+        name, url = "a.txt", "/media/a.txt"
+
+    class Pictures(generics.RetrieveAPIView):
+        permission_classes = ()
+        serializer_class = Picture
+
+        def get_object(self) -> Any:
+            return {"file": Stored()}
+
+    viewset_tools(Pictures, server=server, prefix="picture", kwargs={"pk": 1})
+
+    address = data(server, "picture_get")["file"]
+    assert address.startswith("http://")
+    assert address.endswith("/media/a.txt")
+
+
+def test_names_are_ascii(server: MCPServer):
+    class Größe(viewsets.ViewSet):
+        permission_classes = ()
+
+        def list(self, request: Any) -> Response:
+            return Response([])
+
+    viewset_tools(Größe, server=server)
+
+    assert list(tools(server)) == ["grosse_list"]
