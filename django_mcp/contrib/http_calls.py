@@ -130,10 +130,19 @@ class Arguments:
         if is_required:
             self.required.append(argument)
 
+    def find(self, place: str, name: str) -> str | None:
+        """Return the argument that goes to a place under a name; None: there is none."""
+        part = Part(place=place, name=name)
+        return next((argument for argument, each in self._parts.items() if each == part), None)
+
+    def names_of(self, place: str) -> list[str]:
+        """Return the names that a place has."""
+        return [part.name for part in self._parts.values() if part.place == place]
+
     def name_of(self, name: str, *places: str) -> str:
         """Return what the argument of a field is called, that was sent to one of some places."""
-        known = {(part.place, part.name): argument for argument, part in self._parts.items()}
-        return next((known[place, name] for place in places if (place, name) in known), name)
+        arguments = (self.find(place, name) for place in places)
+        return next((argument for argument in arguments if argument is not None), name)
 
     @property
     def path_names(self) -> frozenset[str]:

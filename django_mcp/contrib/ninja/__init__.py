@@ -38,17 +38,20 @@ def operation_tools(
     """Register the operations of a Django Ninja API as tools, one tool for each operation.
 
     Each call runs the operation in process, with the user of the MCP request. Its throttles,
-    decorators, parameters and response schemas apply. An operation is known by the name of its
-    function.
+    decorators, parameters and response schemas apply, and the permissions of controllers of
+    django-ninja-extra. An operation is known by its `operation_id`, else by the name of its function. Of several
+    with one name, each begins with the prefix of its router.
 
-    Session authentication of Django Ninja is asked about this user. Other authentication reads
-    credentials, which the server has done already; `auth` says what it comes to.
+    Session authentication of Django Ninja is asked about this user, and so are functions that do not look for
+    credentials. Other authentication reads these, which the server has done already; `auth` says what it
+    comes to.
 
     Args:
         api: a `NinjaAPI` whose routers have been added.
         server: gets the tools; by default the default server.
         tags: only operations with one of these tags.
-        include: the operations that become tools; by default all that the API's schema shows.
+        include: the operations that become tools; by default all that the API's schema shows, except those
+            about passwords, tokens and sign-ins.
         exclude: operations that do not.
         prefix: what the names of tools begin with, before an underscore.
         names: names of tools by operation.
@@ -109,5 +112,10 @@ def operation_tools(
         max_results=max_results,
     )
     return operations.register(
-        server, options, prefix=prefix, rename=rename or {}, listed_if=listed_if
+        server,
+        options,
+        named=include or (),
+        prefix=prefix,
+        rename=rename or {},
+        listed_if=listed_if,
     )

@@ -8,10 +8,14 @@ from typing import Any, TypeAlias
 
 from ninja.operation import Operation
 from ninja.security import SessionAuth
+from ninja.security.apikey import APIKeyBase
 from ninja.security.base import AuthBase
+from ninja.security.http import HttpAuthBase
 from ninja.security.session import SessionAuthSuperUser
 
 from django_mcp.contrib.http_calls import ViewProblem, settle
+from django_mcp.contrib.ninja.found import find_names
+from django_mcp.log import logger
 
 Authentication: TypeAlias = Callable[[Any], Any] | Mapping[Any, Callable[[Any], Any]]
 """A function of the request, or one for each authentication."""
@@ -35,7 +39,26 @@ class Replaced:
                 ):
                     self._kinds.append(callback)
 
-    def replace(self, callback: Any) -> Callable[[Any], Any]:
+    def replace_all(self, callbacks: Sequence[Any]) -> list[Callable[[Any], Any]]:
+        """Return what says, in place of the authentication of an operation, who makes a request.
+
+        Of several, those that read credentials are left out: a call has none, so they let nobody in.
+
+        Raises:
+            ViewProblem: all of them read credentials, and the site did not say what to do.
+        """
+        replaced: list[Callable[[Any], Any]] = []
+        problems = []
+        for callback in callbacks:
+            try:
+                replaced.append(self._replace(callback))
+            except ViewProblem as problem:
+                problems.append(problem)
+        if problems and not replaced:
+            raise problems[0]
+        return replaced
+
+    def _replace(self, callback: Any) -> Callable[[Any], Any]:
         """Return what says, in place of a callback, who makes a request.
 
         Raises:
@@ -56,6 +79,8 @@ class Replaced:
                     f"Give a function for each: auth={{{_name(callback)}: ...}}.",
                 )
             return partial(_ask_site, self._auth)
+        if not _reads_credentials(callback):
+            return partial(_ask_itself, callback)
         raise ViewProblem(
             f"its authentication {_name(callback)} reads credentials, which the server has read "
             "already",
@@ -69,6 +94,27 @@ def _is_session(callback: Any) -> bool:
         return False
     kind: Any = type(callback)
     return kind.__call__ is SessionAuth.__call__ and kind._get_key is SessionAuth._get_key
+
+
+_CREDENTIALS = frozenset(("COOKIES", "GET", "headers"))
+"""Attributes of a request that are read for credentials."""
+
+
+def _reads_credentials(callback: Any) -> bool:
+    """Return whether a callback looks for credentials, and not at the user or the address alone."""
+    if isinstance(callback, HttpAuthBase | APIKeyBase):
+        return True
+    function = callback if hasattr(callback, "__code__") else type(callback).__call__
+    return not _CREDENTIALS.isdisjoint(find_names(function))
+
+
+def _ask_itself(callback: Any, request: Any) -> Any:
+    try:
+        return settle(callback(request))
+    except (AttributeError, LookupError):
+        # It needs something that a request in process has not.
+        logger.debug("The authentication %s failed", _name(callback), exc_info=True)
+        return None
 
 
 def _ask_session(callback: Any, request: Any) -> Any:

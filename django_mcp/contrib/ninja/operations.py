@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial, wraps
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, cached_property, partial, wraps
 from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, QueryDict
+from django.http import QueryDict
 from django.utils.module_loading import import_string
 from ninja.conf import settings as ninja_settings
-from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
+from pydantic.errors import PydanticUserError
 
 from django_mcp.context import Context
+from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
     Report,
     register_generated,
+    report,
     report_later,
 )
 from django_mcp.contrib.http_calls import (
@@ -42,16 +44,21 @@ from django_mcp.contrib.http_calls import (
     note_problem,
     to_texts,
 )
+from django_mcp.contrib.ninja.asking import may_call
 from django_mcp.contrib.ninja.authentication import Authentication, Replaced
 from django_mcp.contrib.ninja.copies import copy_operation
-from django_mcp.contrib.ninja.responses import read_response
+from django_mcp.contrib.ninja.found import FoundOperation, find_operations
+from django_mcp.contrib.ninja.names import name_operations
+from django_mcp.contrib.ninja.outputs import ANY, find_output_schema, note_own_responses
+from django_mcp.contrib.ninja.responses import WHOLE, read_response
 from django_mcp.contrib.ninja.routes import find_routes_of
 from django_mcp.contrib.ninja.schemas import (
     REFERENCE,
+    Definitions,
+    find_needed,
     find_patterns,
     is_file,
     limit_integer,
-    referenced,
     with_local_references,
 )
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
@@ -59,10 +66,8 @@ from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.validators import Validator
 from django_mcp.servers import MCPServer
-
-_WHOLE = "body"
-"""The argument that holds a body which is no object."""
 
 _JSON = "application/json"
 
@@ -88,50 +93,58 @@ class Operations:
         self, api: Any, *, tags: Collection[str] | None, auth: Authentication | None
     ) -> None:
         self._api = api
+        found = list(find_operations(api))
         self._found = [
-            (operation, path_view, router)
-            for router in api._get_bound_routers()
-            for path_view in router.path_operations.values()
-            for operation in path_view.operations
-            if tags is None or set(operation.tags or ()) & set(tags)
+            (name, each)
+            for name, each in zip(name_operations(found), found, strict=True)
+            if tags is None or set(each.operation.tags or ()) & set(tags)
         ]
-        self._openapi: OpenAPISchema = api.get_openapi_schema(path_prefix="")
         self._auth = auth
-        operations = [operation for operation, *_ in self._found]
-        self.names = {operation.view_func.__name__ for operation in operations}
-        self.shown = {
-            operation.view_func.__name__ for operation in operations if operation.include_in_schema
-        }
+        self.names = {name for name, _ in self._found}
+        self.shown = {name for name, each in self._found if each.operation.include_in_schema}
 
     def register(
         self,
         server: MCPServer,
         options: GeneratedOptions,
         *,
+        named: Collection[str],
         prefix: str,
         rename: Mapping[str, str],
         listed_if: Callable[..., Any] | None,
     ) -> list[ToolEntry]:
-        """Register those that the options include, and return the tools."""
+        """Register those that the options include, and return the tools.
+
+        Args:
+            server: gets the tools.
+            options: of all.
+            named: the operations that the site has named one by one.
+            prefix: what the names of tools begin with.
+            rename: other names for arguments.
+            listed_if: says to whom the tools are shown.
+        """
         taken: set[str] = set()
         entries = []
-        own = [row for row in self._found if options.has(row[0].view_func.__name__)]
-        replaced = Replaced(self._auth, [operation for operation, *_ in own])
-        for operation, path_view, router in own:
-            name = operation.view_func.__name__
-            what = f"The operation {operation.view_func.__module__}.{name}"
+        own = [(name, each) for name, each in self._found if options.has(name)]
+        replaced = Replaced(self._auth, [each.operation for _, each in own])
+        for name, each in own:
+            what = f"The operation {each.label}"
             try:
                 if name in taken:
                     raise ViewProblem(
-                        "another operation has a function of that name",
-                        "Rename one of the functions.",
+                        f"another operation is named {name!r} too", "Give it an operation_id=."
                     )
                 taken.add(name)
-                routes = find_routes_of(self._api, operation, path_view)
-                copied = copy_operation(router, operation)
-                tool = _Tool(copied, routes, self._openapi, replaced, rename, options.max_results)
+                routes = find_routes_of(self._api, each)
+                tool = _Tool(name, each, routes, replaced, rename, options.max_results)
             except ViewProblem as problem:
-                note_problem(server, what, problem, "django_mcp.ninja.E001")
+                note_problem(server, what, problem, "django_mcp.ninja.W001")
+                continue
+            word = None if name in named else find_credential_word(tool.words)
+            if word is not None:
+                message = f"{what} is no tool: {word} is about passwords, tokens or sign-ins."
+                hint = f"Name it in include= if it may be one ({name!r}), or leave it out with exclude=."
+                report(server, message, hint, "django_mcp.ninja.W003")
                 continue
             note_files(server, what, tool.files, "django_mcp.ninja.I001")
             note_patterns(server, what, tool.patterns, "django_mcp.ninja.I001")
@@ -145,37 +158,61 @@ class Operations:
 class _Tool:
     """One operation as a tool.
 
-    Args:
-        operation: a copy, whose authentication is replaced.
-
     Attributes:
         files: the names of the files that it leaves out.
         patterns: the names of the parameters that it leaves out, since they are regular expressions.
+        words: what the site calls the operation and what it reads, as far as that may be secret.
     """
 
     def __init__(
         self,
-        operation: Operation,
+        name: str,
+        found: FoundOperation,
         routes: ViewRoutes,
-        openapi: OpenAPISchema,
         auth: Replaced,
         rename: Mapping[str, str],
         max_results: int,
     ) -> None:
+        operation = copy_operation(found.router, found.operation)
+        if getattr(operation, "stream_format", None) is not None:
+            raise ViewProblem(
+                "it answers with a stream", "A result is whole. Leave it out with exclude=."
+            )
+        openapi = Definitions(operation.api)
         self.files: list[str] = []
         self.patterns = find_patterns(operation.models)
+        self._name = name
         self._routes = routes
         self._arguments = Arguments(rename)
         self._arguments.max_values = MAX_ERRORS // _check_models(operation)
         self._sizes: dict[str, int] = {}
         self._max_results = max_results
         self._definitions = openapi.schemas
-        self._add_parameters(openapi.operation_parameters(operation))
-        self._is_form, self._is_whole = self._add_body(openapi.request_body(operation))
-        self._method = operation.methods[0].lower()
-        self._callbacks = [auth.replace(callback) for callback in operation.auth_callbacks]
+        with _telling_of_schemas():
+            parameters, body = (
+                openapi.operation_parameters(operation),
+                openapi.request_body(operation),
+            )
+        self._add_parameters(parameters)
+        self._is_form, self._is_whole = self._add_body(body)
+        self._has_unnamed_body = any(
+            getattr(model, "__read_from_single_attr__", None) for model in operation.models
+        )
+        self._json_fields = {
+            name
+            for model in operation.models
+            for name in getattr(model, "__ninja_body_params__", ())
+        }
+        self._method = found.method.lower()
+        self._callbacks = auth.replace_all(operation.auth_callbacks)
         operation.auth_callbacks = self._callbacks
+        self._permissions = found.permissions
+        with _telling_of_schemas():
+            self._output = find_output_schema(found)
         self._operation = operation
+        if self._output is not ANY:
+            note_own_responses(operation)
+        self.words = [name, found.function.__name__, *_find_secret_words(found, self._arguments)]
 
     def register(
         self,
@@ -185,8 +222,7 @@ class _Tool:
         listed_if: Callable[..., Any] | None,
     ) -> ToolEntry | None:
         """Register it; None if the options leave it out."""
-        operation = self._operation
-        name = operation.view_func.__name__
+        operation, name = self._operation, self._name
         return register_generated(
             server,
             options,
@@ -196,7 +232,7 @@ class _Tool:
             title=operation.summary,
             description=operation.description or operation.summary,
             input_schema=self._schema(),
-            output_schema={"type": "object"},
+            output_schema=self._output,
             listed_if=self._make_rule(listed_if),
             atomic=self._method != "get",
             **hints_of(self._method),
@@ -246,7 +282,7 @@ class _Tool:
         schema = self._resolve(content["schema"])
         if "properties" not in schema:
             whole = content["schema"]
-            self._arguments.add(BODY, _WHOLE, whole, is_required=body["required"])
+            self._arguments.add(BODY, WHOLE, whole, is_required=body["required"])
             return False, True
         for name, each in schema["properties"].items():
             is_required = body["required"] and name in schema.get("required", ())
@@ -274,13 +310,7 @@ class _Tool:
     def _schema(self) -> JSONObject:
         """Return the schema of all arguments, with the definitions that it refers to."""
         schema = with_local_references(self._arguments.schema)
-        needed: dict[str, JSONObject] = {}
-        left = [schema]
-        while left:
-            for name in referenced(left.pop()):
-                if name not in needed:
-                    needed[name] = with_local_references(self._definitions[name])
-                    left.append(needed[name])
+        needed = find_needed(schema, self._definitions)
         return {**schema, "$defs": needed} if needed else schema
 
     # -- calls
@@ -297,18 +327,35 @@ class _Tool:
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
-        return read_response(run(request, **kwargs.match.kwargs), self._max_results)
+        response = run(request, **kwargs.match.kwargs)
+        result = read_response(
+            response,
+            self._max_results,
+            self._arguments,
+            has_unnamed_body=self._has_unnamed_body,
+        )
+        if getattr(request, "mcp_has_own_response", False) and not self._is_declared(result):
+            raise ToolError("The operation answers with something else than it declares.")
+        return result
+
+    def _is_declared(self, result: Any) -> bool:
+        return isinstance(result, dict) and not self._output_validator.problems(result)
+
+    @cached_property
+    def _output_validator(self) -> Validator:
+        return Validator(self._output, self._name, is_input=False)
 
     def _fill(self, request: Any, body: dict[str, Any]) -> None:
         request._files = {}
         request.POST = form = QueryDict(mutable=True)
         if self._is_form:
             for name, value in body.items():
-                form.setlist(name, to_texts(value))
+                is_json = name in self._json_fields
+                form.setlist(name, [encode(value).decode()] if is_json else to_texts(value))
             check_fields(form)
             request._body = b""
         elif self._is_whole:
-            request._body = encode(body[_WHOLE]) if _WHOLE in body else b""
+            request._body = encode(body[WHOLE]) if WHOLE in body else b""
         else:
             request._body = encode(body) if body else b""
 
@@ -327,12 +374,7 @@ class _Tool:
         def may_be_listed(user: Any) -> bool:
             if not self._routes.callbacks or not self._may_enter(user):
                 return False
-            request = HttpRequest()
-            request.method, request.user = self._method.upper(), user
-            try:
-                return not self._callbacks or any(callback(request) for callback in self._callbacks)
-            except PermissionDenied:
-                return False
+            return may_call(self._method.upper(), user, self._callbacks, self._permissions)
 
         function = self._operation.view_func
         may_be_listed.__qualname__ = f"{function.__qualname__}.auth"
@@ -357,7 +399,21 @@ class _Tool:
             hint = "Declare each variable of the URL as a parameter of the operation."
         else:
             return None
-        return f"{what} cannot be called: {message}.", hint, "django_mcp.ninja.E002"
+        return f"{what} cannot be called: {message}.", hint, "django_mcp.ninja.W002"
+
+
+@contextmanager
+def _telling_of_schemas() -> Iterator[None]:
+    """Tell that a type of an operation has no schema.
+
+    Raises:
+        ViewProblem: in place of the error of pydantic.
+    """
+    try:
+        yield
+    except PydanticUserError as error:
+        text = f"pydantic cannot describe its data: {error.message}"
+        raise ViewProblem(text, "Declare the type where its module can see it.") from error
 
 
 @cache
@@ -382,3 +438,14 @@ def _check_models(operation: Operation) -> int:
         return check_models(operation.models)
     except SlowValidation as problem:
         raise ViewProblem(str(problem), problem.hint) from problem
+
+
+def _find_secret_words(found: FoundOperation, arguments: Arguments) -> list[str]:
+    """Return the names of a path, a controller and of inputs that may tell of passwords and sign-ins."""
+    controller = found.controller
+    fields = [name for name in arguments.names_of(BODY) if "pass" in name.lower()]
+    return [
+        *(part for part in found.operation.path.split("/") if "{" not in part),
+        *([] if controller is None else [controller.__name__]),
+        *(f"the password {name}" for name in fields),
+    ]

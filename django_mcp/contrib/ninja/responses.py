@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
 
 from django_mcp.contrib.http_calls import (
+    BODY,
+    PATH,
+    QUERY,
     REDIRECTS,
+    Arguments,
     describe_status,
     find_errors,
     is_redirect,
@@ -21,11 +25,22 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONDecodeError, decode
 from django_mcp.protocol.results import ToolResult
 
+WHOLE = "body"
+"""The argument that holds a body which is no object."""
+
 _JSON = "application/json"
 
 
-def read_response(response: Any, max_results: int) -> Any:
+def read_response(
+    response: Any, max_results: int, arguments: Arguments, *, has_unnamed_body: bool
+) -> Any:
     """Return the result for a response.
+
+    Args:
+        response: of the operation.
+        max_results: rows of each list at most.
+        arguments: of the tool, by which errors are told.
+        has_unnamed_body: whether the body is the value of one parameter, whose name nobody sends.
 
     Raises:
         ToolError: it is an error.
@@ -44,19 +59,41 @@ def read_response(response: Any, max_results: int) -> Any:
     except JSONDecodeError:
         raise ToolError(describe_status(status)) from None
     if status >= HTTPStatus.BAD_REQUEST:
-        raise ToolError(join_errors(_errors(data), status))
+        raise ToolError(
+            join_errors(_errors(data, arguments, has_unnamed_body=has_unnamed_body), status)
+        )
     return to_object(data, max_results)
 
 
-def _errors(data: Any) -> Iterator[str]:
-    """Yield the errors of a response, each with the path of its field."""
+def _errors(data: Any, arguments: Arguments, *, has_unnamed_body: bool) -> Iterator[str]:
+    """Yield the errors of a response, each with the path of its argument."""
     details = data.get("detail") if isinstance(data, Mapping) else None
     if not (isinstance(details, list) and all(isinstance(detail, dict) for detail in details)):
         yield from find_errors(data)
         return
     for fault in details:
-        # It begins with the place, such as "body", and the name of the function's parameter.
-        place, *path = map(str, fault.get("loc", ("",)))
-        field = ".".join(path[1:] if place in ("body", "form") and len(path) > 1 else path)
+        loc = fault.get("loc") or ()
+        field = ".".join(_find_argument(loc, arguments, has_unnamed_body=has_unnamed_body))
         text = fault.get("msg", "")
         yield f"{field}: {text}" if field else text
+
+
+def _find_argument(
+    loc: Sequence[Any], arguments: Arguments, *, has_unnamed_body: bool
+) -> list[str]:
+    """Return the path of the argument at a place that pydantic tells.
+
+    That begins with the part of the request, such as "body". The name of the function's parameter may
+    follow, and then that of a field.
+    """
+    part, *path = map(str, loc or ("",))
+    place = part if part in (PATH, QUERY) else BODY
+    if part == "body" and has_unnamed_body:
+        path = path[1:]
+        if arguments.find(BODY, WHOLE) is not None:
+            return [WHOLE, *path]
+    for start in (0, 1):
+        argument = arguments.find(place, path[start]) if len(path) > start else None
+        if argument is not None:
+            return [argument, *path[start + 1 :]]
+    return path

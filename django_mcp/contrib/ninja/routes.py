@@ -7,8 +7,9 @@ from functools import partial
 from inspect import isfunction
 from typing import Any
 
-from ninja.operation import Operation, PathView
+from ninja.operation import PathView
 
+from django_mcp.contrib.ninja.found import FoundOperation
 from django_mcp.contrib.routes import (
     Route,
     ViewRoutes,
@@ -18,12 +19,12 @@ from django_mcp.contrib.routes import (
 )
 
 
-def find_routes_of(api: Any, operation: Operation, path_view: PathView) -> ViewRoutes:
+def find_routes_of(api: Any, found: FoundOperation) -> ViewRoutes:
     """Return the URLs of an operation, which is one of those at a path."""
     routers = api._get_bound_routers()
     path_views = [path_view for router in routers for path_view in router.path_operations.values()]
     return ViewRoutes(
-        partial(_leads_to, operation, path_view),
+        partial(_leads_to, found),
         partial(_is_of, path_views),
         lambda: [make_urlconf(api._get_urls())],
     )
@@ -33,16 +34,14 @@ def _is_view(layer: Any) -> bool:
     return _path_view_of(layer) is not None
 
 
-def _leads_to(operation: Operation, path_view: PathView, route: Route) -> bool:
+def _leads_to(found: FoundOperation, route: Route) -> bool:
+    path_view = found.path_view
     views = route.find_views(_is_view)
     layers = next((layers for layers in views if _path_view_of(layers[-1]) is path_view), [])
     if not layers or find_decorators(layers):
         return False
-    method = operation.methods[0]
-    return (
-        next(operation for operation in path_view.operations if method in operation.methods)
-        is operation
-    )
+    first = next(each for each in path_view.operations if found.method in each.methods)
+    return first is found.operation
 
 
 def _is_of(path_views: Container[PathView], route: Route) -> bool:

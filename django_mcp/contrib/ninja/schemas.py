@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ninja import FilterSchema
+from ninja.openapi.schema import OpenAPISchema
 
 from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 REFERENCE = "#/components/schemas/"
 """What references to definitions begin with in the document."""
+
+
+class Definitions(OpenAPISchema):
+    """Makes the schemas of what one operation reads.
+
+    The document of the whole API has one definition of each name, which may be that of an answer.
+    """
+
+    def get_paths(self) -> dict[str, Any]:
+        """Return no paths, as each operation is read by itself."""
+        return {}
+
+    def __init__(self, api: Any) -> None:
+        super().__init__(api, "")
 
 
 def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
@@ -73,14 +88,26 @@ def with_local_references(schema: Any) -> Any:
     return [with_local_references(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def referenced(schema: Any) -> Iterator[str]:
+def find_needed(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
+    """Return the definitions that a schema refers to, also by one another."""
+    needed: dict[str, JSONObject] = {}
+    left = [schema]
+    while left:
+        for name in _find_references(left.pop()):
+            if name not in needed:
+                needed[name] = with_local_references(definitions[name])
+                left.append(needed[name])
+    return needed
+
+
+def _find_references(schema: Any) -> Iterator[str]:
     """Yield the names of the definitions that a schema refers to."""
     if isinstance(schema, dict):
         reference = schema.get("$ref")
         if isinstance(reference, str):
             yield reference.removeprefix("#/$defs/")
         for value in schema.values():
-            yield from referenced(value)
+            yield from _find_references(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from referenced(value)
+            yield from _find_references(value)

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 from django.core.exceptions import PermissionDenied
 from ninja import NinjaAPI, Router
@@ -105,17 +105,17 @@ def make_server(**options: Any) -> MCPServer:
     return server
 
 
-def names(server: MCPServer, user: User) -> list[str]:
+def names(server: MCPServer, user: User | AnonymousUser) -> list[str]:
     return [each["name"] for each in server.list_tools(user=user)]
 
 
 def test_one_function_does_not_stand_for_different_authentication():
     server = make_server(auth=anybody)
 
-    assert names(server, ADA) == []
+    assert names(server, ADA) == ["header"]  # which a session can enter as well
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert {each.id for each in found} == {"django_mcp.ninja.E001"}
-    assert len(found) == 7
+    assert {each.id for each in found} == {"django_mcp.ninja.W001"}
+    assert len(found) == 6
     assert (
         "the operations have different authentication (Bearer, Bearer, Key, by_header, AtOffice), for "
         "which one function cannot stand" in found[0].msg
@@ -220,3 +220,79 @@ def outcome(server: MCPServer, user: User | None) -> Any:
         return server.call_tool("guarded", {}, user=user).raw
     except Exception as error:  # noqa: BLE001 - refused in one way or another
         return error
+
+
+def is_staff(request: Any) -> Any:
+    return request.user.is_staff and request.user
+
+
+def is_near(request: Any) -> Any:
+    return request.META["REMOTE_ADDR"] == "10.0.0.1" and "near"
+
+
+def has_header(request: Any) -> Any:
+    return request.headers["X-Key"] == "secret"
+
+
+def make_functions() -> NinjaAPI:
+    api = NinjaAPI(urls_namespace="functions")
+
+    @api.get("/staff", auth=is_staff)
+    def staff(request: Any) -> Any:
+        return request.auth.username
+
+    @api.get("/near", auth=is_near)
+    def near(request: Any) -> Any:
+        return str(request.auth)
+
+    @api.get("/key", auth=has_header)
+    def key(request: Any) -> Any:
+        return "key"
+
+    @api.post("/either", auth=[Bearer(), SessionAuth()])
+    def either(request: Any) -> Any:
+        return request.auth.username
+
+    @api.get("/open", auth=None)
+    def everybody(request: Any) -> Any:
+        return "open"
+
+    return api
+
+
+def test_a_function_that_looks_at_the_user_says_who_is_shown_a_tool():
+    server = MCPServer("functions", public=True)
+    operation_tools(make_functions(), server=server)
+
+    assert names(server, BOSS) == ["staff", "near", "either", "everybody"]
+    assert names(server, ADA) == ["near", "either", "everybody"]
+    assert server.call_tool("staff", {}, user=BOSS).raw["structuredContent"] == {"result": "boss"}
+
+
+def test_a_function_that_looks_at_the_request_decides_about_each_call():
+    server = MCPServer("functions", public=True)
+    operation_tools(make_functions(), server=server)
+
+    result = server.call_tool("near", {}, user=BOSS)  # has no address
+
+    assert result.is_error
+    assert result.raw["content"][0]["text"] == "Unauthorized"
+
+
+def test_of_several_ways_in_that_of_the_session_remains():
+    server = MCPServer("functions", public=True)
+    operation_tools(make_functions(), server=server, exclude=["key"])
+
+    assert server.call_tool("either", {}, user=ADA).raw["structuredContent"] == {"result": "ada"}
+    assert "either" not in names(server, AnonymousUser())
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert found == []
+
+
+def test_a_function_that_reads_credentials_needs_another_one():
+    server = MCPServer("functions", public=True)
+    operation_tools(make_functions(), server=server)
+
+    (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert found.id == "django_mcp.ninja.W001"
+    assert "its authentication has_header reads credentials" in found.msg

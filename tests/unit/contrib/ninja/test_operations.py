@@ -315,7 +315,7 @@ def test_an_operation_of_a_router_of_another_package_is_reported():
 
     assert [each.name for each in operation_tools(api, server=server)] == ["known"]
     found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert [each.id for each in found] == ["django_mcp.ninja.E001"]
+    assert [each.id for each in found] == ["django_mcp.ninja.W001"]
     assert "it belongs to OtherRouter, which is no router of Django Ninja" in found[0].msg
 
 

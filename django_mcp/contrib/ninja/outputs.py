@@ -1,0 +1,194 @@
+"""JSON Schemas of the results of tools, from the responses that operations declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from http import HTTPStatus
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from ninja.constants import NOT_SET
+from ninja.operation import Operation
+from ninja.renderers import JSONRenderer
+from ninja.responses import NinjaJSONEncoder
+from ninja.schema import NinjaGenerateJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+
+from django_mcp.contrib.generated import TRUNCATED, TRUNCATED_SCHEMA
+from django_mcp.contrib.ninja.found import FoundOperation, find_names
+from django_mcp.contrib.ninja.schemas import REFERENCE, find_needed, with_local_references
+from django_mcp.protocol.json import JSONObject
+
+ANY: JSONObject = {"type": "object"}
+"""The schema of a tool whose operation does not say what it answers."""
+
+_KEPT = {
+    "$ref", "additionalProperties", "anyOf", "allOf", "const", "description", "enum", "format", "items", "oneOf",
+    "prefixItems", "properties", "required", "title", "type",
+}  # fmt: skip
+"""What says which values come. Limits are for those who send."""
+
+_OWN_RESPONSES = {"create_response", "redirect", "render"}
+"""Functions that make a response; classes of responses end in `Response`."""
+
+
+def find_output_schema(found: FoundOperation) -> JSONObject:
+    """Return the schema of the results of an operation, as `to_object` makes them of what it declares."""
+    operation = found.operation
+    models = [
+        model
+        for status, model in operation.response_models.items()
+        if status is Ellipsis or HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+    ]
+    if not models or NOT_SET in models or not _is_plain(found):
+        return ANY
+    definitions: dict[str, JSONObject] = {}
+    branches: list[JSONObject] = []
+    for model in models:
+        for branch in _find_branches(_schema_of(model, operation, definitions)):
+            wrapped = _as_object(branch, definitions)
+            if wrapped is None:
+                return ANY
+            if wrapped not in branches:
+                branches.append(wrapped)
+    schema = branches[0] if len(branches) == 1 else {"type": "object", "anyOf": branches}
+    schema = with_local_references(schema)
+    needed = find_needed(schema, definitions)
+    return {**schema, "$defs": needed} if needed else schema
+
+
+def note_own_responses(operation: Operation) -> None:
+    """Have requests tell whether the function of an operation made the response itself, so nothing checked it.
+
+    Args:
+        operation: a copy.
+    """
+    to_response: Any = operation._result_to_response
+
+    def note(request: Any, result: Any, temporal_response: Any) -> Any:
+        if isinstance(result, HttpResponseBase):
+            request.mcp_has_own_response = True
+        return to_response(request, result, temporal_response)
+
+    operation._result_to_response = note  # type: ignore[method-assign]
+
+
+def _is_plain(found: FoundOperation) -> bool:
+    """Return whether what comes is what the operation declares, in the JSON of Django Ninja."""
+    renderer = found.operation.api.renderer
+    return (
+        isinstance(renderer, JSONRenderer)
+        and type(renderer).render is JSONRenderer.render
+        and renderer.encoder_class is NinjaJSONEncoder
+        and not any(
+            name in _OWN_RESPONSES or name.endswith("Response")
+            for name in find_names(found.written)
+        )
+    )
+
+
+class _Schema(NinjaGenerateJsonSchema):
+    """Describes values as the encoder of Django Ninja writes them."""
+
+    def enum_schema(self, schema: Any) -> JsonSchemaValue:
+        """Return the schema of an enum; of one that JSON does not know, the encoder writes `str()`."""
+        kind: type[Enum] = schema["cls"]
+        return super().enum_schema(schema) if issubclass(kind, str | int) else {"type": "string"}
+
+
+def _schema_of(model: Any, operation: Operation, definitions: dict[str, JSONObject]) -> JSONObject:
+    if model is None:
+        return {"type": "null"}
+    whole = model.model_json_schema(
+        ref_template=f"{REFERENCE}{{model}}",
+        by_alias=operation.by_alias,
+        schema_generator=_Schema,
+        mode="serialization",
+    )
+    leaves_out = operation.exclude_unset or operation.exclude_defaults or operation.exclude_none
+    for name, definition in whole.get("$defs", {}).items():
+        definitions[name] = _clean(definition, leaves_out=leaves_out)
+    schema: JSONObject = _clean(whole["properties"]["response"], leaves_out=leaves_out)
+    return schema
+
+
+def _clean(schema: Any, *, leaves_out: bool) -> Any:
+    """Return a schema without limits, and without required properties if an answer may leave some out."""
+    if isinstance(schema, list):
+        return [_clean(each, leaves_out=leaves_out) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned: JSONObject = {}
+    for name, each in schema.items():
+        if name not in _KEPT or (leaves_out and name == "required"):
+            continue
+        if name == "properties":
+            cleaned[name] = {key: _clean(part, leaves_out=leaves_out) for key, part in each.items()}
+        else:
+            cleaned[name] = (
+                each
+                if name in ("enum", "const", "required")
+                else _clean(each, leaves_out=leaves_out)
+            )
+    return _with_truncated(cleaned)
+
+
+def _with_truncated(schema: JSONObject) -> JSONObject:
+    """Return the schema of an object with what names its lists that were cut."""
+    rest = schema.get("additionalProperties")
+    parts = [*schema.get("properties", {}).values(), *([rest] if isinstance(rest, dict) else [])]
+    if not any(map(_may_be_list, parts)) or TRUNCATED in schema.get("properties", {}):
+        return schema
+    return {**schema, "properties": {**schema.get("properties", {}), TRUNCATED: TRUNCATED_SCHEMA}}
+
+
+def _may_be_list(schema: Any) -> bool:
+    """Return whether a value may be a list of objects."""
+    if not isinstance(schema, dict):
+        return False
+    if any(map(_may_be_list, [*schema.get("anyOf", ()), *schema.get("oneOf", ())])):
+        return True
+    items = schema.get("items")
+    is_plain = isinstance(items, dict) and items.get("type") in (
+        "string",
+        "integer",
+        "number",
+        "boolean",
+    )
+    return schema.get("type") == "array" and not is_plain
+
+
+def _find_branches(schema: JSONObject) -> Iterator[JSONObject]:
+    branches = schema.get("anyOf", schema.get("oneOf"))
+    if branches is None:
+        yield schema
+    for branch in branches or ():
+        yield from _find_branches(branch)
+
+
+def _as_object(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject | None:
+    """Return the schema of what `to_object` makes of a value; None if it may be anything."""
+    schema = _resolve(schema, definitions)
+    kind = schema.get("type")
+    if not isinstance(kind, str):
+        return None
+    if kind == "object":
+        return schema
+    name = "results" if kind == "array" else "result"
+    properties: JSONObject = {name: schema}
+    if kind == "array":
+        properties[TRUNCATED] = {"type": "boolean"}
+    return {"type": "object", "properties": properties, "required": [name]}
+
+
+def _resolve(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return what a schema refers to."""
+    for _ in range(len(definitions) + 1):
+        reference = schema.get("$ref")
+        if reference is None and len(schema.get("allOf", ())) == 1:
+            reference = schema["allOf"][0].get("$ref")
+        if reference is None:
+            break
+        schema = definitions[reference.removeprefix(REFERENCE)]
+    return schema

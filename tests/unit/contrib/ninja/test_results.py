@@ -1,0 +1,289 @@
+"""What tools from operations publish about their results, and how they tell errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import jsonschema
+import pytest
+from django.core.checks import run_checks
+from django.http import JsonResponse
+from ninja import File, Form, NinjaAPI, Query, Schema, UploadedFile
+from ninja.renderers import JSONRenderer
+from ninja.responses import Status
+from pydantic import Field, field_validator
+
+from django_mcp import MCPServer
+from django_mcp.contrib.ninja import operation_tools
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+class Size(Enum):
+    SMALL = "small"
+
+
+class Part(Schema):
+    sku: str = "none"
+    amount: int = 1
+
+
+class Thing(Schema):
+    name: str
+    price: Decimal = Decimal(1)
+    size: Size = Size.SMALL
+    lasts: timedelta | None = None
+    parts: list[Part] = []
+
+
+class Note(Schema):
+    text: str
+
+
+class Aliased(Schema):
+    full_name: str = Field(alias="fullName")
+
+
+class Checked(Schema):
+    title: str
+
+    @field_validator("title")
+    @classmethod
+    def check_title(cls, value: str) -> str:
+        if value == "bad":
+            raise ValueError("no such title")
+        return value
+
+
+THING = {
+    "name": "pot",
+    "price": Decimal("0E-10"),
+    "lasts": timedelta(hours=1),
+    "parts": [Part()] * 3,
+}
+
+
+class Envelope(JSONRenderer):
+    def render(self, request: Any, data: Any, *, response_status: int) -> Any:
+        return super().render(request, {"data": data}, response_status=response_status)
+
+
+def make_api(namespace: str = "results", **options: Any) -> NinjaAPI:
+    api = NinjaAPI(urls_namespace=namespace, **options)
+
+    @api.get("/thing", response={200: Thing, 404: Note})
+    def get_thing(request: Any) -> Any:
+        return Status(200, THING)
+
+    @api.get("/things", response=list[Thing])
+    def list_things(request: Any) -> Any:
+        return [THING, THING, THING]
+
+    @api.get("/maybe", response=Note | None)
+    def maybe(request: Any, there: bool = False) -> Any:
+        return {"text": "yes"} if there else None
+
+    @api.get("/codes", response={200: Thing, 202: Note, 204: None})
+    def codes(request: Any, code: int) -> Any:
+        return Status(code, {200: THING, 202: {"text": "later"}, 204: None}[code])
+
+    @api.get("/thin", response=Thing, exclude_unset=True)
+    def thin(request: Any) -> Any:
+        return Thing(name="pot", parts=[Part(sku="a")])
+
+    @api.get("/by_name", response=dict[str, list[Part]])
+    def by_name(request: Any) -> Any:
+        return {"pot": [Part(), Part(), Part()]}
+
+    @api.post("/place")
+    def place(request: Any, thing: Thing) -> Any:
+        return thing.name
+
+    return api
+
+
+def make_server(api: NinjaAPI, **options: Any) -> MCPServer:
+    server = MCPServer("results", public=True)
+    operation_tools(api, server=server, **options)
+    return server
+
+
+def schema(server: MCPServer, name: str, kind: str = "outputSchema") -> Any:
+    return next(tool[kind] for tool in server.list_tools() if tool["name"] == name)
+
+
+def call(server: MCPServer, tool: str, **arguments: Any) -> Any:
+    result = server.call_tool(tool, arguments)
+    assert not result.is_error, result.raw
+    content = result.raw["structuredContent"]
+    jsonschema.Draft202012Validator(schema(server, tool)).validate(content)
+    return content
+
+
+def error(server: MCPServer, tool: str, **arguments: Any) -> str:
+    result = server.call_tool(tool, arguments)
+    assert result.is_error, result.raw
+    return result.raw["content"][0]["text"]
+
+
+def test_the_output_schema_is_that_of_the_response():
+    published = schema(make_server(make_api()), "get_thing")
+
+    assert "name" in published["required"]
+    assert published["properties"]["name"]["type"] == "string"
+    assert published["properties"]["parts"]["items"]["properties"]["amount"]["type"] == "integer"
+    assert "text" not in published["properties"]
+
+
+@pytest.mark.parametrize("most", [2, 100])
+def test_each_result_fits_its_output_schema(most: int):
+    server = make_server(make_api(), max_results=most)
+
+    thing = call(server, "get_thing")
+    assert thing["size"] == "Size.SMALL"  # as Django Ninja writes it
+    assert len(thing["parts"]) == min(most, 3)
+    assert len(call(server, "list_things")["results"]) == min(most, 3)
+    assert call(server, "maybe") == {"result": None}
+    assert call(server, "maybe", there=True) == {"text": "yes"}
+    assert call(server, "codes", code=202) == {"text": "later"}
+    assert call(server, "codes", code=204) == {"result": None}
+    assert call(server, "codes", code=200)["name"] == "pot"
+    assert call(server, "thin") == {"name": "pot", "parts": [{"sku": "a", "amount": 1}]}
+    assert len(call(server, "by_name")["pot"]) == min(most, 3)
+
+
+def test_a_response_does_not_change_what_an_operation_requires():
+    arguments = schema(make_server(make_api()), "place", "inputSchema")
+
+    assert arguments["required"] == ["name"]
+    assert "required" not in arguments["properties"]["parts"]["items"]
+
+
+def test_what_another_renderer_writes_is_not_described():
+    server = make_server(make_api("enveloped", renderer=Envelope()))
+
+    assert schema(server, "get_thing") == {"type": "object"}
+    assert call(server, "get_thing")["data"]["name"] == "pot"
+
+
+def answer_otherwise() -> Any:
+    return JsonResponse({"other": 1})
+
+
+def test_an_own_response_that_is_not_declared_is_an_error_and_not_an_internal_one():
+    api = NinjaAPI(urls_namespace="own")
+
+    @api.get("/hidden", response=Note)
+    def hidden(request: Any) -> Any:
+        return answer_otherwise()
+
+    @api.get("/plain", response=Note)
+    def plain(request: Any) -> Any:
+        return JsonResponse({"other": 1})
+
+    server = make_server(api)
+
+    told = "The operation answers with something else than it declares."
+    assert error(server, "hidden") == told
+    assert call(server, "plain") == {"other": 1}
+
+
+def test_errors_name_the_argument_that_was_sent():
+    api = NinjaAPI(urls_namespace="errors")
+
+    @api.post("/body")
+    def body(request: Any, title: Checked) -> Any:
+        return title.title
+
+    @api.post("/two")
+    def two(request: Any, first: Checked, second: Checked) -> Any:
+        return None
+
+    @api.post("/form")
+    def form(request: Any, data: Form[Checked]) -> Any:
+        return None
+
+    @api.get("/query")
+    def query(request: Any, filters: Query[Checked]) -> Any:
+        return None
+
+    @api.post("/list")
+    def many(request: Any, things: list[Checked]) -> Any:
+        return None
+
+    server = make_server(api, rename={"query.title": "named"})
+
+    told = "Value error, no such title"
+    assert error(server, "body", title="bad") == f"title: {told}"
+    told_of_second = error(server, "two", first={"title": "x"}, second={"title": "bad"})
+    assert told_of_second == f"second.title: {told}"
+    assert error(server, "form", title="bad") == f"title: {told}"
+    assert error(server, "query", named="bad") == f"named: {told}"
+    assert error(server, "many", body=[{"title": "x"}, {"title": "bad"}]) == f"body.1.title: {told}"
+
+
+def test_a_body_beside_an_optional_file_is_read():
+    api = NinjaAPI(urls_namespace="parts")
+
+    @api.post("/mixed")
+    def mixed(request: Any, note: Note, number: int, file: File[UploadedFile | None] = None) -> Any:
+        return {"text": note.text, "number": number}
+
+    server = make_server(api)
+
+    assert call(server, "mixed", note={"text": "x"}, number=3) == {"text": "x", "number": 3}
+
+
+def test_the_schemas_of_an_api_with_equal_ids_are_made_in_silence(capsys: Any):
+    api = NinjaAPI(urls_namespace="silent")
+    for path in ("/a", "/b"):
+
+        @api.get(path)
+        def same(request: Any) -> Any:
+            return None
+
+    assert len(make_server(api).list_tools()) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_an_alias_is_described_as_it_comes():
+    api = NinjaAPI(urls_namespace="aliases")
+
+    @api.post("/alias", response=Aliased, by_alias=True)
+    def alias(request: Any, data: Aliased) -> Any:
+        return {"fullName": data.full_name}
+
+    server = make_server(api)
+
+    assert call(server, "alias", fullName="x") == {"fullName": "x"}
+    assert schema(server, "alias")["required"] == ["fullName"]
+
+
+def test_an_operation_whose_types_have_no_schema_is_reported():
+    class Local(Schema):
+        name: str
+
+    api = NinjaAPI(urls_namespace="local")
+
+    @api.get("/local")
+    def local(request: Any, data: Query[Local]) -> Any:
+        return None
+
+    @api.get("/other")
+    def other(request: Any) -> Any:
+        return None
+
+    server = make_server(api)
+
+    assert [tool["name"] for tool in server.list_tools()] == ["other"]
+    (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert found.id == "django_mcp.ninja.W001"
+    assert "local is no tool: pydantic cannot describe its data" in found.msg
