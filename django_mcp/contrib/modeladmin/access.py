@@ -12,7 +12,7 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import connections, router
 from django.db.models import Model, QuerySet
 
-from django_mcp.contrib.modeladmin.requests import lead_to_object, make_request_of
+from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request_of
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.paths import Path
 from django_mcp.contrib.values import to_python
@@ -132,6 +132,11 @@ class AdminAccess:
             return list(objects)  # the rules are about the user alone
         return [instance for instance in objects if self.allows(request, action, instance)]
 
+    def lead_to_object(self, request: Any, action: str, key: Any) -> None:
+        """Have a request lead to the page of an object, for the rules that ask for it."""
+        page = "delete" if action == DELETE else "change"
+        lead_to_page(request, self.model_admin, page, key)
+
     def find_one(
         self, request: Any, action: str, key: Any, rows: QuerySet[Any] | None = None
     ) -> Any:
@@ -141,14 +146,14 @@ class AdminAccess:
             request: of the admin.
             action: what is to be done with it.
             key: its primary key.
-            rows: where to look, among those of `find_rows`.
+            rows: where to look, among those of `find_rows`, which a request led to the object has given.
 
         Raises:
             DoesNotExist: there is none, or the user may not.
         """
         if rows is None:
+            self.lead_to_object(request, action, key)
             rows = self.find_rows(request, action)
-        lead_to_object(request, self.model_admin, key)
         if not self.overrides("get_object"):
             instance = self._load(rows, key)
         elif self.allows(request, action):
@@ -167,6 +172,7 @@ class AdminAccess:
 
     def lock_one(self, request: Any, action: str, key: Any) -> Any:
         """Return an object, locked until the end of the transaction; raises `DoesNotExist`."""
+        self.lead_to_object(request, action, key)
         rows = self.find_rows(request, action)
         alias = find_database(rows)
         rows = rows.using(alias)

@@ -17,7 +17,7 @@ from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
-from django_mcp.contrib.modeladmin.requests import make_request
+from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request
 from django_mcp.contrib.modeladmin.sensitive import is_secret
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.filters import MAX_TERMS
@@ -164,6 +164,7 @@ class AdminReading:
     def read_one(self, request: Any, action: str, key: Any) -> JSONObject:
         """Return what the page of an object shows; raises `DoesNotExist` if the user may not."""
         usual = self._shown.names_of_page(self._schema_request, self._sample)
+        self._access.lead_to_object(request, action, key)
         rows = self._shown.load(self._access.find_rows(request, action), usual)
         one = self._access.find_one(request, action, key, rows)
         return self.read_page(request, one)
@@ -206,6 +207,7 @@ class AdminReading:
             ArgumentErrors: a value or the cursor is not valid.
         """
         request = make_request(ctx, self._access.site, "GET")
+        lead_to_page(request, self._admin, "changelist")
         names = self._shown.names_of_list(request)
         keys = self._order(request, arguments.get("ordering"), names)
         rows = self._access.find_rows(request, SEARCH)

@@ -8,13 +8,24 @@ from functools import cache, lru_cache, update_wrapper
 from types import SimpleNamespace
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.contrib.messages.constants import DEFAULT_TAGS
 from django.http import QueryDict
-from django.urls import ResolverMatch
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    ResolverMatch,
+    get_script_prefix,
+    get_urlconf,
+    resolve,
+    reverse,
+)
 from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
+from django.utils.translation import get_language
 
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.http_calls import build_request, to_texts
@@ -48,7 +59,7 @@ class Messages:
 def make_request(
     caller: Any, site: AdminSite, method: str, data: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return a request to the admin.
+    """Return a request to the first page of the admin.
 
     Args:
         caller: has the user and the request of the client, if there is one; a context.
@@ -56,6 +67,14 @@ def make_request(
         method: the HTTP method.
         data: what the form of a browser would send.
     """
+    request = _make_request(caller, site, method, data)
+    _lead(request, _find_place(site, "index", *_surroundings()))
+    return request
+
+
+def _make_request(
+    caller: Any, site: AdminSite, method: str, data: Mapping[str, Any] | None = None
+) -> Any:
     request = build_request(caller, method, _no_fields())
     request.POST = _to_fields(data) if data else _no_fields()
     request._files = MultiValueDict()
@@ -99,13 +118,76 @@ def _wrap(view: Any) -> Any:
     return update_wrapper(wrapper, view)
 
 
-def lead_to_object(request: Any, model_admin: ModelAdmin[Any], key: Any) -> None:
-    """Have a request lead to the page of an object, which rules find in its `resolver_match`."""
-    meta = model_admin.opts
-    name = f"{meta.app_label}_{meta.model_name}_change"
-    request.resolver_match = _match(
-        model_admin.admin_site, model_admin.change_view, name, object_id=str(key)
+def lead_to_page(request: Any, model_admin: ModelAdmin[Any], page: str, key: Any = None) -> None:
+    """Have a request lead to a page of a `ModelAdmin`, as rules find it in its path and its `resolver_match`.
+
+    Args:
+        request: of the admin.
+        model_admin: has the page.
+        page: `changelist`, `add`, `change` or `delete`.
+        key: of the object on the page, if it is one of an object.
+    """
+    meta, site = model_admin.opts, model_admin.admin_site
+    name = f"{meta.app_label}_{meta.model_name}_{page}"
+    place = _find_place(site, name, *_surroundings(), has_key=key is not None)
+    kwargs = {} if key is None else {"object_id": quote(str(key))}
+    if place is None:
+        request.resolver_match = _match(site, getattr(model_admin, f"{page}_view"), name, **kwargs)
+        return
+    if key is None:
+        _lead(request, place)
+        return
+    path, usual = place
+    match = ResolverMatch.__new__(ResolverMatch)  # copy.copy() refuses to copy one
+    captured = {**usual.kwargs, **kwargs}
+    vars(match).update({**vars(usual), "kwargs": captured, "captured_kwargs": captured})
+    start, _separator, end = path.rpartition(f"/{_ANY_KEY}/")
+    _lead(request, (f"{start}/{kwargs['object_id']}/{end}", match))
+
+
+_ANY_KEY = "1"
+
+
+def _surroundings() -> tuple[Any, str, str | None]:
+    """Return what else the path of a page depends on."""
+    return (
+        get_urlconf() or getattr(settings, "ROOT_URLCONF", None),
+        get_script_prefix(),
+        get_language() if settings.USE_I18N else None,
     )
+
+
+@lru_cache(maxsize=5000)
+def _find_place(
+    site: AdminSite,
+    name: str,
+    urlconf: Any,
+    script_prefix: str,
+    _language: str | None,
+    *,
+    has_key: bool = False,
+) -> tuple[str, ResolverMatch] | None:
+    """Return the path of a page of the admin, and what it resolves to; None, if the site has no such URL."""
+    if urlconf is None:
+        return None
+    args = [_ANY_KEY] if has_key else []
+    try:
+        path = reverse(f"admin:{name}", urlconf, args, current_app=site.name)
+        match = resolve(f"/{path.removeprefix(script_prefix)}", urlconf)
+    except (NoReverseMatch, Resolver404):
+        return None
+    # Where this site has no URLs, Django finds those of another.
+    return (path, match) if site.name in match.namespaces else None
+
+
+def _lead(request: Any, place: tuple[str, ResolverMatch] | None) -> None:
+    if place is None:
+        return
+    request.path, request.resolver_match = place
+    prefix = get_script_prefix()
+    request.path_info = f"/{request.path.removeprefix(prefix)}"
+    request.META["SCRIPT_NAME"] = prefix.removesuffix("/")
+    request.META["PATH_INFO"] = request.path_info
 
 
 def make_request_of(user: Any, site: AdminSite) -> Any:
@@ -120,4 +202,5 @@ def make_request_of_anybody(site: AdminSite) -> Any:
     for name in ("is_active", "is_staff", "is_superuser"):
         with contextlib.suppress(AttributeError):
             setattr(user, name, True)
-    return make_request_of(user, site)
+    # The URLs are not known yet when tools are registered.
+    return _make_request(SimpleNamespace(request=None, user=user), site, "GET")

@@ -26,7 +26,7 @@ from django_mcp.contrib.model_forms import (
 )
 from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.reading import AdminReading
-from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, lead_to_page, make_request
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
     ask_about_rights,
@@ -202,6 +202,7 @@ class AdminWriting:
         """
         given = without_confirmation(arguments)
         request = make_request(ctx, self._access.site, "POST", given)
+        lead_to_page(request, self._admin, "add")
         if not self._access.allows(request, CREATE):
             raise self._access.missing()
         initial = self._admin.get_changeform_initial_data(request)

@@ -13,7 +13,7 @@ from django.contrib import messages as django_messages
 from django.contrib.auth.models import Group, User
 from django.core.checks import run_checks
 from django.core.exceptions import PermissionDenied
-from django.urls import path
+from django.urls import path, set_script_prefix
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -150,6 +150,65 @@ def test_admin_methods_can_read_object_id_from_the_resolver_match(
     client = make_client(root, Book)
 
     assert client.call("get_book", isbn="1").structured["title"] == "Emma"
+
+
+@pytest.mark.parametrize("prefix", ["/", "/shop/"])
+def test_admin_methods_see_the_path_of_the_admin_page(
+    make_client: Any, root: User, site: admin.AdminSite, settings: Any, prefix: str
+):
+    asked: list[tuple[Any, ...]] = []
+
+    class Asking(admin.ModelAdmin):
+        actions = ["read"]
+
+        def get_queryset(self, request: Any) -> Any:
+            asked.append(see(request))
+            return super().get_queryset(request)
+
+        @admin.action
+        def read(self, request: Any, queryset: Any) -> None:
+            asked.append(see(request))
+
+        def has_add_permission(self, request: Any) -> bool:
+            asked.append(see(request))
+            return True
+
+    def see(request: Any) -> tuple[Any, ...]:
+        match = request.resolver_match
+        script_name = request.META["SCRIPT_NAME"]
+        assert (
+            request.path
+            == script_name + request.path_info
+            == script_name + request.META["PATH_INFO"]
+        )
+        assert script_name == prefix[:-1]
+        return request.path_info, match.url_name, match.kwargs
+
+    replace(site, Book, Asking)
+    urls: Any = type("Urls", (), {"urlpatterns": [path("back/office/", site.urls)]})
+    settings.ROOT_URLCONF = urls
+    Book.objects.create(isbn="a/b", title="Emma")
+    client = make_client(root, Book, capabilities={})
+    start = "/back/office/library/book/"
+    of_book = {"object_id": "a_2Fb"}
+    set_script_prefix(prefix)
+    try:
+        client.call("search_books")
+        assert (start, "library_book_changelist", {}) == asked[-1]
+        client.call("get_book", isbn="a/b")
+        change = (f"{start}a_2Fb/change/", "library_book_change", of_book)
+        assert change == asked[-1]
+        client.call("update_book", isbn="a/b", title="Persuasion")
+        assert change == asked[-1]
+        client.call("delete_book", isbn="a/b")
+        assert (f"{start}a_2Fb/delete/", "library_book_delete", of_book) == asked[-1]
+        client.call("read_books", ids=["a/b"])
+        assert (start, "library_book_changelist", {}) == asked[-1]
+        asked.clear()
+        client.call("create_book", isbn="c", title="Emma")
+        assert (f"{start}add/", "library_book_add", {}) in asked
+    finally:
+        set_script_prefix("/")
 
 
 def test_a_model_admin_that_needs_a_real_request_is_reported(
