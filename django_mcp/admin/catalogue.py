@@ -115,7 +115,8 @@ class CatalogueAdmin(Page):
         require_permissions(request, "view_disabledentry")
         server = get_server_or_404(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
-        failure, groups = "", []
+        failure = ""
+        groups: list[dict[str, Any]] = []
         term = request.GET.get("q", "")[:200]
         may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
         calls = calls_of_the_day(server.name) if may_see_calls else {}
@@ -127,6 +128,7 @@ class CatalogueAdmin(Page):
                 failure = escape_invisible(str(error), 500)
             rows = self._rows(server, kind, viewer, set(seen), term, calls)
             groups.append({"kind": kind, "title": _TITLES[kind], "rows": rows})
+        gone = [row["name"] for group in groups for row in group["rows"] if row.get("is_gone")]
         return self.show(
             request,
             "catalogue.html",
@@ -136,6 +138,7 @@ class CatalogueAdmin(Page):
             revisions=[revision.name for revision in reversed(REVISIONS)],
             viewer=viewer,
             groups=groups,
+            gone=gone,
             failure=failure,
             term=term,
             may_see_calls=may_see_calls,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.checks import CheckMessage, register
+from django.core.checks import CheckMessage, Tags, register
 
 from django_mcp.checks.declared import Check, declared
 from django_mcp.extension_packages import load_parts
@@ -26,3 +26,10 @@ def _runner(checks: list[Check]) -> Check:
 
 for (_tags, _deploy), _found in declared.items():
     register(_runner(_found), "django_mcp", *_tags, deploy=_deploy)
+
+
+@register(Tags.database)
+def _check_database(**kwargs: Any) -> list[CheckMessage]:
+    from django_mcp.checks.disabled import check_disabled
+
+    return check_disabled(**kwargs)

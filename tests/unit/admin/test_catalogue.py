@@ -98,3 +98,18 @@ def test_a_new_key_is_inserted_into_the_configurations(admin: Client):
     key = page.context["text"]
     assert key.startswith(f"mcp_{APIKey.objects.get().prefix}_")
     assert all(key in text for each in page.context["endpoints"] for _, text, *_ in each["clients"])
+
+
+def test_disabled_entries_that_are_not_registered_any_more_are_told(
+    admin: Client, server: MCPServer
+):
+    DisabledEntry.objects.create(server="listed", kind="tools", key="greet")
+    told = "These disabled entries are not registered any more."
+    page = admin.get(url("disabledentry_changelist"), {"server": "listed"}).content.decode()
+    assert told not in page
+
+    DisabledEntry.objects.create(server="listed", kind="tools", key="welcome")
+
+    page = admin.get(url("disabledentry_changelist"), {"server": "listed"}).content.decode()
+    assert told in page
+    assert "<bdi>welcome</bdi></p>" in page
