@@ -37,6 +37,11 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("order-shippingeventquantity-update", "own values"): _OF_PACKAGE,
         ("wishlists-line-search", "queries"): _TEXTS,
     },
+    "rest": {
+        ("authtoken.tokenproxy", "start"): "its key is the token",
+        ("socialaccount-socialapp-update", "own values"): "its choices are the installed providers",
+        ("socialaccount-socialtoken-search", "queries"): _TEXTS,
+    },
     "wagtail": {
         ("pages.post", "start"): _PATTERNS,
         ("wagtailcore.*LogEntry", "no rows"): "its actions are those that wagtail has registered",

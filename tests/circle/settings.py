@@ -77,3 +77,5 @@ globals().update(_more)
 if "sekizai" in INSTALLED_APPS:
     _processors: Any = TEMPLATES[0]["OPTIONS"]
     _processors["context_processors"].append("sekizai.context_processors.sekizai")
+if "allauth.account" in INSTALLED_APPS:
+    MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")

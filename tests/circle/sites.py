@@ -111,6 +111,19 @@ WORKSHOP = [
     "tests.circle.workshop",
 ]
 
+REST = [
+    "rest_framework",
+    "rest_framework.authtoken",
+    "django_filters",
+    "drf_spectacular",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "dj_rest_auth",
+    "dj_rest_auth.registration",
+    "tests.circle.api",
+]
+
 _HAYSTACK = {
     "HAYSTACK_CONNECTIONS": {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}
 }
@@ -144,6 +157,13 @@ SITES: dict[str, tuple[list[str], dict[str, Any]]] = {
                 "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
                 "machina_attachments": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
             },
+        },
+    ),
+    "rest": (
+        REST,
+        {
+            "REST_FRAMEWORK": {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"},
+            "ACCOUNT_EMAIL_VERIFICATION": "none",
         },
     ),
     "workshop": (

@@ -12,3 +12,5 @@ if apps.is_installed("wiki"):
     ]
 if apps.is_installed("wagtail"):
     urlpatterns += [path("cms/", include("wagtail.admin.urls")), path("", include("wagtail.urls"))]
+if apps.is_installed("tests.circle.api"):
+    urlpatterns += [path("api/", include("tests.circle.api.urls"))]

@@ -161,8 +161,57 @@ def walk_models(walk: Walk, people: Mapping[str, Any]) -> None:
         OfModel(walk, client, "root", model, of_model, None).run()
 
 
+def walk_rest(walk: Walk, people: Mapping[str, Any]) -> None:
+    """Walk through the tools of REST views."""
+    from django.apps import apps
+
+    from django_mcp.test import MCPClient
+    from tests.circle.tools_of_view import OfView
+    from tests.circle.views_of_site import make_rest
+
+    hints: dict[str, Any] = {
+        "year": 2026, "version": "v1", "starts": "2026-03-01", "takes": "00:05:00", "budget": "1.5",
+        "website_url": "https://example.com",
+    }  # fmt: skip
+    models: Any = {
+        model._meta.model_name: model for model in apps.get_app_config("api").get_models()
+    }
+    first = {name: model._base_manager.order_by("pk")[0] for name, model in models.items()}
+    first["project"] = first["task"].project
+    hints |= {f"{name}_pk": row.pk for name, row in first.items()}
+    hints |= {f"{name}_id": row.pk for name, row in first.items()}
+    hints |= {name: row.pk for name, row in first.items()}
+    server, views = make_rest(walk.note)
+    for who, user in people.items():
+        if user is not None:
+            models["project"].objects.update(owner=user)
+        client = MCPClient(server, user=user)
+        tools = {tool["name"]: tool for tool in client.list_tools()}
+        for view in views:
+            start = f"{view.prefix}_"
+            of_view = {
+                name.removeprefix(start): tool
+                for name, tool in tools.items()
+                if name.startswith(start)
+            }
+            key = hints_of(view, first)
+            OfView(walk, client, who, user, view, of_view, hints, key).run()
+
+
+def hints_of(view: Any, first: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the key of the first row of a view, by the name that its URL has for it."""
+    cls: Any = view.view
+    meta = getattr(getattr(cls, "serializer_class", None), "Meta", None)
+    model: Any = getattr(getattr(cls, "queryset", None), "model", getattr(meta, "model", None))
+    row = None if model is None else first.get(model._meta.model_name)
+    if row is None:
+        return {}
+    return {cls.lookup_url_kwarg or cls.lookup_field: getattr(row, cls.lookup_field)}
+
+
 def walk_site() -> Walk:
     """Walk through the site of the settings."""
+    from django.apps import apps
     from django.core.management import call_command
 
     from tests.circle.rows import Rows
@@ -174,6 +223,8 @@ def walk_site() -> Walk:
         walk.note("", label, "no rows", reason)
     walk_admin(walk, people)
     walk_models(walk, people)
+    if apps.is_installed("rest_framework"):
+        walk_rest(walk, people)
     return walk
 
 

@@ -41,12 +41,15 @@ class Annotated:
         self.is_excluded = schema.is_excluded()
         said = schema.get_description()
         self.description = said if said != base.get_description(schema) else None
-        self.has_request = _overrides(type(schema), "get_request_serializer", base)
-        if self.has_request:
-            self.request = schema.get_request_serializer()
-        self.has_response = _overrides(type(schema), "get_response_serializers", base)
-        if self.has_response:
-            self.response = _find_success(schema.get_response_serializers())
+        said_schema = _only_said(type(schema), base)
+        said_schema.view, said_schema.method, said_schema.path = view, schema.method, ""
+        request, responses = (
+            said_schema.get_request_serializer(),
+            said_schema.get_response_serializers(),
+        )
+        self.has_request, self.has_response = request is not _UNSAID, responses is not _UNSAID
+        self.request = request if self.has_request else None
+        self.response = _find_success(responses) if self.has_response else None
 
     def query(self) -> dict[str, JSONObject]:
         """Return the parameters of the query that were annotated, as JSON Schemas."""
@@ -110,5 +113,18 @@ def _find_schema(action: ViewAction) -> Any:
     return made if isinstance(made, _spectacular_base()) else None
 
 
-def _overrides(schema: type[Any], name: str, base: type[Any]) -> bool:
-    return getattr(schema, name) is not getattr(base, name)
+_UNSAID: Any = object()
+
+
+def _only_said(schema: type[Any], base: type[Any]) -> Any:
+    """Return an inspector that guesses no serializers: a decorator passes on what it does not say."""
+
+    class Unsaid(base):  # type: ignore[misc]
+        def get_request_serializer(self) -> Any:
+            return _UNSAID
+
+        def get_response_serializers(self) -> Any:
+            return _UNSAID
+
+    bases = (Unsaid,) if schema is base else (schema, Unsaid)
+    return type(schema.__name__, bases, {})()

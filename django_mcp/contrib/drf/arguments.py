@@ -287,8 +287,20 @@ def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any
         return view.get_serializer()
     # An extra action has the view set's serializer by default, and most read something else.
     own = action.initkwargs.get("serializer_class") or view.get_serializer_class()
-    is_own = own is not action.view_class.serializer_class
+    is_own = own not in _usual_classes(action, view)
     return view.get_serializer() if is_own or _validates(action.function) else None
+
+
+def _usual_classes(action: ViewAction, view: Any) -> list[Any]:
+    """Return the serializer classes of a view set's other actions."""
+    classes = [action.view_class.serializer_class]
+    for name in (None, *STANDARD):
+        view.action = name
+        # The view may have no such action.
+        with suppress(Exception):
+            classes.append(view.get_serializer_class())
+    view.action = action.name
+    return classes
 
 
 def _validates(function: Any) -> bool:

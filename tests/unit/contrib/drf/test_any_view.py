@@ -327,6 +327,35 @@ def test_an_action_that_asks_for_pages_gets_all_rows_of_a_view_without_pages(ser
     assert found["truncated"] is True
 
 
+def test_an_extra_action_reads_only_a_serializer_of_its_own(server: MCPServer):
+    class ByAction(viewsets.GenericViewSet):
+        queryset = Product.objects.all()
+        permission_classes = ()
+
+        def get_serializer_class(self) -> Any:
+            classes = {"rate": OrderSerializer}
+            return classes.get(self.action, ProductSerializer)
+
+        @action(detail=True, methods=["post"])
+        def rate(self, request: Any, pk: Any) -> Response:
+            return Response({})
+
+        @action(detail=True, methods=["post"])
+        def hide(self, request: Any, pk: Any) -> Response:
+            return Response({})
+
+        @extend_schema(summary="Show")
+        @action(detail=True, methods=["post"])
+        def show(self, request: Any, pk: Any) -> Response:
+            return Response({})
+
+    viewset_tools(ByAction, server=server, prefix="by")
+
+    assert set(properties(server, "by_rate")) == {"pk", "number", "note", "placed_at"}
+    assert set(properties(server, "by_hide")) == {"pk"}
+    assert set(properties(server, "by_show")) == {"pk"}
+
+
 # -- views whose URLs say more
 
 

@@ -1,0 +1,1 @@
+"""An API with the packages around Django REST framework, written in the ways that sites use them."""
