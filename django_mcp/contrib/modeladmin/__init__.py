@@ -53,10 +53,11 @@ def admin_tools(
         server: gets the tools; by default the default server.
         site: the admin site; by default `django.contrib.admin.site`.
         models: labels such as `"shop.order"`, or classes; `"__all__"`: all that the site
-            has, but those of django_mcp itself, OAuth, tokens and sessions, which you have to name.
+            has, but those of django_mcp itself, OAuth, passwords, tokens and sessions, which you have to name.
             Then each name begins with the label of the app, such as `shop_search_orders`, and what cannot
             be registered is left out.
-        actions: the actions of the admin that become tools, by name; True: all, False: none.
+        actions: the actions of the admin that become tools, by name; True: all but those about passwords,
+            tokens and sign-ins, False: none.
         include: what becomes a tool; by default everything.
         exclude: what does not, and labels of models; `delete` stands for Django's action
             `delete_selected` as well.
@@ -115,6 +116,9 @@ def admin_tools(
     for model_admin in admins:
         label = model_admin.opts.label_lower
         if label in left_out:
+            continue
+        if own.is_lenient and _is_refused(server, model_admin.model):
+            has_problems = True
             continue
         options = GeneratedOptions(
             include=None if include is None else {*_names_for(label, include)},
@@ -188,6 +192,20 @@ def _find_admins(
             "Register one before admin_tools() is called, or take the model out of models=.",
         )
     return admins
+
+
+def _is_refused(server: MCPServer, model: type[Any]) -> bool:
+    """Return whether a model that nobody named is about passwords or tokens; `manage.py check` then says so."""
+    from django_mcp.contrib.credentials import find_credential_word
+    from django_mcp.contrib.modeladmin.checks import note_credentials
+
+    word = find_credential_word([model.__name__])
+    if word is None:
+        return False
+    label = model._meta.label_lower
+    hint = f"Name it if it may have tools: models=[{label!r}]. Or leave it out with exclude=[{label!r}]."
+    note_credentials(server, model._meta.label, word, hint)
+    return True
 
 
 def _is_of_security(app: Any) -> bool:

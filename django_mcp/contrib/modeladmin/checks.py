@@ -13,6 +13,12 @@ def note_problem(server: MCPServer, what: str, problem: str, hint: str) -> None:
     report(server, f"{what} is no tool: {problem}.", hint, "django_mcp.modeladmin.W001")
 
 
+def note_credentials(server: MCPServer, what: str, word: str, hint: str) -> None:
+    """Have `manage.py check` say what is no tool, since its name is about passwords, tokens or sign-ins."""
+    message = f"{what} is no tool: {word} is about passwords, tokens or sign-ins."
+    report(server, message, hint, "django_mcp.modeladmin.W003")
+
+
 def note_unasked(server: MCPServer, what: str, names: Sequence[str]) -> None:
     """Have `manage.py check` warn of methods that no tool runs and that may have rules."""
     message = f"{what} has methods of its own that no tool runs: {', '.join(names)}."

@@ -11,6 +11,7 @@ from typing import Any
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import UserAdmin
 
+from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
@@ -30,7 +31,12 @@ from django_mcp.contrib.modeladmin.access import (
     get_actions,
 )
 from django_mcp.contrib.modeladmin.actions import AdminAction
-from django_mcp.contrib.modeladmin.checks import note_left_out, note_problem, note_unasked
+from django_mcp.contrib.modeladmin.checks import (
+    note_credentials,
+    note_left_out,
+    note_problem,
+    note_unasked,
+)
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
@@ -120,6 +126,7 @@ class AdminTools:
             self._access, self._shown, self._reading, self._request, own.allow_sensitive
         )
         self._deleting = AdminDeleting(self._access, self._reading)
+        self._refused: list[str] = []
         self._actions = self._find_actions()
         self._singular, self._plural = find_words(model_admin.model)
         self._entries: list[ToolEntry] = []
@@ -147,12 +154,14 @@ class AdminTools:
     @property
     def actions(self) -> list[str]:
         """The names of all that can become a tool."""
-        return [SEARCH, GET, CREATE, UPDATE, DELETE, *self._actions]
+        return [SEARCH, GET, CREATE, UPDATE, DELETE, *self._actions, *self._refused]
 
     def _find_actions(self) -> dict[str, AdminAction]:
         chosen, actions = self._own.actions, {}
         for name, (function, description) in get_actions(self._admin, self._request).items():
             if chosen is False or (chosen is not True and name not in chosen):
+                continue
+            if self._is_refused(name, function):
                 continue
             problem = _find_problem(name, function)
             if problem is not None:
@@ -168,6 +177,19 @@ class AdminTools:
                 max_results=self._options.max_results,
             )
         return actions
+
+    def _is_refused(self, name: str, function: Callable[..., Any]) -> bool:
+        """Return whether an action is about passwords or sign-ins, and is not named; `manage.py check` then says so."""
+        named = self._own.actions if isinstance(self._own.actions, frozenset) else frozenset()
+        word = find_credential_word([name, getattr(function, "__name__", "")])
+        if word is None or name in named or name in (self._options.include or ()):
+            return False
+        self._refused.append(name)
+        if self._options.has(name):
+            what = f"The action {name!r} of {self._label}"
+            hint = f"Name it if it may be one: actions=[{name!r}]. Or leave it out with exclude=."
+            note_credentials(self._server, what, word, hint)
+        return True
 
     def _add_reading(self) -> None:
         meta, reading = self._admin.model._meta, self._reading
