@@ -94,7 +94,7 @@ class DjangoAccess:
 
         def load() -> tuple[frozenset[Rule], bool]:
             may_keep = not may_change_without_signal(user)
-            return find_granted(user, requirements.all_rules), may_keep
+            return find_granted(user, requirements.all_rules, requirements), may_keep
 
         granted, may_keep = await run_in_pool(load, self._breaker)
         allowed = allowed_of(principal)

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
-from django_mcp.registry.access import Rule
+from django_mcp.registry.access import Rule, read_verdict
+from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import describe_source, find_near
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from django.db.models import Model
 
 
-def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
+def find_granted(
+    user: Any, rules: Iterable[Rule], requirements: Requirements | None = None
+) -> frozenset[Rule]:
     """Return the rules that hold for a user as it is in the database now.
 
-    None holds for a user who is inactive or deleted.
+    None holds for a user who is inactive or deleted. The log names the entries among the requirements
+    whose rule fails.
     """
     if _is_stored(user):
         # The given one may be as old as its stream, and caches its permissions.
@@ -31,7 +35,7 @@ def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
         user = model._default_manager.using(user._state.db).filter(pk=user.pk).first()
     if user is None or not (user.is_active or user.is_anonymous):
         return frozenset()
-    granted = {rule for rule in rules if callable(rule) and holds(rule, user)}
+    granted = {rule for rule in rules if callable(rule) and holds(rule, user, requirements)}
     names = {rule for rule in rules if isinstance(rule, str)}
     return frozenset(granted | _find_permissions(user, names))
 
@@ -56,7 +60,7 @@ def _find_permissions(user: Any, names: set[str]) -> set[str]:
 
 def visible_to(user: Any, requirements: Requirements) -> VisibleEntries:
     """Return the entries that a user may see, for synchronous code."""
-    return VisibleEntries(requirements, find_granted(user, requirements.all_rules))
+    return VisibleEntries(requirements, find_granted(user, requirements.all_rules, requirements))
 
 
 def may_change_without_signal(user: Any) -> bool:
@@ -78,21 +82,33 @@ def _is_stored(user: Any) -> bool:
 
 def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
     """Return the result of a permission function; raise its exceptions."""
-    verdict = rule(user)
-    if inspect.iscoroutine(verdict):
-        # A coroutine is always true.
-        verdict.close()
-        raise TypeError("permission functions must be synchronous")
-    return bool(verdict)
+    return read_verdict(rule(user))
 
 
-def holds(rule: Callable[..., Any], user: Any) -> bool:
+def holds(rule: Callable[..., Any], user: Any, requirements: Requirements | None = None) -> bool:
     """Return the result of a permission function; one that fails grants nothing."""
     try:
         return is_granted_by(rule, user)
     except (Exception, SystemExit):  # the site's code must not grant by failing
-        logger.exception("The permission %s failed, so it was refused", describe_source(rule))
+        names = [] if requirements is None else list(_names_of(rule, requirements))
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        of = f" of {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
+        logger.exception("The permission %s%s failed, so it was refused", describe_source(rule), of)
         return False
+
+
+_MAX_NAMES = 3
+"""Entries that a message names."""
+
+
+def _names_of(rule: Callable[..., Any], requirements: Requirements) -> Iterator[str]:
+    """Yield what the entries are called that need a rule, such as "tool find_orders"."""
+    for guarded, rules in requirements.rules.items():
+        if rule in rules:
+            if isinstance(guarded, Entry):
+                yield f"{guarded.kind.word} {guarded.name}"
+            else:
+                yield guarded.source
 
 
 def signed_in(user: Any) -> bool:

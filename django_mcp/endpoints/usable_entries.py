@@ -46,7 +46,9 @@ def usable_entries(
         requirements = server.engine.derived.requirements
         rules = requirements.all_rules
         visible = VisibleEntries(
-            requirements, rules if user is None else find_granted(user, rules), allowed
+            requirements,
+            rules if user is None else find_granted(user, rules, requirements),
+            allowed,
         )
         always = {scope for reader in find_key_readers(server) for scope in reader.required_scopes}
         for entry in server.registry.entries():

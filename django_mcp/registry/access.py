@@ -95,6 +95,28 @@ def read_access(
     )
 
 
+def read_verdict(verdict: object) -> bool:
+    """Return whether a permission function or a check allows something, by what it returned.
+
+    Raises:
+        TypeError: it returned something that is true whatever the function would have found out.
+    """
+    if inspect.iscoroutine(verdict):
+        verdict.close()
+        raise TypeError(
+            "it returned a coroutine, which is always true: call the synchronous method, such as "
+            "has_perm() for ahas_perm(). Only an asynchronous handler can have a check with async def"
+        )
+    if inspect.isroutine(verdict):
+        name = getattr(verdict, "__name__", "")
+        raise TypeError(
+            f"it returned the function {name} itself, which is always true: call it, as in {name}(...)"
+        )
+    if inspect.isgenerator(verdict) or inspect.isasyncgen(verdict):
+        raise TypeError("it yields, and a generator is always true: return True or False")
+    return bool(verdict)
+
+
 def takes_user(function: Callable[..., Any]) -> bool:
     """Return whether a function can be called with the user alone, as far as its signature tells."""
     try:
@@ -193,12 +215,7 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
             allowed = self._ask(ctx, arguments)
         except (Exception, SystemExit) as error:  # a failing check denies the call
             raise Forbidden from error
-        if inspect.iscoroutine(allowed):
-            # A coroutine would count as true.
-            allowed.close()
-            raise Forbidden from TypeError("it is asynchronous: use async def for the handler")
-        if not allowed:
-            raise Forbidden
+        _demand(allowed)
 
     async def ademand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
         """Run an asynchronous check; see `demand`."""
@@ -206,8 +223,7 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
             allowed = await self._ask(ctx, arguments)
         except (Exception, SystemExit) as error:
             raise Forbidden from error
-        if not allowed:
-            raise Forbidden
+        _demand(allowed)
 
     def _ask(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
         if self.whole is not None:
@@ -217,6 +233,15 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
             **{name: arguments[name] for name in self.names if name in arguments},
         }
         return self.function(self.provide_subject(ctx), **known)
+
+
+def _demand(allowed: object) -> None:
+    try:
+        is_allowed = read_verdict(allowed)
+    except TypeError as error:
+        raise Forbidden from error
+    if not is_allowed:
+        raise Forbidden
 
 
 def read_check(

@@ -140,11 +140,11 @@ RULES: Mapping[str, rules.Rule] = {
     "meta": rules.Rule(lambda value: isinstance(value, Mapping), "a dict"),
     "permission": rules.PERMISSION,
     "scopes": rules.SCOPES,
-    "check": rules.Rule(callable, "a function of the user and the arguments"),
+    "check": rules.Rule(callable, "a function of the user and the arguments").that_answers(),
     "listed_if": rules.Rule(
         lambda value: callable(value) and not iscoroutinefunction(value) and takes_user(value),
         "a synchronous function of the user alone",
-    ),
+    ).that_answers(),
     "extensions": rules.Rule(
         lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),
         "a dict from identifiers to options",

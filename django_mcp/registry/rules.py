@@ -10,6 +10,7 @@ from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import is_lazy
 from django_mcp.registry.access import read_access, read_scopes
 from django_mcp.registry.problems import RegistrationError, find_near
+from django_mcp.registry.signatures import returns_nothing
 
 
 def shown(value: object) -> str:
@@ -35,6 +36,22 @@ class Rule:
             self,
             accepts=lambda value: value is None or self.accepts(value),
             wanted=f"{self.wanted}, or None {meaning}",
+        )
+
+    def that_answers(self) -> Rule:
+        """Return a rule that accepts no function which never returns a value."""
+
+        def explain(value: object) -> str | None:
+            if callable(value) and returns_nothing(value):
+                return "It never returns a value, and so refuses everybody: let it return True or False."
+            return self.explain(value) if self.explain else None
+
+        return replace(
+            self,
+            accepts=lambda value: (
+                self.accepts(value) and not (callable(value) and returns_nothing(value))
+            ),
+            explain=explain,
         )
 
     def remedy(self, value: object) -> str:
@@ -156,7 +173,7 @@ ICONS = reading(
 PERMISSION = reading(
     lambda value: read_access("", permission=value),
     "'app.codename', a list of such names, or a synchronous function of the user alone",
-)
+).that_answers()
 SCOPES = reading(
     lambda value: read_scopes(value, "") or len(value),  # which None does not have
     "a list of scope names without spaces",

@@ -1,4 +1,4 @@
-"""Read how a function of the site is called: its parameters, its docstring, and whether it is asynchronous.
+"""Read how a function of the site is called: its parameters, its docstring, whether it is asynchronous or returns anything.
 
 A parameter is an argument of the client, or filled by the server, which defines the types and where
 their values come from (`injectables`).
@@ -6,6 +6,7 @@ their values come from (`injectables`).
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, update_wrapper
@@ -345,6 +346,27 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
         or inspect.iscoroutinefunction(target)
         or getattr(function, "_is_coroutine", None) is not None
     )
+
+
+def returns_nothing(function: Callable[..., Any]) -> bool:
+    """Return whether a function returns None however it ends, as one without `return` does.
+
+    One that only raises exceptions, or that yields, is not meant.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        return False
+    returned = []
+    before = None
+    for each in dis.get_instructions(code):
+        if each.opname == "RETURN_CONST":  # of Python 3.12
+            returned.append(each.argval)
+        elif each.opname == "RETURN_VALUE":
+            # A jump to it brings another value.
+            is_constant = before and before.opname == "LOAD_CONST" and not each.is_jump_target
+            returned.append(before.argval if before and is_constant else EMPTY)
+        before = each
+    return bool(returned) and all(value is None for value in returned)
 
 
 def _called(function: Callable[..., Any]) -> Any:

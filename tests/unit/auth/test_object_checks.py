@@ -202,7 +202,26 @@ async def test_a_check_returning_an_unawaited_coroutine_denies(
     result = await WireClient(server, V2026_07_28, principal=ann).call("x", {"n": 1})
 
     assert result["isError"]
-    assert "it is asynchronous" in caplog.text
+    assert "it returned a coroutine, which is always true" in caplog.text
+
+
+async def test_a_check_returning_a_function_denies(caplog: pytest.LogCaptureFixture) -> None:
+    server = MCPServer("x", public=True)
+
+    async def ahandler(n: int) -> str:
+        return ""
+
+    async def acheck(user: Any, n: int) -> Any:
+        return user.has_perm
+
+    server.register_tool(handler, name="x", check=lambda user, n: user.has_perm)
+    server.register_tool(ahandler, name="y", check=acheck)
+    client = WireClient(server, V2026_07_28, principal=ann)
+
+    for name in ("x", "y"):
+        assert (await client.call(name, {"n": 1}))["isError"]
+        assert f"The check of tool {name} failed" in caplog.text
+    assert "call it, as in has_perm(...)" in caplog.text
 
 
 class OwnOnly(BaseBackend):

@@ -265,10 +265,62 @@ async def test_a_broken_permission_grants_nothing_and_is_logged(
     found = await tools_of(server, principal(await make("ann")))
 
     assert not found & {"broken", "exiting", "late"}
-    assert "must be synchronous" in caplog.text
+    assert "call the synchronous method, such as has_perm() for ahas_perm()" in caplog.text
     assert "LookupError: gone" in caplog.text
     assert f"<locals>.broken ({__file__}:" in caplog.text
     assert f"<locals>.<lambda> ({__file__}:" in caplog.text
+    assert "of tool broken failed, so it was refused" in caplog.text
+
+
+async def test_a_permission_that_returns_a_function_or_yields_grants_nothing(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def yields(user: Any) -> Any:
+        yield user.is_staff
+
+    server.register_tool(lambda: "", name="uncalled", permission=lambda user: user.has_perm)
+    server.register_tool(lambda: "", name="listed", listed_if=lambda user: user.has_perm)
+    server.register_tool(lambda: "", name="yields", permission=yields)
+
+    found = await tools_of(server, principal(await make("ann")))
+
+    assert not found & {"uncalled", "listed", "yields"}
+    assert "call it, as in has_perm(...)" in caplog.text
+    assert "return True or False" in caplog.text
+
+
+def say_nothing(user: Any) -> Any:
+    user.is_authenticated  # noqa: B018 - the mistake that is tested
+
+
+@pytest.mark.parametrize("option", ["permission", "listed_if", "check"])
+def test_a_rule_that_never_returns_a_value_is_rejected_at_registration(option: str) -> None:
+    with pytest.raises(RegistrationError, match=f"{option}= cannot be .*never returns a value"):
+        MCPServer("silent").register_tool(lambda: "", name="silent", **{option: say_nothing})
+
+
+def sometimes(user: Any) -> Any:
+    if user.is_staff:
+        return True
+    return None
+
+
+def raises(user: Any) -> Any:
+    raise LookupError
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        sometimes,
+        raises,
+        lambda user: user.is_staff or None,
+        lambda user: None if user.is_staff else user,
+        lambda user: (user and None) or user,
+    ],
+)
+def test_a_rule_that_may_return_a_value_is_accepted(rule: Any) -> None:
+    MCPServer("speaking").register_tool(lambda: "", name="spoken", permission=rule, check=rule)
 
 
 def test_a_permission_of_a_server_takes_the_user_alone() -> None:
