@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from itertools import chain
+from types import CellType
 from typing import Any, get_args, get_origin
 
 from django.core import checks
-from django.core.checks import CheckMessage, Error, Info
+from django.core.checks import CheckMessage, Error, Info, Tags
 from django.db.models import Model, QuerySet
 
 from django_mcp.checks.declared import check
@@ -17,7 +19,7 @@ from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.registry import hints
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import did_you_mean, find_near
-from django_mcp.registry.signatures import read_docs
+from django_mcp.registry.signatures import EMPTY, read_docs, returns_nothing
 from django_mcp.servers import all_servers
 
 _DESCRIBING = {"title", "description", "default"}
@@ -49,6 +51,73 @@ def _find_models(annotation: Any) -> Iterator[type[Model | QuerySet[Any]]]:
         yield plain
     for argument in arguments:
         yield from _find_models(argument)
+
+
+@check(id="django_mcp.W026")
+def check_missing_returns() -> Iterator[CheckMessage]:
+    """W026: a function never returns the value that it should."""
+    for server in all_servers():
+        registry = server.registry
+        for entry in registry.entries():
+            is_tool = isinstance(entry, ToolEntry)
+            if returns_nothing(entry.handler.origin) and not (
+                is_tool and _admits_nothing(entry.handler.returns)
+            ):
+                yield checks.Warning(
+                    f"{entry.source} never returns a value.",
+                    hint="Write `return` before what clients shall get"
+                    + (", or `-> None` if that is nothing." if is_tool else "."),
+                )
+
+
+def _admits_nothing(annotation: Any) -> bool:
+    plain = hints.strip(annotation)
+    return plain in (None, type(None), Any, EMPTY) or hints.is_nullable(plain)
+
+
+@check(Tags.security, id="django_mcp.W025")
+def check_outer_decorators() -> Iterator[CheckMessage]:
+    """W025: a decorator above `@tool` and the like does not run for calls, such as one that refuses users."""
+    for server in all_servers():
+        registry = server.registry
+        handlers = [entry.handler for entry in registry.entries()]
+        for handler in [*handlers, *registry.completers.values()]:
+            if _is_wrapped(handler.origin):
+                yield checks.Warning(
+                    f"{handler.source} is inside of a decorator that does not run for its calls.",
+                    hint="Write @tool, @resource, @prompt or @completion above all other decorators. Who may "
+                    "call is said by permission= and check=.",
+                )
+
+
+def _is_wrapped(function: Any) -> bool:
+    """Return whether the name of a function stands for something that calls it."""
+    if not inspect.isfunction(function):
+        return False
+    named: Any = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        named = getattr(named, name, None)
+    found: set[int] = set()
+    waiting = [named]
+    while waiting and len(found) < _MAX_WRAPPERS:
+        each = waiting.pop()
+        if each is function:
+            return named is not function
+        if callable(each) and id(each) not in found:
+            found.add(id(each))
+            waiting += [getattr(each, name, None) for name in _WRAPS]
+            cells = getattr(each, "__closure__", None) or ()
+            waiting += [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+    return False
+
+
+_WRAPS = ("__wrapped__", "__func__", "func")
+"""Where a function, a method, and a partial or what asgiref makes keep the function that they call."""
+
+_EMPTY_CELL = CellType()
+
+_MAX_WRAPPERS = 50
+"""Functions that are looked at."""
 
 
 @check(id="django_mcp.I007")

@@ -356,17 +356,21 @@ def returns_nothing(function: Callable[..., Any]) -> bool:
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return False
-    returned = []
     before = None
+    has_ended = False
     for each in dis.get_instructions(code):
         if each.opname == "RETURN_CONST":  # of Python 3.12
-            returned.append(each.argval)
+            is_none = each.argval is None
         elif each.opname == "RETURN_VALUE":
             # A jump to it brings another value.
-            is_constant = before and before.opname == "LOAD_CONST" and not each.is_jump_target
-            returned.append(before.argval if before and is_constant else EMPTY)
-        before = each
-    return bool(returned) and all(value is None for value in returned)
+            is_none = before == ("LOAD_CONST", None) and not each.is_jump_target
+        else:
+            before = (each.opname, each.argval)
+            continue
+        if not is_none:
+            return False
+        has_ended = True
+    return has_ended
 
 
 def _called(function: Callable[..., Any]) -> Any:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_required
 from django.core.checks import INFO, CheckMessage, run_checks
+from django.db import transaction
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
@@ -318,3 +321,105 @@ def test_keywords_that_are_like_no_other_pass():
     server.tool(find)
 
     assert found(server, "W022") == []
+
+
+def run_outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another, without saying so."""
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return inner
+
+
+outer = MCPServer("outer")
+
+
+@login_required  # type: ignore[type-var]
+@outer.tool
+def guarded(text: str) -> str:
+    """Answer whoever is signed in, as the author believes."""
+    return text
+
+
+@transaction.atomic
+@outer.resource("outer://stored")
+def stored() -> str:
+    return ""
+
+
+@sync_to_async
+@outer.prompt
+def later() -> str:
+    return ""
+
+
+@run_outside
+@outer.tool
+def unnamed() -> str:
+    """Answer."""
+    return ""
+
+
+class Grouped:
+    @staticmethod
+    @outer.tool
+    def plain() -> str:
+        """Answer."""
+        return ""
+
+
+@outer.tool
+@transaction.atomic
+def below() -> str:
+    """Answer."""
+    return ""
+
+
+@outer.prompt
+@outer.tool
+def both() -> str:
+    """Answer."""
+    return ""
+
+
+def test_a_decorator_above_that_of_mcp_is_reported():
+    reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in found(outer, "W025")]
+
+    assert sorted(reported) == ["guarded", "later", "stored", "unnamed"]
+
+
+def forgets(text: str) -> str:  # type: ignore[return]
+    """Forget to return."""
+    text.upper()
+
+
+def returns_none() -> None:
+    """Do something."""
+
+
+def may_return_none() -> str | None:
+    """Do something."""
+
+
+def untyped():
+    """Do something."""
+
+
+def only_raises() -> str:
+    """Refuse."""
+    raise LookupError
+
+
+def test_a_function_that_never_returns_its_value_is_reported():
+    server = MCPServer("silent")
+    for function in (forgets, returns_none, may_return_none, untyped, only_raises):
+        server.tool(function)
+    server.resource("silent://a")(untyped)
+    server.prompt(untyped)
+
+    messages = found(server, "W026")
+
+    names = [message.msg.split(" ")[0].rpartition(".")[2] for message in messages]
+    assert names == ["forgets", "untyped", "untyped"]
+    assert "or `-> None` if that is nothing" in str(messages[0].hint)
