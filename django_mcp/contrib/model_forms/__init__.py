@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from django_mcp.contrib.model_forms.binding import Limit, bind_form, check_form, check_new
+from django_mcp.contrib.model_forms.binding import (
+    Limit,
+    bind_form,
+    check_form,
+    check_new,
+    end_filling,
+    fill_form,
+)
 from django_mcp.contrib.model_forms.schema import FormMaker, FormProblem, form_schema, key_schema
 
 __all__ = [
@@ -12,6 +19,8 @@ __all__ = [
     "bind_form",
     "check_form",
     "check_new",
+    "end_filling",
+    "fill_form",
     "form_schema",
     "key_schema",
 ]

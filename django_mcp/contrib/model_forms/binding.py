@@ -74,13 +74,43 @@ def bind_form(
     given = {} if instance is None else {"instance": instance}
     data: MultiValueDict[str, Any] = MultiValueDict()
     form: Any = make(data=data, files=MultiValueDict(), **given)
-    offered = set(offered_fields(form.fields, exclude, allow_sensitive))
+    fill_form(
+        form,
+        arguments,
+        is_partial=is_partial,
+        exclude=exclude,
+        allow_sensitive=allow_sensitive,
+        limit=limit,
+        shows_key=shows_key,
+    )
+    return form
+
+
+def fill_form(
+    form: Any,
+    arguments: Mapping[str, Any],
+    *,
+    is_partial: bool,
+    exclude: Collection[str],
+    allow_sensitive: Collection[str],
+    limit: Limit | None,
+    shows_key: Callable[[Any], bool],
+    left_alone: Collection[str] = (),
+) -> None:
+    """Have the fields of a bound form read arguments, as `bind_form` describes it.
+
+    The fields of `left_alone` read the data of the form, which can be changed.
+    """
+    data: MultiValueDict[str, Any] = form.data
+    offered = set(offered_fields(form.fields, {*exclude, *left_alone}, allow_sensitive))
     closed = [name for name in arguments if name not in offered]
     if closed:
         told = _("You cannot set this field.")
         raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
     kept: set[str] = set()
     for name, field in form.fields.items():
+        if name in left_alone:
+            continue
         field.show_hidden_initial = False
         model_field = find_model_field(form, name)
         is_given = name in offered and name in arguments
@@ -111,7 +141,6 @@ def bind_form(
             field.queryset = limit(name, _find_chosen(field, given))
     if kept:
         _leave_out(form.instance, kept)
-    return form
 
 
 def _give_argument(
@@ -260,9 +289,14 @@ def check_form(form: forms.BaseForm) -> None:
         ArgumentErrors: what is wrong, all at once and by field.
     """
     is_valid = form.is_valid()
-    vars(getattr(form, "instance", form)).pop("clean_fields", None)
+    end_filling(form)
     if not is_valid:
         raise ArgumentErrors(list(_problems(form)))
+
+
+def end_filling(form: Any) -> None:
+    """End what `fill_form` did to the object of a form, once the form is checked."""
+    vars(getattr(form, "instance", form)).pop("clean_fields", None)
 
 
 def check_new(instance: models.Model, using: str) -> None:

@@ -19,11 +19,6 @@ __all__ = ["admin_tools"]
 
 ALL = "__all__"
 
-_SECURITY_APPS = frozenset(
-    {"oauth2_provider", "rest_framework.authtoken", "django.contrib.sessions"}
-)
-"""Apps whose models decide who gets in, and so are named or left out."""
-
 
 def admin_tools(
     *,
@@ -163,13 +158,12 @@ def _find_admins(
     from django.apps import apps
 
     from django_mcp.contrib.modeladmin.checks import note_problem
+    from django_mcp.contrib.modeladmin.sensitive import is_of_security
     from django_mcp.registry.problems import did_you_mean
 
     if models == ALL:
         return [
-            site.get_model_admin(model)
-            for model in site._registry
-            if not _is_of_security(model._meta.app_config)
+            site.get_model_admin(model) for model in site._registry if not is_of_security(model)
         ]
     if isinstance(models, str):
         raise ImproperlyConfigured(f'admin_tools(): write models=["{models}"].')
@@ -206,10 +200,6 @@ def _is_refused(server: MCPServer, model: type[Any]) -> bool:
     hint = f"Name it if it may have tools: models=[{label!r}]. Or leave it out with exclude=[{label!r}]."
     note_credentials(server, model._meta.label, word, hint)
     return True
-
-
-def _is_of_security(app: Any) -> bool:
-    return app.name in _SECURITY_APPS or app.name.partition(".")[0] == "django_mcp"
 
 
 def _names_for(label: str, names: Iterable[str]) -> Iterable[str]:

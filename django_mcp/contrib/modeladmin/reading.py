@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
+from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request
 from django_mcp.contrib.modeladmin.sensitive import is_secret
 from django_mcp.contrib.modeladmin.shown import AdminShown
@@ -40,6 +41,7 @@ class AdminReading:
     Args:
         access: decides what a user may see.
         shown: says what is shown.
+        inlines: rows that are shown with one object.
         request: one that may do everything.
         max_results: rows on a page at most.
         allow_sensitive: fields that look like secrets and are none.
@@ -52,6 +54,7 @@ class AdminReading:
         self,
         access: AdminAccess,
         shown: AdminShown,
+        inlines: AdminInlines,
         request: Any,
         *,
         max_results: int,
@@ -60,6 +63,7 @@ class AdminReading:
         self._access = access
         self._admin: Any = access.model_admin
         self._shown = shown
+        self._inlines = inlines
         self._pages = Pages(
             f"{access.site.name}:{access.model._meta.label}",
             max_results=max_results,
@@ -154,7 +158,9 @@ class AdminReading:
     @property
     def get_output(self) -> JSONObject:
         """The output schema of the tool that gets an object."""
-        return self._shown.describe(self._shown.names_of_page(self._schema_request, self._sample))
+        names = self._shown.names_of_page(self._schema_request, self._sample)
+        schema = self._shown.describe(names)
+        return {**schema, "properties": {**schema["properties"], **self._inlines.outputs}}
 
     def get(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
@@ -173,7 +179,11 @@ class AdminReading:
         """Return what the page of an object shows."""
         names = self._shown.names_of_page(request, found)
         self._shown.complete(found, names)
-        return self._shown.read(request, [found], names)[0]
+        (result,) = self._shown.read(request, [found], names)
+        rows = self._inlines.read(request, found)
+        if TRUNCATED in rows and TRUNCATED in result:
+            rows[TRUNCATED] = [*result[TRUNCATED], *rows[TRUNCATED]]
+        return {**result, **rows}
 
     # -- several
 

@@ -10,10 +10,12 @@ from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model, QuerySet
+from django.forms.formsets import DELETION_FIELD_NAME
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA, Agreement
+from django_mcp.contrib.values import text_of
 from django_mcp.protocol.json import JSONObject
 
 _FLAGS = frozenset({"is_superuser", "is_staff"})
@@ -110,20 +112,17 @@ def _find_related(model: type[Model]) -> set[type[Model]]:
     return {field.related_model for field in fields if isinstance(field.related_model, type)}
 
 
-def ask_about_rights(form: Any, changed: Collection[str], state: list[Any]) -> Agreement:
+def ask_about_rights(form: Any, changes: list[str], state: list[Any]) -> Agreement:
     """Return what the user has to agree to.
 
     Args:
-        form: is valid.
-        changed: the fields that give rights, and that it changes.
+        form: of the object that is changed.
+        changes: of fields that give rights.
         state: differs for another call.
     """
     instance = form.instance
-    what = f"{instance._meta.verbose_name} {instance}"
-    shown = "; ".join(
-        f"{form.fields[name].label or name}: {_show(form.cleaned_data[name])}"
-        for name in sorted(changed)
-    )
+    what = f"{instance._meta.verbose_name} {text_of(instance) or instance.pk}"
+    shown = "; ".join(changes)
     return Agreement(
         "change",
         title=_("Change"),
@@ -132,6 +131,34 @@ def ask_about_rights(form: Any, changed: Collection[str], state: list[Any]) -> A
         refused=_("The user did not agree, so nothing was changed."),
         state=state,
     )
+
+
+def describe_change(form: Any, names: Collection[str]) -> str:
+    """Return the new values of some fields of a valid form."""
+    return "; ".join(
+        f"{form.fields[name].label or name}: {_show(form.cleaned_data.get(name))}"
+        for name in sorted(names)
+        if name in form.fields
+    )
+
+
+def describe_change_of_row(rows: Any, form: Any, changed: Collection[str] | None) -> str | None:
+    """Return what a form changes in a row of an inline that gives rights; None, if it changes none.
+
+    Args:
+        rows: what these are called.
+        form: of the row; is valid.
+        changed: the fields that it changes; None: the row is added or deleted.
+    """
+    model = type(form.instance)
+    names = [model_field.name for model_field in model._meta.get_fields()]
+    rights = find_rights(model, names if changed is None else changed, (), form.fields)
+    if not rights:
+        return None
+    if form.cleaned_data.get(DELETION_FIELD_NAME):
+        text = text_of(form.instance) or form.instance.pk
+        return f"{rows}: " + _("%(what)s is deleted") % {"what": text}
+    return f"{rows}: {describe_change(form, rights)}"
 
 
 def _show(value: Any) -> str:

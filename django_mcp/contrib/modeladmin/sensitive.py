@@ -7,12 +7,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django import forms
+from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.auth.forms import ReadOnlyPasswordHashField
 from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
 from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
 from django_mcp.log import logger
+
+_SECURITY_APPS = frozenset(
+    {"oauth2_provider", "rest_framework.authtoken", "django.contrib.sessions"}
+)
+"""Apps whose models decide who gets in, and so are named or left out."""
 
 _secrets: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
 
@@ -40,6 +46,12 @@ def is_secret(model_admin: Any, name: str, allowed: Collection[str] = ()) -> boo
     return False
 
 
+def is_of_security(model: Any) -> bool:
+    """Return whether a model is of an app that decides who gets in."""
+    name = model._meta.app_config.name
+    return name in _SECURITY_APPS or name.partition(".")[0] == "django_mcp"
+
+
 def is_secret_key(model: Any, allowed: Collection[str] = ()) -> bool:
     """Return whether the primary key of a model is a secret, as that of a session or a token is."""
     key = model._meta.pk
@@ -61,12 +73,19 @@ def find_secrets_of_form(
 ) -> frozenset[str]:
     """Return the fields for passwords of the form that a user gets; none, if it cannot be made."""
     try:
-        fields = model_admin.get_form(request, obj, change=is_change).base_fields
+        fields = get_form_class(model_admin, request, obj, is_change=is_change).base_fields
     except Exception:
         # A form may need an object of the site.
         logger.debug("No form of %s", model_admin, exc_info=True)
         return frozenset()
     return frozenset(_find_secrets(fields))
+
+
+def get_form_class(model_admin: Any, request: Any, obj: Any, *, is_change: bool) -> Any:
+    """Return the form of a `ModelAdmin` for an object, or that of an inline for the rows of an object."""
+    if isinstance(model_admin, InlineModelAdmin):
+        return model_admin.get_formset(request, obj).form
+    return model_admin.get_form(request, obj, change=is_change)
 
 
 def _find_secrets(fields: Mapping[str, Any]) -> set[str]:
@@ -79,7 +98,7 @@ def _read_secret_fields(model_admin: Any) -> set[str]:
     widgets = getattr(getattr(model_admin.form, "_meta", None), "widgets", None) or {}
     secrets |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
     request = make_request_of_anybody(model_admin.admin_site)
-    for obj in (None, model_admin.model()):
+    for obj in (None, getattr(model_admin, "parent_model", model_admin.model)()):
         secrets |= find_secrets_of_form(model_admin, request, obj, is_change=False)
     for field in model_admin.model._meta.concrete_fields:
         if field.name in secrets or field.is_relation or not field.editable:

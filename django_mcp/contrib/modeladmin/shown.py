@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
 from django.db import DatabaseError
@@ -35,7 +36,12 @@ from django_mcp.contrib.modeladmin.computed import (
     to_plain,
     without_objects,
 )
-from django_mcp.contrib.modeladmin.sensitive import find_secrets_of_form, is_secret, is_secret_key
+from django_mcp.contrib.modeladmin.sensitive import (
+    find_secrets_of_form,
+    get_form_class,
+    is_secret,
+    is_secret_key,
+)
 from django_mcp.contrib.models.paths import can_prefetch, is_to_many, takes_queryset
 from django_mcp.contrib.models.schema import describe_field, read_value
 from django_mcp.contrib.values import text_of
@@ -133,8 +139,10 @@ class AdminShown:
     def _form_fields(self) -> Mapping[str, Any]:
         """The fields of the form on the page of an object."""
         request, obj = self._whole_request, self._access.model()
+        if isinstance(self._admin, InlineModelAdmin):
+            obj = self._admin.parent_model()
         try:
-            form = self._admin.get_form(request, obj, change=False)
+            form = get_form_class(self._admin, request, obj, is_change=False)
             form_fields: Mapping[str, Any] = form().fields
         except Exception:
             logger.debug("The form of %s needs an object", self._admin, exc_info=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from typing import Any
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import UserAdmin
 
+from django_mcp.contrib.confirming import CONFIRMATION
 from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import (
+    TRUNCATED,
     GeneratedFunction,
     GeneratedOptions,
     register_generated,
@@ -38,14 +41,15 @@ from django_mcp.contrib.modeladmin.checks import (
     note_unasked,
 )
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
+from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
-from django_mcp.contrib.modeladmin.sensitive import is_secret_key
+from django_mcp.contrib.modeladmin.sensitive import get_form_class, is_secret_key
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
-from django_mcp.contrib.models.write_arguments import HINTS
+from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED
 from django_mcp.contrib.routes import make_urlconf
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
@@ -58,6 +62,11 @@ _VIEWS = (
     "get_changelist_instance",
 )  # fmt: skip
 """Methods of the admin's pages, which tools take the place of."""
+
+_OWN_NAMES = {
+    CONFIRMATION, IF_UNMODIFIED, TRUNCATED, "message", "messages", "admin_messages",
+}  # fmt: skip
+"""Names of arguments and results of all tools."""
 
 _URLS = {
     "": "changelist_view",
@@ -115,15 +124,24 @@ class AdminTools:
         self._access = AdminAccess(site, model_admin)
         self._request = make_request_of_anybody(site)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
+        self._inlines = AdminInlines(
+            self._access, self._request, self._find_taken(), own.allow_sensitive
+        )
         self._reading = AdminReading(
             self._access,
             self._shown,
+            self._inlines,
             self._request,
             max_results=options.max_results,
             allow_sensitive=own.allow_sensitive,
         )
         self._writing = AdminWriting(
-            self._access, self._shown, self._reading, self._request, own.allow_sensitive
+            self._access,
+            self._shown,
+            self._reading,
+            self._inlines,
+            self._request,
+            own.allow_sensitive,
         )
         self._deleting = AdminDeleting(self._access, self._reading)
         self._refused: list[str] = []
@@ -143,13 +161,25 @@ class AdminTools:
             unasked.append(f"admin_view of {self._site.__class__.__qualname__}")
         if unasked:
             note_unasked(self._server, self._label, unasked)
-        for problem in self._reading.problems:
+        for problem in (*self._reading.problems, *self._inlines.problems):
             note_left_out(self._server, self._label, problem)
         self._add_reading()
         self._add_writing()
         for name, action in self._actions.items():
             self._add_action(name, action)
         return self._entries
+
+    def _find_taken(self) -> set[str]:
+        """Return the names of arguments and results that no rows of an inline can have."""
+        meta, sample = self._admin.model._meta, self._admin.model()
+        names = {str(name) for name in self._shown.names_of_page(self._request, sample)}
+        names |= {model_field.name for model_field in (*meta.fields, *meta.many_to_many)}
+        for obj in (sample, None):
+            # What is wrong with the form is reported with the tools that write.
+            with contextlib.suppress(Exception):
+                form = get_form_class(self._admin, self._request, obj, is_change=False)
+                names |= set(form.base_fields)
+        return names | _OWN_NAMES
 
     @property
     def actions(self) -> list[str]:
@@ -215,6 +245,8 @@ class AdminTools:
     def _add_writing(self) -> None:
         writing, deleting = self._writing, self._deleting
         written = writing.output
+        # A row without a key is added by each of two equal calls.
+        adds_rows = {UPDATE: {"idempotent": False}} if self._inlines else {}
         tools: dict[str, tuple[Any, str, Callable[[], JSONObject], JSONObject]] = {
             CREATE: (writing.create, "Add a new", writing.create_input, written),
             UPDATE: (
@@ -236,7 +268,7 @@ class AdminTools:
                     input_schema=schema,
                     output_schema=output,
                     atomic=writing.alias,
-                    **HINTS[action],
+                    **{**HINTS[action], **adds_rows.get(action, {})},
                 )
 
     def _add_action(self, name: str, action: AdminAction) -> None:

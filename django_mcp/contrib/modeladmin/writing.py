@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,10 +10,10 @@ from django.contrib.admin.models import ADDITION, CHANGE
 from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, router, transaction
-from django.db.models import QuerySet
+from django.db.models import ProtectedError, QuerySet, RestrictedError
 from django.utils.translation import gettext as _
 
-from django_mcp import ArgumentErrors
+from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
@@ -25,11 +25,20 @@ from django_mcp.contrib.model_forms import (
     form_schema,
 )
 from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
+from django_mcp.contrib.modeladmin.inline_forms import (
+    BoundRows,
+    InlineForms,
+    Rows,
+    check_new_rows,
+)
+from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, lead_to_page, make_request
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
     ask_about_rights,
+    describe_change,
+    describe_change_of_row,
     find_rights,
     without_confirmation,
 )
@@ -56,6 +65,7 @@ class AdminWriting:
         access: decides what a user may do.
         shown: says what is shown.
         reading: reads the object afterwards.
+        inlines: rows that are written with an object.
         request: one that may do everything.
         allow_sensitive: fields that look like secrets and are none.
     """
@@ -65,12 +75,14 @@ class AdminWriting:
         access: AdminAccess,
         shown: AdminShown,
         reading: AdminReading,
+        inlines: AdminInlines,
         request: Any,
         allow_sensitive: Collection[str],
     ) -> None:
         self._access = access
         self._admin: Any = access.model_admin
         self._reading = reading
+        self._inlines = inlines
         self._request = request
         self._allowed = allow_sensitive
         self._version = _find_version(access, shown.names_of_page(request, access.model()))
@@ -94,14 +106,15 @@ class AdminWriting:
                     "Add it to allow_sensitive if it is none.",
                 )
         schema = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
-        needed = self._find_needed_rows()
+        needed = self._inlines.find_needed()
         if needed is not None:
             raise FormProblem(
                 f"its page requires rows of {needed}, which no tool adds",
                 "Leave it out with exclude=, or set min_num of the inline to 0.",
             )
-        properties = {**schema["properties"], **self._confirmation(form.base_fields)}
-        return {**schema, "properties": properties}
+        rows, needed_rows = self._inlines.inputs(is_new=True)
+        properties = {**schema["properties"], **rows, **self._confirmation(form.base_fields)}
+        return object_schema(properties, required=[*schema.get("required", ()), *needed_rows])
 
     def update_input(self) -> JSONObject:
         """Return the input schema of the tool that changes an object; raises `FormProblem`."""
@@ -119,13 +132,22 @@ class AdminWriting:
         if self._version is not None:
             required.append(IF_UNMODIFIED)
             properties[IF_UNMODIFIED] = describe_version(self._version)
-        properties |= self._confirmation(form.base_fields)
+        properties |= {
+            **self._inlines.inputs(is_new=False)[0],
+            **self._confirmation(form.base_fields),
+        }
         return object_schema(properties, required=required)
 
     def _confirmation(self, fields: Mapping[str, Any]) -> JSONObject:
         """Return the argument that confirms a change of rights, if the form has fields that give some."""
         rights = find_rights(self._access.model, fields, self._allowed, fields)
-        return {CONFIRMATION: CONFIRMATION_SCHEMA} if rights else {}
+        return {CONFIRMATION: CONFIRMATION_SCHEMA} if rights or self._rows_give_rights() else {}
+
+    def _rows_give_rights(self) -> bool:
+        return any(
+            find_rights(model, [each.name for each in model._meta.get_fields()], ())
+            for model in self._inlines.models
+        )
 
     @property
     def output(self) -> JSONObject:
@@ -141,7 +163,8 @@ class AdminWriting:
             logger.debug("No form of %s", self._admin, exc_info=True)
             fields = {}
         names = {*fields, *(field.name for field in self._access.model._meta.get_fields())}
-        if not find_rights(self._access.model, names, self._allowed, fields):
+        rights = find_rights(self._access.model, names, self._allowed, fields)
+        if not (rights or self._rows_give_rights()):
             return {**shown, "properties": properties}
         # Until the user has agreed, a result has the question in place of the object.
         return {**shown, "properties": {**properties, **QUESTION_SCHEMA}, "required": []}
@@ -149,35 +172,6 @@ class AdminWriting:
     def _make_form(self, request: Any, obj: Any, *, is_change: bool) -> Any:
         fields = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
         return self._admin.get_form(request, obj, change=is_change, fields=fields)
-
-    def _find_needed_rows(self) -> str | None:
-        """Return the name of an inline without rows of which no object can be added; None, if there is none."""
-        try:
-            formsets = list(self._admin.get_formsets_with_inlines(self._request))
-        except Exception:
-            # Calls ask again, with a request of their user.
-            logger.debug("No inlines of %s", self._admin, exc_info=True)
-            return None
-        return next((str(each.verbose_name_plural) for cls, each in formsets if cls.min_num), None)
-
-    def _check_inlines(self, request: Any, instance: Any) -> None:
-        """Check that the page of a new object would be saved without a row in its inlines.
-
-        Raises:
-            ArgumentErrors: it would not.
-        """
-        problems = []
-        for cls, inline in self._admin.get_formsets_with_inlines(request):
-            prefix = cls.get_default_prefix()
-            options = self._admin.get_formset_kwargs(request, instance, inline, prefix)
-            sent = {f"{prefix}-TOTAL_FORMS": cls.min_num, f"{prefix}-INITIAL_FORMS": 0}
-            rows = cls(**{**options, "data": sent})
-            if rows.min_num or not rows.is_valid():
-                reasons = [*rows.non_form_errors()] or [_("This field is required.")]
-                what = inline.verbose_name_plural
-                problems += [Problem("", f"{what}: {reason}") for reason in reasons]
-        if problems:
-            raise ArgumentErrors(problems)
 
     def _secrets(self, fields: Mapping[str, Any]) -> set[str]:
         return {
@@ -200,7 +194,7 @@ class AdminWriting:
             ArgumentErrors: values are not valid.
             DoesNotExist: the user may not.
         """
-        given = without_confirmation(arguments)
+        given, rows = self._split(without_confirmation(arguments))
         request = make_request(ctx, self._access.site, "POST", given)
         lead_to_page(request, self._admin, "add")
         if not self._access.allows(request, CREATE):
@@ -209,10 +203,9 @@ class AdminWriting:
         form = self._make_form(request, None, is_change=False)
         excluded = self._secrets(form.base_fields)
         make = partial(form, initial=initial) if initial else form
-        bound = self._bind(request, make, given, None, excluded)
-        self._check_inlines(request, bound.instance)
-        return self._ask(ctx, request, bound, arguments) or self._save(
-            request, bound, is_change=False
+        bound, formsets = self._bind(request, make, given, rows, None, excluded)
+        return self._ask(ctx, request, bound, formsets, arguments) or self._save(
+            request, bound, formsets, is_change=False
         )
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
@@ -224,35 +217,69 @@ class AdminWriting:
             ToolError: the object was changed since the caller read it.
         """
         key = self._reading.key
-        given = {
-            name: value
-            for name, value in without_confirmation(arguments).items()
-            if name not in (key, IF_UNMODIFIED)
-        }
+        given, rows = self._split(
+            {
+                name: value
+                for name, value in without_confirmation(arguments).items()
+                if name not in (key, IF_UNMODIFIED)
+            }
+        )
         request = make_request(ctx, self._access.site, "POST", given)
         instance = self._access.lock_one(request, UPDATE, arguments[key])
         check_unmodified(self._version, instance, arguments)
         form = self._make_form(request, instance, is_change=True)
-        bound = self._bind(request, form, given, instance, self._kept(form.base_fields))
-        return self._ask(ctx, request, bound, arguments) or self._save(
-            request, bound, is_change=True
+        kept = self._kept(form.base_fields)
+        bound, formsets = self._bind(request, form, given, rows, instance, kept)
+        return self._ask(ctx, request, bound, formsets, arguments) or self._save(
+            request, bound, formsets, is_change=True
         )
 
+    def _split(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments for the form, and those that are rows of inlines."""
+        names = self._inlines.names
+        own = {name: value for name, value in arguments.items() if name not in names}
+        return own, {name: value for name, value in arguments.items() if name in names}
+
     def _ask(
-        self, ctx: Context, request: Any, form: Any, arguments: Mapping[str, Any]
+        self,
+        ctx: Context,
+        request: Any,
+        form: Any,
+        formsets: Sequence[BoundRows],
+        arguments: Mapping[str, Any],
     ) -> JSONObject | None:
         """Return the result of a call that changes rights and that the user has not agreed to; else None."""
         changed = find_rights(self._access.model, form.changed_data, self._allowed, form.fields)
-        if not changed:
+        changes = [describe_change(form, changed)] if changed else []
+        for rows in formsets:
+            what = rows.inline.verbose_name_plural
+            of_rows = [
+                describe_change_of_row(what, row_form, names)
+                for row_form, names in rows.changed_forms()
+            ]
+            changes += [told for told in of_rows if told is not None]
+        if not changes:
             return None
         label = self._access.model._meta.label
         given = without_confirmation(arguments)
         state = [self._access.site.name, str(request.user.pk), label, str(form.instance.pk), given]
-        return ask_about_rights(form, changed, state).ask(ctx, arguments)
+        return ask_about_rights(form, changes, state).ask(ctx, arguments)
 
     def _bind(
-        self, request: Any, make: Any, given: Mapping[str, Any], instance: Any, excluded: set[str]
-    ) -> Any:
+        self,
+        request: Any,
+        make: Any,
+        given: Mapping[str, Any],
+        rows: Rows,
+        instance: Any,
+        excluded: set[str],
+    ) -> tuple[Any, list[BoundRows]]:
+        """Return the form of a call and the formsets of its inlines, once they are valid.
+
+        Raises:
+            ArgumentErrors: what is wrong, with all of them.
+        """
+
         def limit(_name: str, rows: QuerySet[Any]) -> QuerySet[Any]:
             return self._access.find_related(request, rows)
 
@@ -263,21 +290,35 @@ class AdminWriting:
             other = self._access.of(field.related_model) if field.many_to_many else None
             return other is None or not other.hides_some(request)
 
+        is_change = instance is not None
+        options: dict[str, Any] = {
+            "allow_sensitive": self._allowed,
+            "limit": limit,
+            "shows_key": shows_key,
+        }
         form = bind_form(
-            make,
-            given,
-            instance=instance,
-            is_partial=instance is not None,
-            exclude=excluded,
-            allow_sensitive=self._allowed,
-            limit=limit,
-            shows_key=shows_key,
+            make, given, instance=instance, is_partial=is_change, exclude=excluded, **options
         )
-        check_form(form)
-        return form
+        problems: list[Problem] = []
+        formsets: list[BoundRows] = []
+        try:
+            check_form(form)
+        except ArgumentErrors as error:
+            problems += error.problems
+        forms = InlineForms(self._access, self._inlines, request, options, is_change=is_change)
+        try:
+            formsets = forms.bind(form.instance, rows)
+        except ArgumentErrors as error:
+            problems += error.problems
+        if problems:
+            raise ArgumentErrors(problems)
+        return form, formsets
 
-    def _save(self, request: Any, form: Any, *, is_change: bool) -> JSONObject:
+    def _save(
+        self, request: Any, form: Any, rows: Sequence[BoundRows], *, is_change: bool
+    ) -> JSONObject:
         admin = self._admin
+        formsets = [each.formset for each in rows]
         using = self._access.find_database(request)
         try:
             with transaction.atomic(using=using):
@@ -286,8 +327,16 @@ class AdminWriting:
                     check_new(instance, using)
                     # Where Django's `save_model()` writes it, unless a router says otherwise.
                     instance._state.db = using
+                for each in rows:
+                    each.formset.instance = instance
+                    check_new_rows(each, using)
                 admin.save_model(request, instance, form, is_change)
-                admin.save_related(request, form, [], is_change)
+                admin.save_related(request, form, formsets, is_change)
+        except (ProtectedError, RestrictedError) as error:
+            _message, objects = error.args
+            told = _("%(what)s cannot be deleted, because other objects refer to it: %(by)s.")
+            what = str(admin.opts.verbose_name)
+            raise ToolError(told % {"what": what, "by": len(objects)}) from None
         except IntegrityError:
             logger.warning(
                 "The database refused to write a %s", admin.opts.verbose_name, exc_info=True
@@ -296,7 +345,7 @@ class AdminWriting:
                 "This conflicts with other data: a value is already in use, or no longer exists."
             )
             raise ArgumentErrors([Problem("", told)]) from None
-        message = admin.construct_change_message(request, form, [], not is_change)
+        message = admin.construct_change_message(request, form, formsets, not is_change)
         if text_of(instance) is None:
             flag = CHANGE if is_change else ADDITION
             log_without_text(request.user, instance, flag, message)

@@ -1,0 +1,378 @@
+"""The inlines of a `ModelAdmin`: rows of other models, which its page shows and saves with an object."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.contrib.admin.options import InlineModelAdmin
+from django.contrib.contenttypes.admin import GenericInlineModelAdmin
+from django.contrib.contenttypes.fields import GenericRelation
+from django.db.models import Model, QuerySet
+from django.forms.formsets import DELETION_FIELD_NAME
+
+from django_mcp.contrib.credentials import find_credential_word
+from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, object_schema
+from django_mcp.contrib.model_forms import FormProblem, form_schema, key_schema
+from django_mcp.contrib.modeladmin.access import AdminAccess
+from django_mcp.contrib.modeladmin.sensitive import (
+    is_of_security,
+    is_secret,
+    is_secret_field,
+    is_secret_key,
+)
+from django_mcp.contrib.modeladmin.shown import AdminShown
+from django_mcp.log import logger
+from django_mcp.protocol.json import JSONObject
+
+DELETE_ROW = "_delete"
+"""The name of what says of a row that it is deleted."""
+
+_OF_FORM_SETS = ("data", "files", "save_as_new")
+"""Arguments of formsets that come from what a browser sends."""
+
+
+class InlineAccess(AdminAccess):
+    """Decides what is shown of the rows of an inline, and which objects they may lead to."""
+
+    def __init__(self, parent: AdminAccess, inline: Any) -> None:
+        super().__init__(parent.site, inline)
+        self._others = parent._others
+
+    def overrides(self, *names: str) -> bool:
+        """Return whether the class has methods of its own in place of those of Django."""
+        cls = type(self.model_admin)
+        base = GenericInlineModelAdmin if _is_generic(cls) else InlineModelAdmin
+        names = tuple("get_formset" if name == "get_form" else name for name in names)
+        return any(getattr(cls, name) is not getattr(base, name, None) for name in names)
+
+
+def _is_generic(cls: type[Any]) -> bool:
+    return issubclass(cls, GenericInlineModelAdmin)
+
+
+class AdminInline:
+    """One inline.
+
+    Args:
+        parent: decides about the object that has the rows.
+        inline: of a `ModelAdmin`.
+        formset: its class, for a user who may do everything.
+        name: of the rows, in arguments and results.
+        request: one that may do everything.
+        allow_sensitive: names of fields that look like secrets and are none.
+
+    Attributes:
+        key: the name of the primary key of the rows.
+        problem: why no row can be added; None, if one can be.
+    """
+
+    def __init__(
+        self,
+        parent: AdminAccess,
+        inline: Any,
+        formset: Any,
+        name: str,
+        request: Any,
+        allow_sensitive: Collection[str],
+    ) -> None:
+        self.name = name
+        self.model: type[Model] = inline.model
+        self.key: str = inline.model._meta.pk.name
+        self.problem: str | None = None
+        self._inline = inline
+        self._formset = formset
+        self._request = request
+        self._allowed = allow_sensitive
+        self._parent = parent
+        self._shown = AdminShown(InlineAccess(parent, inline), request, allow_sensitive)
+        self._needed = self._find_needed()
+
+    # -- describing
+
+    @property
+    def output(self) -> JSONObject:
+        """The schema of the rows in results."""
+        names = self._names(self._request, self._parent.model())
+        return {
+            "type": "array",
+            "items": self._shown.describe(names),
+            "title": str(self._inline.verbose_name_plural),
+        }
+
+    @property
+    def min_num(self) -> int:
+        """How many rows an object has at least."""
+        return int(self._formset.min_num or 0)
+
+    def input(self, *, is_new: bool) -> JSONObject:
+        """Return the schema of the rows among the arguments."""
+        form = self._formset.form
+        fields = form_schema(
+            form,
+            is_partial=True,
+            exclude=self.closed_fields(form.base_fields),
+            allow_sensitive=self._allowed,
+        )["properties"]
+        least = {"minItems": self.min_num} if is_new and self.min_num else {}
+        if is_new:
+            told = f"Each needs {', '.join(self._needed)}." if self._needed else ""
+            properties = {**fields}
+        else:
+            changes = f"A row with {self.key} is changed, one without is added"
+            if self.problem is None:
+                changes += f", which needs {', '.join(self._needed)}" if self._needed else ""
+            else:
+                changes = f"A row has its {self.key}; none can be added"
+            told = f"{changes}. Rows that are not named stay."
+            key = key_schema(self.model._meta.pk)
+            properties = {**fields, self.key: fields.get(self.key, key)}
+            if self._formset.can_delete:
+                deletes = {"type": "boolean", "description": "true deletes the row."}
+                properties[DELETE_ROW] = deletes
+        return {
+            "type": "array",
+            "items": object_schema(properties),
+            **least,
+            "maxItems": MAX_KEYS,
+            "title": str(self._inline.verbose_name_plural),
+            **({"description": told} if told else {}),
+        }
+
+    def _find_needed(self) -> list[str]:
+        """Return the fields that a new row needs, and note why there can be none."""
+        form = self._formset.form
+        secrets = self.closed_fields(form.base_fields)
+        try:
+            for name in secrets:
+                field = form.base_fields.get(name)
+                is_own = name in self._own_fields()
+                if field is not None and not is_own and field.required and field.initial is None:
+                    raise FormProblem(f"the field {name!r} is required and looks like a secret", "")
+            schema = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+        except FormProblem as problem:
+            self.problem = str(problem)
+            return []
+        return [str(name) for name in schema.get("required", ())]
+
+    def closed_fields(self, fields: Mapping[str, Any]) -> set[str]:
+        """Return the fields of a form that no caller fills in."""
+        secrets = {
+            name
+            for name, field in fields.items()
+            if name not in self._allowed
+            and (is_secret_field(field) or is_secret(self._inline, name, self._allowed))
+        }
+        return secrets | self._own_fields()
+
+    def _own_fields(self) -> set[str]:
+        """Return the fields of a form that say which object has the row."""
+        formset = self._formset
+        fields = (getattr(formset, name, None) for name in ("fk", "ct_field", "ct_fk_field"))
+        return {field.name for field in fields if field is not None}
+
+    # -- reading
+
+    def _names(self, request: Any, instance: Any) -> list[Any]:
+        """Return the names of the fields that a user sees of each row of an object."""
+        own = self._own_fields()
+        return [name for name in self._shown.names_of_page(request, instance) if name not in own]
+
+    def read(self, request: Any, admin: Any, inline: Any, instance: Any) -> list[JSONObject]:
+        """Return the rows of an object, up to one more than are shown."""
+        prefix = self._formset.get_default_prefix() or self.name
+        options = admin.get_formset_kwargs(request, instance, inline, prefix)
+        formset = self._formset(**without_data(options))
+        names = self._names(request, instance)
+        rows = formset.get_queryset()
+        if isinstance(rows, QuerySet):
+            rows = self._shown.load(rows, names)
+        objects = list(rows[: MAX_KEYS + 1])
+        for row in objects:
+            self._shown.complete(row, names)
+        return self._shown.read(request, objects, names)
+
+
+def without_data(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a formset without those that come from what a browser sends."""
+    return {name: value for name, value in options.items() if name not in _OF_FORM_SETS}
+
+
+class AdminInlines:
+    """The inlines of a `ModelAdmin`.
+
+    Args:
+        access: decides about the object that has the rows.
+        request: one that may do everything.
+        taken: names of other arguments and results.
+        allow_sensitive: names of fields that look like secrets and are none.
+
+    Attributes:
+        problems: what the tools lack.
+    """
+
+    def __init__(
+        self,
+        access: AdminAccess,
+        request: Any,
+        taken: Collection[str],
+        allow_sensitive: Collection[str],
+    ) -> None:
+        self._access = access
+        self._admin: Any = access.model_admin
+        self._request = request
+        self._allowed = allow_sensitive
+        self.problems: list[str] = []
+        self._known: dict[tuple[type[Any], int], AdminInline] = {}
+        self._of_new: set[str] = set()
+        names = set(taken)
+        # An object may have other inlines than one that is added.
+        for obj in (access.model(), None):
+            for place, formset, inline in self._list(request, obj):
+                if place not in self._known:
+                    self._add(place, formset, inline, names)
+                if obj is None and place in self._known:
+                    self._of_new.add(self._known[place].name)
+
+    def _list(self, request: Any, obj: Any) -> Iterator[tuple[tuple[type[Any], int], Any, Any]]:
+        try:
+            formsets = list(self._admin.get_formsets_with_inlines(request, obj))
+        except Exception as error:
+            # They may need an object of the site.
+            logger.debug("No inlines of %s", self._admin, exc_info=True)
+            self.problems.append(f"its inlines are left out, since they cannot be made: {error!r}")
+            return
+        yield from place_all(formsets)
+
+    def _add(self, place: Any, formset: Any, inline: Any, names: set[str]) -> None:
+        label = inline.model._meta.label
+        if is_secret_key(inline.model, self._allowed):
+            self.problems.append(f"the inline of {label} is left out: its key looks like a secret")
+            return
+        if is_of_security(inline.model):
+            self.problems.append(f"the inline of {label} is left out: its app decides who gets in")
+            return
+        word = find_credential_word([inline.model.__name__])
+        if word is not None:
+            self.problems.append(f"the inline of {label} is left out: {word!r} is in its name")
+            return
+        name = _choose_name(formset, inline, names)
+        try:
+            known = AdminInline(self._access, inline, formset, name, self._request, self._allowed)
+            _ = known.output, known.input(is_new=False)
+        except Exception as error:
+            logger.debug("No rows of %s", inline, exc_info=True)
+            self.problems.append(f"the inline of {label} is left out: {error!r}")
+            return
+        if known.problem is not None:
+            self.problems.append(f"no tool adds rows of {name}: {known.problem}")
+        names.add(name)
+        self._known[place] = known
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    @property
+    def models(self) -> list[type[Model]]:
+        """The models of the rows."""
+        return [known.model for known in self._known.values()]
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the rows, in arguments and results."""
+        return {known.name for known in self._known.values()}
+
+    def find(self, place: tuple[type[Any], int]) -> AdminInline | None:
+        """Return the inline of a class, by how many of it stand before; None, if it was not known at start-up."""
+        return self._known.get(place)
+
+    # -- describing
+
+    @property
+    def outputs(self) -> JSONObject:
+        """The schemas of all rows in results, by name."""
+        schemas = {known.name: known.output for known in self._known.values()}
+        return {**schemas, TRUNCATED: TRUNCATED_SCHEMA} if schemas else {}
+
+    def find_needed(self) -> str | None:
+        """Return the name of an inline of which a new object needs rows that no tool adds; None: there is none."""
+        for place, formset, inline in self._list(self._request, None):
+            known = self._known.get(place)
+            if formset.min_num and (known is None or known.problem is not None):
+                return str(inline.verbose_name_plural)
+        return None
+
+    def inputs(self, *, is_new: bool) -> tuple[JSONObject, list[str]]:
+        """Return the schemas of all rows among the arguments by name, and which are required."""
+        chosen = [
+            known
+            for known in self._known.values()
+            if not is_new or (known.name in self._of_new and known.problem is None)
+        ]
+        schemas = {known.name: known.input(is_new=is_new) for known in chosen}
+        return schemas, [known.name for known in chosen if is_new and known.min_num]
+
+    # -- reading
+
+    def read(self, request: Any, instance: Any) -> JSONObject:
+        """Return the rows of an object that a user sees, by name."""
+        result: JSONObject = {}
+        cut: list[str] = []
+        for place, inline in self._list_visible(request, instance):
+            known = self._known.get(place)
+            if known is None or not inline.has_view_or_change_permission(request, instance):
+                continue
+            rows = known.read(request, self._admin, inline, instance)
+            result[known.name] = rows[:MAX_KEYS]
+            if len(rows) > MAX_KEYS:
+                cut.append(known.name)
+        return {**result, TRUNCATED: cut} if cut else result
+
+    def _list_visible(
+        self, request: Any, instance: Any
+    ) -> Iterator[tuple[tuple[type[Any], int], Any]]:
+        if not self._known:
+            return
+        if self._access.overrides("get_formsets_with_inlines"):
+            formsets = self._admin.get_formsets_with_inlines(request, instance)
+        else:
+            # Without the classes of their formsets, which take long to make.
+            inlines = self._admin.get_inline_instances(request, instance)
+            formsets = ((None, inline) for inline in inlines)
+        for place, _formset, inline in place_all(formsets):
+            yield place, inline
+
+
+def place_all(
+    formsets: Any,
+) -> Iterator[tuple[tuple[type[Any], int], Any, Any]]:
+    """Yield classes of formsets with their inlines, and the class of each with how many of it stand before."""
+    counts: dict[type[Any], int] = {}
+    for formset, inline in formsets:
+        cls = type(inline)
+        counts[cls] = counts.get(cls, -1) + 1
+        yield (cls, counts[cls]), formset, inline
+
+
+def _choose_name(formset: Any, inline: Any, taken: Collection[str]) -> str:
+    """Return the name of the rows of an inline: that by which the object itself leads to them."""
+    meta = inline.model._meta
+    name = str(meta.model_name)
+    if _is_generic(type(inline)):
+        relations: Sequence[Any] = inline.parent_model._meta.private_fields
+        names = [
+            relation.name
+            for relation in relations
+            if isinstance(relation, GenericRelation) and relation.related_model is inline.model
+        ]
+        name = names[0] if names else f"{name}_set"
+    else:
+        name = formset.get_default_prefix() or f"{name}_set"
+    while name in taken:
+        name = f"{name}_rows"
+    return name
+
+
+def marks_deletion(form: Any) -> bool:
+    """Return whether a form of a formset deletes its row."""
+    return bool(getattr(form, "cleaned_data", {}).get(DELETION_FIELD_NAME))
