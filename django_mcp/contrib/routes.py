@@ -11,10 +11,11 @@ from inspect import getclosurevars, isfunction
 from types import ModuleType
 from typing import Any
 from urllib.parse import quote
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from django.conf import settings
 from django.core.signals import setting_changed
+from django.dispatch import receiver
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import LocalePrefixPattern, RegexPattern
 from django.utils.regex_helper import normalize
@@ -309,7 +310,7 @@ class ViewRoutes:
         self._make_own = make_own
         self._own: list[_Known] = []
         self._known: tuple[URLResolver | None, list[_Known]] | None = None
-        setting_changed.connect(self._forget)
+        _all_routes.add(self)
 
     def find(self, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> Found | None:
         """Return where the URL with some variables leads; None if it does not lead here.
@@ -392,10 +393,9 @@ class ViewRoutes:
             known.by_language[language] = [route for route in routes if self._leads_here(route)]
         return known.by_language[language]
 
-    def _forget(self, *, setting: str, **_about: Any) -> None:
+    def forget(self) -> None:
         """Keep nothing of a URLconf that a test had for a while."""
-        if setting == "ROOT_URLCONF":
-            self._known = None
+        self._known = None
 
     def _find_known(self) -> list[_Known]:
         site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None
@@ -409,6 +409,17 @@ class ViewRoutes:
         if not self._own:
             self._own = [_Known(route, is_of_site=False) for route in self._make_own()]
         return self._own
+
+
+_all_routes: WeakSet[ViewRoutes] = WeakSet()
+"""One receiver forgets all: to connect another one takes longer the more there are."""
+
+
+@receiver(setting_changed)
+def _forget(*, setting: str, **_about: Any) -> None:
+    if setting == "ROOT_URLCONF":
+        for routes in list(_all_routes):
+            routes.forget()
 
 
 def _to_text(value: Any) -> str | None:

@@ -191,9 +191,9 @@ def _read_action(
             patterns = _find_patterns(view, left_out) if is_filtered else []
             filter_by = _filter_parameters(view, left_out) if is_filtered else {}
             filter_by = {name: each for name, each in filter_by.items() if name not in patterns}
-            used = getattr(view, "filterset_class", None), getattr(view, "filter_backends", ())
-            # Filters read the query, which is short.
-            check_models([used])
+            if is_filtered:
+                # Filters read the query, which is short.
+                check_models([(getattr(view, "filterset_class", None), view.filter_backends)])
             forms = check_models([serializer])
             output = output_schema(action, view, annotated, serializer)
     except ViewProblem:

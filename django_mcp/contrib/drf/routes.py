@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.urls import URLResolver, get_resolver, path
@@ -42,14 +43,10 @@ def _is_view(layer: Any) -> bool:
     return is_made_by_class(layer) and hasattr(layer, "cls")
 
 
-def _find_layers(source: type[Any], route: Route) -> list[Any]:
-    """Return what `as_view()` of a class returned, behind what is around it; empty: the route leads to none."""
-    views = route.find_views(_is_view)
-    return next((layers for layers in views if layers[-1].cls is source), [])
-
-
 def _layers_of(action: ViewAction, route: Route) -> list[Any]:
-    return _find_layers(action.source, route)
+    """Return a view that the action belongs to, behind what is around it; empty: the route leads to none."""
+    views = route.find_views(_is_view)
+    return next((layers for layers in views if layers[-1].cls is action.source), [])
 
 
 def _is_of(action: ViewAction, route: Route) -> bool:
@@ -79,10 +76,7 @@ class RoutesOfView:
 
     def __init__(self, source: type[Any]) -> None:
         site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None
-        found = [] if site is None else find_routes(site)
-        self._routes = [
-            (route, layers) for route in found if (layers := _find_layers(source, route))
-        ]
+        self._routes = [] if site is None else _routes_by_view(site).get(source, [])
 
     def find_bound(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the methods and functions that `as_view()` was given, with its result."""
@@ -124,6 +118,25 @@ class RoutesOfView:
             optional=frozenset(names) - required,
             variables=schemas,
         )
+
+
+_by_view: WeakKeyDictionary[URLResolver, dict[type[Any], list[tuple[Route, list[Any]]]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _routes_by_view(resolver: URLResolver) -> dict[type[Any], list[tuple[Route, list[Any]]]]:
+    """Return the URLs of each view, with the view behind what is around it."""
+    if resolver not in _by_view:
+        routes: dict[type[Any], list[tuple[Route, list[Any]]]] = {}
+        for route in find_routes(resolver):
+            of_route: dict[type[Any], list[Any]] = {}
+            for layers in route.find_views(_is_view):
+                of_route.setdefault(layers[-1].cls, layers)
+            for cls, layers in of_route.items():
+                routes.setdefault(cls, []).append((route, layers))
+        _by_view[resolver] = routes
+    return _by_view[resolver]
 
 
 def _schema_of(converter: Any) -> JSONObject:
