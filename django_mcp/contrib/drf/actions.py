@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
+from django_mcp.contrib.drf.reading import complete_queryset
 from django_mcp.contrib.http_calls import settle
 from django_mcp.protocol.json import JSONObject
 
@@ -239,7 +240,7 @@ class ViewAction:
         """Return a view that serves no call, to ask it for its permissions or serializers.
 
         It has a user and a method. There is no data, and there are no variables of the URL but the
-        constant ones. `callback` is that of `bind`.
+        constant ones. A queryset that needs more is that of the model. `callback` is that of `bind`.
         """
         request = HttpRequest()
         request.method = self.method.upper()
@@ -251,6 +252,7 @@ class ViewAction:
         view.request.version, view.request.versioning_scheme = None, None
         view.headers = {}
         view.swagger_fake_view = True
+        complete_queryset(view)
         return view
 
     def bind_for_schema(self, user: Any = None) -> Any:

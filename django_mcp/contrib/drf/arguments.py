@@ -22,7 +22,7 @@ from django_mcp.contrib.drf.filtersets import (
     pattern_parameters,
 )
 from django_mcp.contrib.drf.outputs import find_attributes, output_schema
-from django_mcp.contrib.drf.reading import complete_context, complete_queryset
+from django_mcp.contrib.drf.reading import complete_context
 from django_mcp.contrib.drf.schemas import (
     UnsupportedField,
     find_credentials,
@@ -49,6 +49,9 @@ from django_mcp.protocol.json import JSONObject
 MANY = "items"
 """The argument that holds the data of a serializer with `many=True`."""
 
+WHOLE = "data"
+"""The argument that holds the data of a serializer that does not tell its fields."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionArguments:
@@ -57,14 +60,14 @@ class ActionArguments:
     Attributes:
         all: of the path, the query and the body.
         pages: the query's parameters that select a page.
-        is_many: the body is a list.
+        whole: the argument that holds the whole body; None: each of its fields is one.
         annotated: what the site says of the action.
         output: the JSON Schema of its results.
     """
 
     all: Arguments
     pages: frozenset[str]
-    is_many: bool
+    whole: str | None
     annotated: Annotated
     output: JSONObject
 
@@ -77,7 +80,7 @@ class ReadView:
         view: that was read.
         parameters: of the query, as JSON Schemas.
         body: the JSON Schema of the data.
-        pages, is_many, annotated, output: those of `ActionArguments`.
+        pages, whole, annotated, output: those of `ActionArguments`.
         max_values: values that the body may have.
         files: the fields of the body that are left out, since they are files.
         patterns: the query's parameters that are left out, since they are regular expressions.
@@ -89,7 +92,7 @@ class ReadView:
     parameters: Mapping[str, JSONObject]
     body: JSONObject
     pages: frozenset[str]
-    is_many: bool
+    whole: str | None
     annotated: Annotated
     output: JSONObject
     max_values: int
@@ -138,7 +141,7 @@ class ReadView:
         return ActionArguments(
             all=arguments,
             pages=self.pages,
-            is_many=self.is_many,
+            whole=self.whole,
             annotated=self.annotated,
             output=self.output,
         )
@@ -182,10 +185,9 @@ def _read_action(
     left_out: list[str] = []
     try:
         with reading_at_startup():
-            complete_queryset(view)
             annotated = Annotated(action, view)
             serializer = _find_serializer(action, view, annotated)
-            body, is_many = _body(action, serializer)
+            body, whole = _body(action, serializer)
             pages = _page_parameters(view, max_results) if _has(action, view, PAGES) else {}
             is_filtered = _has(action, view, FILTERS)
             patterns = _find_patterns(view, left_out) if is_filtered else []
@@ -219,7 +221,7 @@ def _read_action(
         parameters={**filter_by, **pages, **annotated.query(), **query},
         body=body,
         pages=frozenset(pages),
-        is_many=is_many,
+        whole=whole,
         annotated=annotated,
         output=output,
         max_values=min(max_values, MAX_LOOKUPS) if repeats_lookups(serializer) else max_values,
@@ -260,15 +262,15 @@ def _path_schema(action: ViewAction, view: Any, name: str) -> JSONObject:
     return key_schema(field)
 
 
-def _body(action: ViewAction, serializer: Any) -> tuple[JSONObject, bool]:
-    """Return the schema of the data that an action reads, and whether that is a list."""
+def _body(action: ViewAction, serializer: Any) -> tuple[JSONObject, str | None]:
+    """Return the schema of the data that an action reads, and the argument that holds all of it, if one does."""
     if serializer is None:
-        return {}, False
+        return {}, None
     schema = schema_of(serializer, partial=action.method == "patch")
-    if schema["type"] == "array":
-        body = {"properties": {MANY: schema}, "required": [MANY]}
-        return body, True
-    return schema, False
+    if "properties" in schema:
+        return schema, None
+    whole = MANY if schema["type"] == "array" else WHOLE
+    return {"properties": {whole: schema}, "required": [whole]}, whole
 
 
 def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any:

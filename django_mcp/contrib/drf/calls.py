@@ -10,9 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.core.exceptions import PermissionDenied
 from django.db import router
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils.text import format_lazy
-from rest_framework.exceptions import APIException
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
@@ -20,6 +19,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments
 from django_mcp.contrib.drf.authentication import find_guard
+from django_mcp.contrib.drf.reading import REFUSALS
 from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
@@ -166,7 +166,7 @@ def _may_be_listed(action: ViewAction, user: Any, callback: Any) -> bool:
         view = action.bind_without_call(user, callback)
         view.perform_authentication(view.request)
         view.check_permissions(view.request)
-    except (APIException, PermissionDenied, Http404):
+    except REFUSALS:
         return False
     except Exception as error:
         error.add_note(
@@ -235,7 +235,7 @@ def _run(
     kwargs = {**kwargs_read.match.kwargs, **action.kwargs}
     request = build_request(ctx, action.method.upper(), query, kwargs_read)
     request.mcp_auth = ctx.auth
-    request.mcp_data = body.get(MANY, []) if arguments.is_many else body
+    request.mcp_data = body if arguments.whole is None else body.get(arguments.whole)
     if action.method != "get":
         # Tells Django REST framework that there is something to parse.
         request.META["CONTENT_LENGTH"] = "1"
@@ -263,7 +263,7 @@ def _run(
 
 def _name_arguments(data: Any, action: ViewAction, arguments: ActionArguments) -> Any:
     """Return errors by field with the names of the arguments that were sent, where these are others."""
-    if arguments.is_many and _is_about_items(data):
+    if arguments.whole == MANY and _is_about_items(data):
         return {arguments.all.name_of(MANY, BODY): data}
     if not isinstance(data, dict):
         return data

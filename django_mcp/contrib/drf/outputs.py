@@ -113,7 +113,10 @@ def _one_of(serializer: Any) -> JSONObject:
 
 def _list_of(action: ViewAction, view: Any, serializer: Any) -> JSONObject:
     one = serializer.child if isinstance(serializer, serializers.ListSerializer) else serializer
-    if one is not serializer and not _is_of_framework(type(serializer), "to_representation"):
+    meta = getattr(one, "Meta", None)
+    of_list = getattr(meta, "list_serializer_class", serializers.ListSerializer)
+    kind = of_list if one is serializer else type(serializer)
+    if not _is_of_framework(kind, "to_representation"):
         return ANYTHING
     properties: dict[str, JSONObject] = {"results": {"type": "array", "items": shown_schema(one)}}
     paginator = getattr(view, "paginator", None) if action.method == "get" else None

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
+from django.http import Http404
+from rest_framework.exceptions import APIException
 from rest_framework.generics import GenericAPIView
+
+REFUSALS = (APIException, PermissionDenied, Http404)
+"""How a view refuses a request."""
 
 
 def complete_queryset(view: Any) -> None:
@@ -18,7 +24,7 @@ def complete_queryset(view: Any) -> None:
     def get_queryset() -> Any:
         try:
             return of_view()
-        except DatabaseError:
+        except (DatabaseError, *REFUSALS):
             raise
         except Exception:
             # Whatever it needs of a call.

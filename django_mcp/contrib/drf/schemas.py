@@ -38,6 +38,9 @@ def schema_of(serializer: serializers.BaseSerializer, *, partial: bool = False) 
         return _list_schema(serializer, serializer.child, partial=partial)
     if not isinstance(serializer, serializers.Serializer):
         return {"type": "object"}  # a BaseSerializer reads what it wants
+    reads = type(serializer).to_internal_value is not serializers.Serializer.to_internal_value
+    if reads and not serializer.fields:
+        return {"type": "object"}  # such as one of several kinds
     properties: dict[str, JSONObject] = {}
     required = []
     for name, field in serializer.fields.items():

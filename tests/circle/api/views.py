@@ -162,7 +162,7 @@ class OpenTaskViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     """The open tasks of a project, by the variables of the URL alone."""
 
     serializer_class = TaskSerializer
-    permission_classes = [permissions.IsAuthenticated]
+    permission_classes = [permissions.DjangoModelPermissions]
     pagination_class = Named
 
     def get_queryset(self) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import checks
 from django.core.checks import run_checks
+from django.core.exceptions import PermissionDenied
 from django.urls import include, path
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
@@ -118,7 +119,7 @@ class Lines(viewsets.ModelViewSet):
         quantity = serializers.IntegerField()
 
     serializer_class = LineSerializer
-    permission_classes = ()
+    permission_classes: Any = ()
 
     def get_queryset(self) -> Any:
         return Order.objects.get(number=self.kwargs["order_number"]).lines.all()
@@ -370,6 +371,26 @@ def test_the_variables_of_a_nested_url_are_arguments(server: MCPServer, ada: Use
     assert told(server) == []
 
 
+def test_a_nested_view_is_shown_to_those_with_the_permissions_of_its_model(
+    server: MCPServer, ada: User
+):
+    class Guarded(Lines):
+        queryset = Order.objects.all()
+        permission_classes = (permissions.DjangoModelPermissions,)
+
+    class Refusing(Guarded):
+        def get_queryset(self) -> Any:
+            raise PermissionDenied
+
+    viewset_tools(Guarded, server=server, prefix="lines", actions=["list", "destroy"])
+    viewset_tools(Refusing, server=server, prefix="refused", actions=["list"])
+
+    assert list(tools(server)) == []
+    assert list(tools(server, ada)) == ["lines_list"]
+    boss = User.objects.create_superuser("boss")
+    assert list(tools(server, boss)) == ["lines_list", "lines_destroy"]
+
+
 def test_a_function_that_only_a_url_binds_is_an_action(server: MCPServer):
     entries = viewset_tools(Bound, server=server, prefix="bound")
 
@@ -515,6 +536,38 @@ def test_choices_are_what_json_can_carry(server: MCPServer):
     assert data(server, "echo_create", **sent)["day"] == "2026-01-01"
 
 
+def test_data_of_a_serializer_without_fields_are_one_argument(server: MCPServer):
+    class Kinds(serializers.Serializer):
+        def to_internal_value(self, data: Any) -> Any:
+            return {"kind": data["kind"]}
+
+        def to_representation(self, instance: Any) -> Any:
+            return instance
+
+    class Anything(serializers.BaseSerializer):
+        def to_internal_value(self, data: Any) -> Any:
+            return data
+
+        def to_representation(self, instance: Any) -> Any:
+            return instance
+
+    class Echo(generics.GenericAPIView):
+        permission_classes = ()
+        serializer_class: Any = Kinds
+
+        def post(self, request: Any) -> Response:
+            serializer = self.get_serializer(data=request.data)
+            serializer.is_valid(raise_exception=True)
+            return Response(serializer.validated_data)
+
+    class EchoAnything(Echo):
+        serializer_class = Anything
+
+    for prefix, view in (("a", Echo), ("b", EchoAnything)):
+        viewset_tools(view, server=server, prefix=prefix)
+        assert data(server, f"{prefix}_post", data={"kind": "x"}) == {"kind": "x"}
+
+
 def test_errors_name_the_arguments_that_were_sent(server: MCPServer):
     class Many(serializers.Serializer):
         number = serializers.IntegerField()
@@ -597,6 +650,14 @@ def test_a_representation_of_the_site_is_left_open(server: MCPServer):
         def to_representation(self, instance: Any) -> Any:
             return {"sku": 1}
 
+    class Rows(serializers.ListSerializer):
+        def to_representation(self, data: Any) -> Any:
+            return {"results": super().to_representation(data)[0]}
+
+    class InRows(ProductSerializer):
+        class Meta(ProductSerializer.Meta):
+            list_serializer_class = Rows
+
     class Wrapping(renderers.JSONRenderer):
         def render(self, data: Any, *args: Any, **kwargs: Any) -> Any:
             return super().render({"sku": {"wrapped": data}}, *args, **kwargs)
@@ -605,6 +666,7 @@ def test_a_representation_of_the_site_is_left_open(server: MCPServer):
     for number, (serializer, renderer) in enumerate(
         [
             (LoudSerializer, renderers.JSONRenderer),
+            (InRows, renderers.JSONRenderer),
             (Whole, renderers.JSONRenderer),
             (ProductSerializer, Wrapping),
         ]
