@@ -29,6 +29,13 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("wiki-simpleplugin-search", "queries"): _TEXTS,
         ("wiki-simpleplugin-search", "rows"): "its parent model has a field of the same name",
     },
+    "ninja": {
+        (
+            "token_blacklist-outstandingtoken-update",
+            "own values",
+        ): "its admin lets it be seen by GET alone",
+        ("volumemodel_update_item", "internal"): _OF_PACKAGE,
+    },
     "oscar": {
         ("basket-lineattribute-search", "queries"): _TEXTS,
         ("catalogue-productimage-search", "queries"): _TEXTS,

@@ -124,6 +124,8 @@ REST = [
     "tests.circle.api",
 ]
 
+NINJA = ["ninja_extra", "ninja_jwt", "ninja_jwt.token_blacklist", "tests.circle.operations"]
+
 _HAYSTACK = {
     "HAYSTACK_CONNECTIONS": {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}
 }
@@ -159,6 +161,7 @@ SITES: dict[str, tuple[list[str], dict[str, Any]]] = {
             },
         },
     ),
+    "ninja": (NINJA, {}),
     "rest": (
         REST,
         {

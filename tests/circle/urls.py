@@ -14,3 +14,5 @@ if apps.is_installed("wagtail"):
     urlpatterns += [path("cms/", include("wagtail.admin.urls")), path("", include("wagtail.urls"))]
 if apps.is_installed("tests.circle.api"):
     urlpatterns += [path("api/", include("tests.circle.api.urls"))]
+if apps.is_installed("tests.circle.operations"):
+    urlpatterns += [path("apis/", include("tests.circle.operations.urls"))]

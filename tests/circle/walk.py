@@ -198,6 +198,25 @@ def walk_rest(walk: Walk, people: Mapping[str, Any]) -> None:
             OfView(walk, client, who, user, view, of_view, hints, key).run()
 
 
+def walk_operations(walk: Walk, people: Mapping[str, Any]) -> None:
+    """Walk through the tools of operations of Django Ninja and django-ninja-extra."""
+    from django_mcp.test import MCPClient
+    from tests.circle.tools_of_operation import OfOperation, find_operations, make_operations
+
+    server, operations = make_operations(), find_operations()
+    made = set(server.registry.tools)
+    for name in made ^ {operation.tool for operation in operations}:
+        told = "a tool for it is not expected" if name in made else "no tool"
+        walk.note("", name, "start", told)
+    for who, user in people.items():
+        client = MCPClient(server, user=user)
+        tools = {tool["name"]: tool for tool in client.list_tools()}
+        for operation in operations:
+            if operation.tool in made:
+                tool = tools.get(operation.tool)
+                OfOperation(walk, client, who, user, operation, tool).run()
+
+
 def hints_of(view: Any, first: Mapping[str, Any]) -> dict[str, Any]:
     """Return the key of the first row of a view, by the name that its URL has for it."""
     cls: Any = view.view
@@ -225,6 +244,8 @@ def walk_site() -> Walk:
     walk_models(walk, people)
     if apps.is_installed("rest_framework"):
         walk_rest(walk, people)
+    if apps.is_installed("ninja_extra"):
+        walk_operations(walk, people)
     return walk
 
 

@@ -17,7 +17,12 @@ from pydantic.json_schema import JsonSchemaValue
 
 from django_mcp.contrib.generated import TRUNCATED, TRUNCATED_SCHEMA
 from django_mcp.contrib.ninja.found import FoundOperation, find_names
-from django_mcp.contrib.ninja.schemas import REFERENCE, find_needed, with_local_references
+from django_mcp.contrib.ninja.schemas import (
+    REFERENCE,
+    find_needed,
+    take_any_json,
+    with_local_references,
+)
 from django_mcp.protocol.json import JSONObject
 
 ANY: JSONObject = {"type": "object"}
@@ -37,7 +42,7 @@ def find_output_schema(found: FoundOperation) -> JSONObject:
     """Return the schema of the results of an operation, as `to_object` makes them of what it declares."""
     operation = found.operation
     models = [
-        model
+        None if status == HTTPStatus.NO_CONTENT else model
         for status, model in operation.response_models.items()
         if status is Ellipsis or HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
     ]
@@ -106,6 +111,7 @@ def _schema_of(model: Any, operation: Operation, definitions: dict[str, JSONObje
         schema_generator=_Schema,
         mode="serialization",
     )
+    whole = take_any_json(whole)
     leaves_out = operation.exclude_unset or operation.exclude_defaults or operation.exclude_none
     for name, definition in whole.get("$defs", {}).items():
         definitions[name] = _clean(definition, leaves_out=leaves_out)

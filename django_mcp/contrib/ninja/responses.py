@@ -55,7 +55,9 @@ def read_response(
         file = File(response.content, mime_type=media_type or "application/octet-stream")
         return ToolResult(content=[file], structured={"status": status})
     try:
-        data = decode(response.content) if response.content else None
+        # What comes with the status 204 is never sent over HTTP.
+        has_content = response.content and status != HTTPStatus.NO_CONTENT
+        data = decode(response.content) if has_content else None
     except JSONDecodeError:
         raise ToolError(describe_status(status)) from None
     if status >= HTTPStatus.BAD_REQUEST:

@@ -28,6 +28,34 @@ class Definitions(OpenAPISchema):
     def __init__(self, api: Any) -> None:
         super().__init__(api, "")
 
+    def add_schema_definitions(self, definitions: dict[str, Any]) -> None:
+        """Add definitions, in which fields of JSON take all values."""
+        super().add_schema_definitions(take_any_json(definitions))
+
+    def _extract_parameters(self, model: Any) -> list[dict[str, Any]]:
+        parameters: list[dict[str, Any]] = take_any_json(super()._extract_parameters(model))
+        return parameters
+
+    def _create_schema_from_model(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], bool]:
+        schema, is_required = super()._create_schema_from_model(*args, **kwargs)
+        return take_any_json(schema), is_required
+
+
+def take_any_json(schema: Any) -> Any:
+    """Return a schema in which a `JSONField` of a model, which Django Ninja calls an object, has any value."""
+    if isinstance(schema, list):
+        return [take_any_json(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    taken = {name: take_any_json(each) for name, each in schema.items()}
+    # An object that pydantic describes says what it has.
+    if schema.get("type") == "object" and not _OF_OBJECTS.intersection(schema):
+        del taken["type"]
+    return taken
+
+
+_OF_OBJECTS = frozenset(("additionalProperties", "patternProperties", "properties"))
+
 
 def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
     """Return a schema in which integers are not larger; it may take null as well."""

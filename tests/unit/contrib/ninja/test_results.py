@@ -11,13 +11,14 @@ import jsonschema
 import pytest
 from django.core.checks import run_checks
 from django.http import JsonResponse
-from ninja import File, Form, NinjaAPI, Query, Schema, UploadedFile
+from ninja import File, Form, ModelSchema, NinjaAPI, Query, Schema, UploadedFile
 from ninja.renderers import JSONRenderer
 from ninja.responses import Status
 from pydantic import Field, field_validator
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
+from tests.support.library.models import Sample
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +51,18 @@ class Note(Schema):
 
 class Aliased(Schema):
     full_name: str = Field(alias="fullName")
+
+
+class SampleIn(ModelSchema):
+    class Meta:
+        model = Sample
+        fields = ["data"]
+
+
+class SampleOut(ModelSchema):
+    class Meta:
+        model = Sample
+        fields = ["data"]
 
 
 class Checked(Schema):
@@ -252,6 +265,29 @@ def test_the_schemas_of_an_api_with_equal_ids_are_made_in_silence(capsys: Any):
 
     assert len(make_server(api).list_tools()) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_a_field_of_json_has_any_value():
+    api = NinjaAPI(urls_namespace="json")
+
+    @api.post("/json", response=SampleOut)
+    def keep(request: Any, data: SampleIn) -> Any:
+        return data.dict()
+
+    server = make_server(api)
+
+    for value in ({"a": 1}, [1, {"b": 2}], "text"):
+        assert call(server, "keep", data=value) == {"data": value}
+
+
+def test_what_comes_with_the_status_204_is_ignored():
+    api = NinjaAPI(urls_namespace="204")
+
+    @api.delete("/thing", response={204: str})
+    def delete(request: Any) -> Any:
+        return Status(204, "")
+
+    assert call(make_server(api), "delete") == {"result": None}
 
 
 def test_an_alias_is_described_as_it_comes():
