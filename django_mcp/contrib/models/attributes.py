@@ -1,12 +1,20 @@
-"""Find the attributes of a `ModelTools` class that nothing reads, such as a mistyped `permissions`."""
+"""Find what is wrong with the attributes of a `ModelTools` class, such as a mistyped `permissions`.
+
+Whether the fields exist that they name is read elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from django.apps import apps
+from django.db.models import Model
 
-from django_mcp.registry.problems import find_near
+from django_mcp.registry import rules
+from django_mcp.registry.problems import RegistrationError, describe_source, find_near
+from django_mcp.registry.signatures import returns_nothing
 
 _CUTOFF = 0.7
 """How like the name of an option that of a function has to be to be taken for it."""
@@ -17,13 +25,20 @@ _FIELDS = "Name the fields in `fields` instead."
 _FILTERS = "Name lookups in `filters` instead."
 _SEARCH = "Name the fields in `search` instead."
 _WRITABLE = "Name the fields that may be written in `writable` instead."
+_SAVE = "Write `save_model(self, user, instance, form, change)` instead."
 _FORM = "Write a `ModelForm` and name it in `form` instead."
 
 INSTEAD = {
     "Meta": "Write its options as attributes of the class itself.",
+    "clean": _FORM,
     "date_hierarchy": _FILTERS,
+    "delete": "Write `delete_model(self, user, instance)` instead.",
     "delete_queryset": "Write `delete_model(self, user, instance)` instead.",
     "fieldsets": _FIELDS,
+    "filter_backends": _FILTERS,
+    "filter_queryset": _NARROW,
+    "filterset_class": _FILTERS,
+    "filterset_fields": _FILTERS,
     "formfield_for_choice_field": _FORM,
     "formfield_for_dbfield": _FORM,
     "formfield_for_foreignkey": "Write `get_choices(self, user, name, objects)` instead.",
@@ -47,6 +62,7 @@ INSTEAD = {
     "has_change_permission": _HAS_PERMISSION,
     "has_delete_permission": _HAS_PERMISSION,
     "has_module_permission": _HAS_PERMISSION,
+    "has_object_permission": _NARROW,
     "has_view_or_change_permission": _HAS_PERMISSION,
     "has_view_permission": _HAS_PERMISSION,
     "list_display": _FIELDS,
@@ -56,15 +72,92 @@ INSTEAD = {
     "list_per_page": "Write `max_results` instead.",
     "list_select_related": "Name the relations in `select_related` instead.",
     "lookup_allowed": _FILTERS,
+    "ordering_fields": "Write `sortable_by` instead.",
+    "pagination_class": "Write `max_results` instead.",
+    "perform_create": _SAVE,
+    "perform_destroy": "Write `delete_model(self, user, instance)` instead.",
+    "perform_update": _SAVE,
     "permission_classes": _HAS_PERMISSION,
     "queryset": "Write `get_queryset(self, user)` instead.",
     "readonly_fields": _WRITABLE,
-    "save_form": "Write `save_model(self, user, instance, form, change)` instead.",
-    "save_related": "Write `save_model(self, user, instance, form, change)` instead.",
+    "save": _SAVE,
+    "save_form": _SAVE,
+    "save_related": _SAVE,
     "search_fields": _SEARCH,
+    "serializer_class": _FIELDS,
     "show_full_result_count": "Write `max_count` instead.",
 }
 """What stands here for a name that other declarative classes know, above all `ModelAdmin`."""
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+
+
+_NAMES = rules.Rule(
+    lambda value: _is_list(value) and all(isinstance(name, str) for name in value),
+    "a list of names such as ['number', 'status']",
+)
+_NAMES_OR_NONE = _NAMES.or_none("for the default")
+_BY_ACTION = rules.Rule(lambda value: isinstance(value, Mapping), "a dict by action")
+
+OPTIONS = {
+    "model": rules.Rule(
+        lambda value: isinstance(value, type) and issubclass(value, Model),
+        "the class of a model, such as Order",
+    ),
+    **dict.fromkeys(
+        (
+            "fields",
+            "filters",
+            "search",
+            "sortable_by",
+            "allow_sensitive",
+            "select_related",
+            "writes",
+            "exclude",
+        ),
+        _NAMES,
+    ),
+    **dict.fromkeys(("ordering", "writable", "include"), _NAMES_OR_NONE),
+    "prefetch_related": rules.Rule(_is_list, "a list of relations"),
+    "everyone": rules.BOOL,
+    "prefix": rules.Rule(lambda value: isinstance(value, str), "a string"),
+    **dict.fromkeys(("names", "descriptions", "annotations"), _BY_ACTION),
+    "max_results": rules.whole("results"),
+    "max_count": rules.whole("results"),
+}
+"""The values of the options whose wrong types would otherwise be read as something else."""
+
+HOOKS = ("get_queryset", "has_permission", "get_form_kwargs", "get_choices")
+"""What a site overrides, and has to return something."""
+
+
+def check_options(owner: str, options: Mapping[str, Any]) -> None:
+    """Raise a `RegistrationError` unless the options have values of their types."""
+    for name, value in options.items():
+        if name in OPTIONS:
+            OPTIONS[name].demand(value, f"{owner}: {name}", RegistrationError)
+
+
+def check_hooks(owner: str, tools: Any, base: type) -> None:
+    """Raise a `RegistrationError` unless what a class overrides can be called and return something."""
+    for name in HOOKS:
+        hook, original = getattr(tools, name), getattr(base, name)
+        if getattr(hook, "__func__", hook) is original:
+            continue
+        parameters = list(inspect.signature(original).parameters)
+        place = f"{owner}: {describe_source(hook)}"
+        try:
+            inspect.signature(hook).bind(*parameters[1:])
+        except TypeError:
+            raise RegistrationError(
+                f"{place} takes other arguments. Write def {name}({', '.join(parameters)})."
+            ) from None
+        if inspect.iscoroutinefunction(hook):
+            raise RegistrationError(f"{place} is asynchronous. Write it with def.")
+        if returns_nothing(hook):
+            raise RegistrationError(f"{place} never returns a value. A `return` is missing.")
 
 
 def find_unread(given: type, base: type, fields: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from django_mcp.contrib.generated import (
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
-from django_mcp.contrib.models.attributes import find_unread
+from django_mcp.contrib.models.attributes import OPTIONS, check_hooks, check_options, find_unread
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
@@ -202,14 +202,18 @@ class ModelTools:
             options: override those of the class; see `GeneratedOptions`.
 
         Raises:
-            RegistrationError: there is a tool of the same name; `prefix=` or `names=` makes another.
+            RegistrationError: there is a tool of the same name; `prefix=` or `names=` makes another. Or an
+                option has a value of another type.
             TypeError: there is no such option.
         """
         server = choose_server(server)
         check_names(options, _GENERATED, f"{cls.__qualname__}.register()")
         # A function of the class is taken as it is, not as a method.
         given = {name: getattr(cls, name) for name in _GENERATED}
+        own = {name: getattr(cls, name, None) for name in OPTIONS}
+        check_options(cls.__qualname__, {**own, **options})
         tools = cls(server, GeneratedOptions(**{**given, **options}))
+        check_hooks(cls.__qualname__, tools, ModelTools)
         _registered.setdefault(server, []).append(tools)
         faults = tools.find_faults()
         for fault in faults:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import Any
 
@@ -375,3 +376,77 @@ def test_every_name_of_a_model_admin_is_refused_or_an_option():
     refused = type("Refused", (ModelTools,), dict.fromkeys(names, _never))
 
     assert {name for name, _ in find_unread(refused, ModelTools, ())} == names
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"everyone": "False"}, "everyone cannot be 'False'. It must be True or False"),
+        ({"fields": "number"}, "fields cannot be 'number'. It must be a list of names"),
+        ({"fields": "__all__"}, "fields cannot be '__all__'"),
+        ({"writes": True}, "writes cannot be True"),
+        ({"writes": "create"}, "writes cannot be 'create'"),
+        ({"model": "shop.Order"}, "model cannot be 'shop.Order'. It must be the class of a model"),
+        ({"max_results": "50"}, "max_results cannot be '50'"),
+        ({"names": ["search"]}, "names cannot be"),
+    ],
+)
+def test_an_option_of_another_type_is_refused(options: dict[str, Any], says: str):
+    given = {"model": Order, "fields": ["number"], "everyone": True, **options}
+    tools: Any = type("Typed", (ModelTools,), given)
+
+    with pytest.raises(RegistrationError, match=re.escape(f"Typed: {says}")):
+        tools.register(server=MCPServer("typed"))
+
+
+def get_nothing(self: Any, user: Any) -> Any:
+    Order.objects.all()
+
+
+def get_without_user(self: Any) -> Any:
+    return Order.objects.all()
+
+
+async def get_later(self: Any, user: Any) -> Any:
+    return Order.objects.all()
+
+
+def allow_nothing(self: Any, user: Any, action: str) -> Any:
+    user.has_perm(action)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "says"),
+    [
+        ("get_queryset", get_nothing, "never returns a value"),
+        ("get_queryset", get_without_user, "Write def get_queryset(self, user)."),
+        ("get_queryset", get_later, "is asynchronous"),
+        ("has_permission", allow_nothing, "never returns a value"),
+        ("has_permission", get_nothing, "Write def has_permission(self, user, action)."),
+    ],
+)
+def test_a_function_of_a_class_that_cannot_work_is_refused(name: str, function: Any, says: str):
+    given = {"model": Order, "fields": ["number"], "everyone": True, name: function}
+    tools: Any = type("Hooked", (ModelTools,), given)
+
+    with pytest.raises(RegistrationError, match=re.escape(says)):
+        tools.register(server=MCPServer("hooked"))
+
+
+def test_names_of_views_and_models_are_known_as_well():
+    class Mixed(ModelTools):
+        model = Order
+        fields = ["number"]
+        everyone = True
+
+        def save(self, user: Any, instance: Any) -> None:
+            instance.save()
+
+        def perform_create(self, serializer: Any) -> None:
+            serializer.save()
+
+    tools = Mixed.register(server=MCPServer("mixed"))
+
+    assert {fault.hint.partition(" If ")[0] for fault in tools.find_faults()} == {
+        "Write `save_model(self, user, instance, form, change)` instead."
+    }
