@@ -52,7 +52,7 @@ class Route:
             is_view: whether something is a view of the kind that is looked for.
         """
         if is_view not in self._views:
-            self._views[is_view] = _find_views(self.callback, is_view)
+            self._views[is_view] = find_views(self.callback, is_view)
         return self._views[is_view]
 
     @property
@@ -143,7 +143,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 _END: Any = object()
 
 
-def _find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]:
+def find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]:
     """Return the views that a callback of a URLconf leads to, each behind what is around it, from the callback on.
 
     A decorator may say nothing of what it wraps, or something wrong. Then that is found in its closure, its

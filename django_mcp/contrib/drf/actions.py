@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -21,6 +21,7 @@ from rest_framework.viewsets import ViewSetMixin
 
 from django_mcp.contrib.drf.reading import complete_queryset
 from django_mcp.contrib.http_calls import settle
+from django_mcp.contrib.routes import find_decorators, find_views, is_made_by_class
 from django_mcp.protocol.json import JSONObject
 
 STANDARD = {
@@ -124,7 +125,9 @@ class ViewAction:
         method: of HTTP, in lower case.
         view_class: the class that runs in process.
         is_detail: it is about one object.
-        initkwargs: of the view, from `@action`.
+        initkwargs: of the view, from `@action` and `as_view()`.
+        options: those that `as_view()` was given, if its result names the view. URLs of the view without them do
+            not lead to the action.
         action_map: of a view set, the methods' actions; None for other views.
         path: the names of the URL's variables, without those in `kwargs`.
         optional: those of them that only some of its URLs have.
@@ -142,6 +145,7 @@ class ViewAction:
     view_class: type[Any]
     is_detail: bool
     initkwargs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     action_map: Mapping[str, str] | None = None
     path: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
@@ -224,7 +228,8 @@ class ViewAction:
             kwargs: the variables of the URL.
             callback: what `as_view()` returned for the URL; None: the action has none.
         """
-        initkwargs = {**self.initkwargs, **getattr(callback, "initkwargs", {})}
+        # Where the site bound the function to a URL by hand, what `@action` says does not count there.
+        initkwargs = {**getattr(callback, "initkwargs", self.initkwargs), **self.options}
         view = self.view_class(**initkwargs)
         view.mcp_replaces_auth = self.auth
         if self.action_map is not None:
@@ -269,11 +274,13 @@ class ViewClass:
         common: what all of its actions have.
         given: the actions by method that `as_view()` was given, if its result names the view; None: the class
             does.
+        options: that `as_view()` was given beside them.
     """
 
     view_class: type[Any]
     common: Mapping[str, Any]
     given: Mapping[str, str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> type[Any]:
@@ -296,7 +303,11 @@ class ViewClass:
                 known.get(pair) or self.bind(*pair, self.given, initkwargs, found) for pair in pairs
             ]
             found = [action for action in bound if action is not None]
-        return [action for action in found if action.method in view.http_method_names]
+        return [
+            replace(action, initkwargs={**action.initkwargs, **self.options}, options=self.options)
+            for action in found
+            if action.method in view.http_method_names
+        ]
 
     def bind(
         self,
@@ -350,10 +361,20 @@ def read_view(
     """Return the view that a class is, or what `as_view()` and `@api_view` return.
 
     Raises:
-        ImproperlyConfigured: it is no view of Django REST framework.
+        ImproperlyConfigured: it is no view of Django REST framework, or a decorator is around it.
     """
-    given = getattr(view, "actions", None) if not isinstance(view, type) else None
-    cls = view if isinstance(view, type) else getattr(view, "cls", None)
+    cls, given, options = view, None, {}
+    if not isinstance(view, type):
+        layers = next(iter(find_views(view, is_view)), [view])
+        made = layers[-1]
+        cls, given = getattr(made, "cls", None), getattr(made, "actions", None)
+        options = dict(getattr(made, "initkwargs", {}))
+        decorators = find_decorators(layers)
+        if decorators:
+            raise ImproperlyConfigured(
+                f"viewset_tools() cannot run the decorator {decorators[0]} of {made.__qualname__}. Decorate the "
+                "view's class instead: @method_decorator(..., name='dispatch')."
+            )
     if not (isinstance(cls, type) and issubclass(cls, APIView)):
         raise ImproperlyConfigured(
             f"viewset_tools() takes a view of Django REST framework, not {view!r}: its class, a function with "
@@ -362,7 +383,12 @@ def read_view(
     adapted = type(cls.__name__, (_in_process(cls), cls), {"__module__": cls.__module__})
     adapted.__doc__, adapted.__qualname__ = cls.__doc__, cls.__qualname__
     common = {"serializers": serializers, "kwargs": kwargs, "auth": auth}
-    return ViewClass(view_class=adapted, common=common, given=given)
+    return ViewClass(view_class=adapted, common=common, given=given, options=options)
+
+
+def is_view(layer: Any) -> bool:
+    """Return whether something is what `as_view()` of Django REST framework returns."""
+    return is_made_by_class(layer) and hasattr(layer, "cls")
 
 
 def _is_of_frameworks(module: str) -> bool:

@@ -14,13 +14,12 @@ from django.urls.converters import IntConverter, UUIDConverter
 from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSetMixin
 
-from django_mcp.contrib.drf.actions import ViewAction
+from django_mcp.contrib.drf.actions import ViewAction, is_view
 from django_mcp.contrib.routes import (
     Route,
     ViewRoutes,
     find_decorators,
     find_routes,
-    is_made_by_class,
     make_urlconf,
 )
 from django_mcp.protocol.json import JSONObject
@@ -39,13 +38,9 @@ def find_routes_of(action: ViewAction, nested: Collection[str], *, is_named: boo
     return ViewRoutes(leads_here, is_of_view, partial(_make_own, action, nested))
 
 
-def _is_view(layer: Any) -> bool:
-    return is_made_by_class(layer) and hasattr(layer, "cls")
-
-
 def _layers_of(action: ViewAction, route: Route) -> list[Any]:
     """Return a view that the action belongs to, behind what is around it; empty: the route leads to none."""
-    views = route.find_views(_is_view)
+    views = route.find_views(is_view)
     return next((layers for layers in views if layers[-1].cls is action.source), [])
 
 
@@ -63,8 +58,10 @@ def _serves(action: ViewAction, route: Route) -> bool:
 
 
 def _binds(action: ViewAction, layers: list[Any]) -> bool:
-    actions = getattr(layers[-1], "actions", None)
-    return actions is None or actions.get(action.method) == action.name
+    view = layers[-1]
+    actions = getattr(view, "actions", None)
+    is_bound = actions is None or actions.get(action.method) == action.name
+    return bool(is_bound and action.options.items() <= view.initkwargs.items())
 
 
 class RoutesOfView:
@@ -131,7 +128,7 @@ def _routes_by_view(resolver: URLResolver) -> dict[type[Any], list[tuple[Route, 
         routes: dict[type[Any], list[tuple[Route, list[Any]]]] = {}
         for route in find_routes(resolver):
             of_route: dict[type[Any], list[Any]] = {}
-            for layers in route.find_views(_is_view):
+            for layers in route.find_views(is_view):
                 of_route.setdefault(layers[-1].cls, layers)
             for cls, layers in of_route.items():
                 routes.setdefault(cls, []).append((route, layers))
@@ -157,9 +154,10 @@ def _make_own(action: ViewAction, nested: Collection[str]) -> list[URLResolver]:
     """Return URLconfs with the URLs of an action's view, as a router and `path()` make them."""
     names = [name for name in nested if name not in action.path]
     if not issubclass(action.source, ViewSetMixin):
-        return [_make_plain(action, names, action.source.as_view())]
+        return [_make_plain(action, names, action.source.as_view(**action.options))]
     if action.is_bound:
-        return [_make_plain(action, names, action.source.as_view(dict(action.action_map or {})))]
+        made = action.source.as_view(dict(action.action_map or {}), **action.options)
+        return [_make_plain(action, names, made)]
     routes = []
     if _has_converters(action):
         prefix = "".join(f"<{name}>/" for name in names)
@@ -184,7 +182,12 @@ def _has_converters(action: ViewAction) -> bool:
 
 
 def _view_set_patterns(action: ViewAction, prefix: str, *, use_regex_path: bool) -> list[Any]:
+    class WithOptions(action.source):  # type: ignore[misc,name-defined]
+        @classmethod
+        def as_view(cls, actions: Any, **initkwargs: Any) -> Any:
+            return action.source.as_view(actions, **{**initkwargs, **action.options})
+
     router = SimpleRouter(use_regex_path=use_regex_path)
-    router.register(f"{prefix}objects", action.source, basename="own")
+    router.register(f"{prefix}objects", WithOptions, basename="own")
     patterns: list[Any] = router.urls
     return patterns
