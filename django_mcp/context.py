@@ -14,6 +14,7 @@ from django_mcp.auth.principal import AuthInfo, user_of
 from django_mcp.execution.values import find_class
 from django_mcp.pages.asking import NEEDS_USER, PageAsking
 from django_mcp.registry import hints
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import Provider, Unavailable
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def find_django_provider(annotation: Any) -> Provider | None:
 
     A user class alone, or in `Optional`, requires a signed-in user; with `AnonymousUser` in the
     union, any user is passed.
+
+    Raises:
+        RegistrationError: the site has replaced this user model by another.
     """
     is_class = isinstance(annotation, type)
     if is_class and issubclass(annotation, find_class("django.http.request", "HttpRequest")):
@@ -82,6 +86,13 @@ def find_django_provider(annotation: Any) -> Provider | None:
     wanted = tuple(part for part in parts if part is not NoneType)
     if not wanted or not all(isinstance(part, type) and issubclass(part, users) for part in wanted):
         return None
+    for part in wanted:
+        own = getattr(getattr(part, "_meta", None), "swapped", None)
+        if own:
+            raise RegistrationError(
+                f"is a {part.__module__}.{part.__qualname__}, and the users of this site are of "
+                f"AUTH_USER_MODEL, {own}. Import that model."
+            )
     may_be_anonymous = any(issubclass(part, anonymous) for part in wanted)
     return attrgetter("user") if may_be_anonymous else partial(_provide_user, wanted)
 

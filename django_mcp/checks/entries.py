@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -17,7 +18,7 @@ from django_mcp.checks.declared import check
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.registry import hints
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import TemplateEntry, ToolEntry
 from django_mcp.registry.problems import did_you_mean, find_near
 from django_mcp.registry.signatures import EMPTY, read_docs, returns_nothing
 from django_mcp.servers import all_servers
@@ -68,11 +69,37 @@ def check_missing_returns() -> Iterator[CheckMessage]:
                     hint="Write `return` before what clients shall get"
                     + (", or `-> None` if that is nothing." if is_tool else "."),
                 )
+        for completer in registry.completers.values():
+            if returns_nothing(completer.origin):
+                yield checks.Warning(
+                    f"{completer.source} never returns a value.",
+                    hint="Return a list of strings.",
+                )
 
 
 def _admits_nothing(annotation: Any) -> bool:
     plain = hints.strip(annotation)
     return plain in (None, type(None), Any, EMPTY) or hints.is_nullable(plain)
+
+
+@check(id="django_mcp.W027")
+def check_unreachable_templates() -> Iterator[CheckMessage]:
+    """W027: a resource template is never read, because an earlier one matches the same URIs."""
+    for server in all_servers():
+        rules = server.engine.derived.requirements.rules
+        first_by_form: dict[str, TemplateEntry] = {}
+        for template in server.registry.templates.values():
+            first = first_by_form.setdefault(_VARIABLE.sub("{}", template.key), template)
+            # Whoever does not see the first reads the other one.
+            if first is not template and rules.get(first, set()) <= rules.get(template, set()):
+                yield checks.Warning(
+                    f"{template.source}: the template {template.key!r} is never read, because "
+                    f"{first.key!r} of {first.source} matches the same URIs.",
+                    hint="Give one of them another scheme or path.",
+                )
+
+
+_VARIABLE = re.compile(r"\{\w+\}")
 
 
 @check(Tags.security, id="django_mcp.W025")
@@ -141,7 +168,10 @@ def check_annotations() -> Iterator[CheckMessage]:
                 yield Info(
                     f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
                     "anything.",
-                    hint=f"Annotate it, as in {name}: str.",
+                    hint="Write user: User, with your user model, to get the caller. If clients send it, "
+                    "annotate it with its type."
+                    if name == "user"
+                    else f"Annotate it, as in {name}: str.",
                 )
 
 

@@ -106,3 +106,7 @@ class ToolError(Exception):
     The model gets the text as a result with `isError: true`; the transaction of a synchronous tool
     is rolled back.
     """
+
+    def __init__(self, message: object, *args: object) -> None:
+        # An error without a text would tell the model nothing, and nobody else would learn of it.
+        super().__init__(message, *args)

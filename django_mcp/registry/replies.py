@@ -160,7 +160,15 @@ def completion_converter(converter: ResultConverter) -> Callable[[Any], Completi
             )
         total = len(value) if isinstance(value, list | tuple) else None
         # No more rows are fetched than show that there are more.
-        names = (str(choice.value if isinstance(choice, Enum) else choice) for choice in value)
-        return Completion.first_of(names, total)
+        return Completion.first_of(map(_read_choice, value), total)
 
     return convert
+
+
+def _read_choice(choice: Any) -> str:
+    if isinstance(choice, tuple | list | Mapping):
+        raise ReturnError(
+            f"a completer returned a {type(choice).__name__} for a value: return a list of strings, such as "
+            "that of values_list('name', flat=True)"
+        )
+    return str(choice.value if isinstance(choice, Enum) else choice)

@@ -113,6 +113,8 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
         return converted
     if inspect.isawaitable(value):
         raise ReturnError(_NOT_AWAITED)
+    if isinstance(value, BaseException):
+        raise ReturnError(f"returned an exception, {type(value).__name__}: raise it instead")
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise ReturnError(
         f"a {name} cannot be represented in JSON: return its fields, or declare them in the return "
@@ -351,7 +353,8 @@ def _make_note(
         nonlocal is_reported
         if not (is_reported or isinstance(value, expected) or is_lazy(value)):
             is_reported = True
-            converter.report(f"{source} {_DIFFERENCE}: it is a {type(value).__name__}")
+            what = "None" if value is None else f"of type {type(value).__name__}"
+            converter.report(f"{source} {_DIFFERENCE}: it is {what}")
 
     return note
 

@@ -119,7 +119,12 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
                 f"or annotate it with the type that clients send."
             )
         annotation = known.get(given_parameter.name, Any)
-        provider = find_provider(annotation, injectables)
+        try:
+            provider = find_provider(annotation, injectables)
+        except RegistrationError as error:
+            raise RegistrationError(
+                f"{source}: the parameter `{given_parameter.name}` {error}"
+            ) from None
         if provider is not None:
             injections[given_parameter.name] = provider
         else:
@@ -226,6 +231,9 @@ def find_provider(annotation: Any, injectables: Injectables) -> Provider | None:
     The annotation is tried as it is, then without its type arguments. For `Optional[T]`, and for
     any union whose parts all have providers, the first part's provider is used. If it returns
     None and the annotation does not allow None, the call fails.
+
+    Raises:
+        RegistrationError: no request can have such a value.
     """
     plain = hints.strip(annotation)
     provider = injectables(plain) or _of_parts(plain, injectables)

@@ -11,10 +11,12 @@ from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest
 from django.test import RequestFactory
+from django.test.utils import isolate_apps
 from django.utils import translation
 
 from django_mcp import Context
 from django_mcp.protocol.json import encode
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.caller import ANONYMOUS, Caller
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context as CoreContext
@@ -227,3 +229,19 @@ def test_the_request_never_contains_client_credentials(public: bool):
 
     assert "secret" not in told
     assert "dark" not in told
+
+
+@isolate_apps("tests.support.library")
+def test_a_user_model_that_the_site_replaced_is_refused():
+    class Replaced(AbstractBaseUser):
+        class Meta:
+            app_label = "library"
+            swappable = "AUTH_USER_MODEL"
+
+    def greet(user: Any) -> str:
+        return str(user)
+
+    for annotation in (Replaced, Replaced | None, Replaced | AnonymousUser):
+        greet.__annotations__["user"] = annotation
+        with pytest.raises(RegistrationError, match=r"`user` is a .*AUTH_USER_MODEL, auth\.User"):
+            MCPServer("replaced").register_tool(greet)

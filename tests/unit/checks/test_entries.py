@@ -423,3 +423,53 @@ def test_a_function_that_never_returns_its_value_is_reported():
     names = [message.msg.split(" ")[0].rpartition(".")[2] for message in messages]
     assert names == ["forgets", "untyped", "untyped"]
     assert "or `-> None` if that is nothing" in str(messages[0].hint)
+
+
+def test_a_template_behind_one_of_the_same_form_is_reported():
+    server = MCPServer("templates")
+    server.resource("shelf://{first}", name="first")(lambda first: first)
+    server.resource("shelf://{second}", name="second")(lambda second: second)
+    server.resource("staff://{first}", name="a", permission=lambda user: user.is_staff)(
+        lambda first: first
+    )
+    server.resource("staff://{second}", name="b")(lambda second: second)
+    server.resource("shelf://{first}/{second}", name="c")(lambda first, second: first)
+
+    (message,) = found(server, "W027")
+
+    assert "'shelf://{second}' is never read, because 'shelf://{first}' of" in message.msg
+
+
+def test_the_caller_is_suggested_for_a_parameter_user():
+    server = MCPServer("user")
+
+    @server.tool
+    def greet(user):
+        """Greet."""
+        return user
+
+    (message,) = found(server, "I008")
+
+    assert str(message.hint).startswith(
+        "Write user: User, with your user model, to get the caller."
+    )
+
+
+def test_a_completer_that_never_returns_a_value_is_reported():
+    server = MCPServer("completer")
+
+    @server.prompt
+    def write(topic: str) -> str:
+        return topic
+
+    @server.completion(write, "topic")
+    def complete(value: str) -> list[str]:  # type: ignore[return]
+        value.upper()
+
+    hints = [
+        message.hint
+        for message in run_checks(tags=["django_mcp"])
+        if message.msg.startswith(__name__)
+    ]
+
+    assert "Return a list of strings." in hints

@@ -150,6 +150,12 @@ def test_every_return_type_becomes_completions(value: Any, expected: Completion)
     assert converted(value) == expected
 
 
+@pytest.mark.parametrize("value", [[("a",)], [["a"]], [{"name": "a"}]])
+def test_a_row_is_no_completion(value: Any):
+    with pytest.raises(ReturnError, match=r"values_list\('name', flat=True\)"):
+        converted(value)
+
+
 def test_at_most_a_hundred_values_are_completed():
     found = converted([str(number) for number in range(150)])
 

@@ -25,6 +25,7 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.registry.problems import RegistrationError
@@ -530,9 +531,9 @@ class Reporting(PlainConverter):
         ([Point("1", 2), Point("1", 2)], Point, "/x must be an integer"),  # type: ignore[arg-type]
         ([OrderOut.model_construct(number=5)] * 2, OrderOut, "/number must be a string"),
         ([[], [Measured("x")]], list[Measured], "/0/value must be a number"),  # type: ignore[arg-type]
-        ([{"a": 1}], str, "it is a dict"),
-        (["x"], None, "it is a str"),
-        ([5], str | Image, "it is a int"),
+        ([{"a": 1}], str, "it is of type dict"),
+        (["x"], None, "it is of type str"),
+        ([5], str | Image, "it is of type int"),
     ],
 )
 def test_a_value_against_its_annotation_is_reported_once(
@@ -643,3 +644,16 @@ def test_a_dataclass_is_serialized_by_alias():
 
 def test_a_missing_return_annotation_has_no_output():
     assert find_output(EMPTY, "x", PlainConverter()) is None
+
+
+def test_a_returned_exception_has_to_be_raised():
+    site = Site(PlainConverter())
+    tool = site.register_tool(lambda: None, name="t")
+
+    with pytest.raises(ReturnError, match="returned an exception, ToolError: raise it instead"):
+        tool.handler.convert(ToolError("no"))
+
+
+def test_a_tool_error_needs_a_text():
+    with pytest.raises(TypeError, match="message"):
+        raise ToolError  # type: ignore[call-arg]
