@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import override
 
 from django_mcp.conf import KEYWORDS, SETTINGS, read_on_import, server_settings, settings
 from django_mcp.context import find_django_provider
@@ -120,6 +122,11 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
     def _finish(self) -> None:
         if is_site_loaded():
             super()._finish()
+
+    def _call_unfinished(self) -> None:
+        # What is registered is the same in all processes, whatever the language of the first client.
+        with override(django_settings.LANGUAGE_CODE):
+            super()._call_unfinished()
 
     def _make_engine(self) -> SiteEngine:
         registry, options = self.registry, self.options

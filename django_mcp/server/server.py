@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from django_mcp.extension_packages import load_parts
@@ -49,6 +51,7 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         self._added: set[tuple[EntryMapping, str]] | None = None
         self._unfinished: list[Callable[[], None]] = []
         self._is_finishing = False
+        self._finishing = threading.RLock()
         registry.on_change(self._announce_list)
 
     @property
@@ -68,8 +71,22 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
             self._unfinished.append(register)
 
     def _finish(self) -> None:
-        """Call what `_finish_later` was given. Other threads wait until all of it is registered."""
-        with self._lock:
+        """Call what `_finish_later` was given. Other threads wait until all of it is registered.
+
+        It may ask the database, which no event loop may, so there it runs in a thread.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._call_unfinished()
+            return
+        # The thread reads them, and this one may hold their lock.
+        _ = self.options
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(self._call_unfinished).result()
+
+    def _call_unfinished(self) -> None:
+        with self._finishing:
             if self._is_finishing:
                 return
             self._is_finishing = True

@@ -73,7 +73,7 @@ class ToolsOfView:
             # Before the site was loaded, a view may have failed to read something.
             before = self._problems.get(key)
             if known is not None or before is not None:
-                self._add(self._actions[key])
+                self._add_late(self._actions[key])
             if isinstance(before, DatabaseProblem) and key in self._problems:
                 self._problems[key] = before
         if self._view_class.given is None:
@@ -97,16 +97,20 @@ class ToolsOfView:
             known.append(action)
             action = routes.with_variables(action, self._path) or action
             self._actions[action.key] = action
-            try:
-                self._add(action)
-            except RegistrationError as error:
-                hint = "Give it another name in names=, or leave it out with exclude=."
-                self._problems[action.key] = ViewProblem(str(error), hint)
+            self._add_late(action)
         for name in self._options.include or ():
             if name not in self._actions and name in self._view_class.further_names:
                 message = f"{self._what(name)} is no tool: no URL of the site leads to it."
                 hint = f"Give viewset_tools() the result of as_view({{'get': {name!r}}})."
                 report(self._server, message, hint, "django_mcp.drf.W002")
+
+    def _add_late(self, action: ViewAction) -> None:
+        """Register the tool of an action after the start, when an error would reach a client."""
+        try:
+            self._add(action)
+        except RegistrationError as error:
+            hint = "Give it another name in names=, or leave it out with exclude=."
+            self._problems[action.key] = ViewProblem(str(error), hint)
 
     def _add(self, action: ViewAction) -> None:
         """Register the tool of an action, in place of what there was before."""
@@ -140,8 +144,12 @@ class ToolsOfView:
 
     def _replace(self, action: ViewAction, arguments: ActionArguments) -> None:
         key = action.key
+        registry = self._server._registry
         if key in self._tools:
-            self._server._registry.remove("tools", self._tools.pop(key)[1].name)
+            _tool, former = self._tools.pop(key)
+            if registry.registered["tools"].get(former.name) is not former:
+                return  # the site has removed it
+            registry.remove("tools", former.name)
         tool = ActionTool(
             self._server,
             action,

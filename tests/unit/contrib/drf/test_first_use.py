@@ -1,0 +1,122 @@
+"""What a server makes of a site when it is first used, wherever that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.checks import run_checks
+from django.db import connection
+from django.urls import path
+from django.utils.translation import gettext_lazy, override
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import serializers, viewsets
+from rest_framework.response import Response
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from example_project.shop.models import Product
+
+
+class Asking(serializers.Serializer[Any]):
+    def get_fields(self) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 'colour'")
+            (name,) = cursor.fetchone()
+        return {name: serializers.CharField()}
+
+
+class DayFilter(django_filters.FilterSet):
+    day = django_filters.CharFilter(label=gettext_lazy("Monday"))
+
+    class Meta:
+        model = Product
+        fields = ()
+
+
+class Bound(viewsets.GenericViewSet[Any]):
+    queryset = Product.objects.all()
+    serializer_class = Asking
+    filter_backends = (DjangoFilterBackend,)
+    filterset_class = DayFilter
+
+    def listing(self, request: Any) -> Response:
+        return Response(self.filter_queryset([]))
+
+    def add(self, request: Any) -> Response:
+        serializer = self.get_serializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return Response(serializer.data)
+
+
+class Nested(viewsets.ModelViewSet[Any]):
+    queryset = Product.objects.all()
+    serializer_class = Asking
+
+
+class Late(Nested):
+    is_ready = False
+
+    def get_serializer_class(self) -> Any:
+        if not self.is_ready:
+            raise LookupError
+        return serializers.Serializer
+
+
+urlpatterns = [
+    path("bound/", Bound.as_view({"get": "listing", "post": "add"})),
+    path("shops/<shop>/products/<pk>/", Nested.as_view({"get": "retrieve", "delete": "destroy"})),
+    path("late/", Late.as_view({"post": "create"})),
+]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def server(settings: Any) -> MCPServer:
+    settings.ROOT_URLCONF = __name__
+    return MCPServer("first", public=True)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_view_reads_the_database_though_the_server_is_first_used_on_an_event_loop(
+    server: MCPServer,
+):
+    await sync_to_async(viewset_tools)(Bound, server=server, prefix="bound")
+
+    assert server.engine.registry.tools["bound_add"].input_schema["required"] == ["colour"]
+
+
+def test_the_language_of_the_first_client_is_not_that_of_the_tools(server: MCPServer):
+    viewset_tools(Bound, server=server, prefix="bound")
+
+    with override("de"):
+        tools = server.registry.tools
+    assert tools["bound_listing"].input_schema["properties"]["day"]["description"] == "Monday"
+
+
+def test_a_tool_that_the_site_has_removed_does_not_come_back(server: MCPServer):
+    viewset_tools(Nested, server=server, prefix="nested", actions=["retrieve", "destroy"])
+    server.remove_tool("nested_destroy")
+
+    assert list(server.registry.tools) == ["nested_retrieve"]
+    assert "shop" in server.tool_input_schema("nested_retrieve")["properties"]
+
+
+def test_a_name_that_is_taken_meanwhile_is_a_warning(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+):
+    viewset_tools(Late, server=server, prefix="late", actions=["create"])
+    monkeypatch.setattr(Late, "is_ready", True)
+
+    @server.tool
+    def late_create() -> str:
+        """Do something else."""
+        return "done"
+
+    assert list(server.registry.tools) == ["late_create"]
+    (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert problem.id == "django_mcp.drf.W002"
+    assert "already" in problem.msg
