@@ -229,8 +229,7 @@ class Settings:
         1000,
         whole("clients"),
         "The maximum number of clients that registered themselves or are known by a document. At the "
-        "limit, clients without tokens are deleted, the oldest first, and then what one user has "
-        "authorized above a tenth of it. Neither kind can take the last quarter from the other.",
+        "[limit](limits.md#oauth-and-external-issuers), clients without tokens are deleted, the oldest first.",
     )
     OAUTH_APP_REDIRECTS: Sequence[str] = site_setting(
         (
@@ -259,16 +258,14 @@ class Settings:
     OAUTH_REFRESH_GRACE_S: int = site_setting(
         120,
         whole("seconds", least=0, most=1800),
-        "How long an exchanged refresh token works again for the same client, which then gets another "
-        "pair of tokens, at most five times. Programs of several processes need it. A later use ends "
-        "the sign-in. `REFRESH_TOKEN_GRACE_PERIOD_SECONDS` of django-oauth-toolkit stays 0.",
+        "How long an exchanged refresh token [works again](../howto/oauth.md#tokens) for the same client, as "
+        "programs of several processes need it.",
     )
     OAUTH_WRONG_SECRETS_PER_MINUTE: int = site_setting(
         20,
         whole("secrets a minute"),
         "The maximum number of wrong secrets of one OAuth client that one address may send in a "
-        "minute. It may send three times as many for all clients together. More get 429, and the "
-        "secret is not checked.",
+        "minute, and three times as many for all clients together. More get 429.",
     )
     RECORD_CALLS: float = site_setting(
         0,
@@ -292,9 +289,8 @@ class Settings:
     RECORDED_CALLS_PER_MINUTE: int = site_setting(
         600,
         whole("calls a minute"),
-        "The maximum number of calls that each process records in a minute for one principal, or for one "
-        "address of anonymous callers. All anonymous callers together have ten times as many. A call of an "
-        "unknown name counts as ten. Further calls only count in the charts, and the log says so.",
+        "The maximum number of calls that each process [records](limits.md#the-record-of-calls) in a minute for "
+        "one principal, or for one address of anonymous callers.",
     )
 
 

@@ -107,16 +107,14 @@ class Options:
         "auto",
         choice("http", "tool_result", "auto"),
         "The form in which a client is told that a tool [needs scopes](../howto/permissions.md#scopes) "
-        'that its token lacks. `"http"`: status 401 or 403 with `WWW-Authenticate`. `"tool_result"`: a '
-        'result with `isError` and the challenge in `_meta["mcp/www_authenticate"]`. `"auto"`: a result '
-        "for ChatGPT, by the name that a client gives itself, and the status for all others.",
+        'that its token lacks. `"http"`: status 401 or 403. `"tool_result"`: a result with `isError`. '
+        '`"auto"`: a result for ChatGPT, by the name that a client gives itself, and the status for all others.',
     )
     mode: str = setting(
         "both",
         choice("both", "stateful", "stateless"),
-        'How clients of the revisions with a handshake are served. `"both"`: they get sessions, and '
-        'clients of the stateless revision are served as well. `"stateful"`: they get sessions, and '
-        "the stateless revision is refused, so that clients that support both open a session. "
+        'How clients of the revisions with a handshake are served. `"both"`: they get sessions. '
+        '`"stateful"`: they get sessions, and the stateless revision is refused. '
         '`"stateless"`: they get no session, so the server can neither push to them nor ask them.',
     )
     revisions: Sequence[str] | None = setting(
@@ -140,9 +138,8 @@ class Options:
     coerce_arguments: bool = setting(
         True,
         BOOL,
-        "Whether arguments that fail the check are read in the one way that fits: a string of JSON for a list "
-        "or an object, a string that is exactly a number, `true` or `false`, and null for an argument that "
-        "may be left out. See [arguments that nearly fit](../howto/handlers.md#arguments-that-nearly-fit).",
+        "Whether [arguments that nearly fit](../howto/handlers.md#arguments-that-nearly-fit) are read in the one "
+        "way that fits.",
     )
     unknown_arguments: str = setting(
         "refuse",
@@ -175,9 +172,8 @@ class Options:
     max_body_values: int = setting(
         115_000,
         whole("values"),
-        "The maximum number of JSON values in one message. More get 413 before they are decoded. An object "
-        "counts as six values, a list as two, a number such as `1e300` as fifteen and each 64 digits of "
-        "a number as thirteen, since they cost more. A string counts as one, however long.",
+        "The maximum number of JSON values in one message, [weighted](limits.md#messages). More get 413 before "
+        "they are decoded.",
     )
     body_timeout_s: float = setting(
         30, SECONDS, "The time in which a request body must arrive. A later one gets 408."
