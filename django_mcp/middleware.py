@@ -136,7 +136,7 @@ class TenantMiddleware(_Middleware):
     def name_tenant(self, exchange: Exchange) -> str:
         """Return what tells the exchange's tenant from others; by default the `Host` of the request.
 
-        The tasks and the questions of a call are unknown where it differs. It is stored with tasks.
+        The tasks, the questions and the links of a call are unknown where it differs. It is stored with tasks.
         """
         return (exchange.headers.get("host") or "") if exchange.headers is not None else ""
 

@@ -25,7 +25,7 @@ from django_mcp.execution.outages import Breaker
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.errors import Refusal
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.json import JSONObject, decode, encode, encode_sorted
 from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.caller import ANONYMOUS, key_of
 from django_mcp.server.exchange.exchange import Exchange
@@ -119,14 +119,14 @@ class DjangoAccess:
         """See `AccessPolicy.give_links`."""
         owner = key_of(exchange.caller.principal)
         if owner is not None:
-            await self._links.add(owner, tool, uris)
+            await self._links.add(_name_place(exchange), owner, tool, uris)
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:
         """See `AccessPolicy.was_given`."""
         owner, allowed = key_of(exchange.caller.principal), allowed_of(exchange.caller.principal)
         if owner is None or allowed is None:
             return False
-        return await self._links.has(owner, allowed.tools, uri)
+        return await self._links.has(_name_place(exchange), owner, allowed.tools, uri)
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`; the description holds no credentials."""
@@ -233,3 +233,10 @@ def _read_auth(described: JSONObject) -> AuthInfo:
         names = described.get(name)
         read[name] = None if names is None else frozenset(names)
     return AuthInfo(**{**described, **read})
+
+
+def _name_place(exchange: Exchange) -> str:
+    """Return what tells the place of an exchange from others on the server: its tenant, and what the URL says."""
+    caller = exchange.caller
+    variables = {name: str(value) for name, value in caller.url_kwargs.items()}
+    return encode_sorted([caller.tenant, variables]).decode()

@@ -36,24 +36,27 @@ class GivenLinks:
 
     Args:
         server_name: returns the name of the server, whose links are for it alone.
+
+    Each link is for one place: what the URL of the call has captured, and its tenant. A URI may name something
+    else elsewhere.
     """
 
     def __init__(self, server_name: Callable[[], str]) -> None:
         self._server_name = server_name
         self._pruner = Pruner(PRUNE_EVERY_S)
 
-    async def add(self, owner: str, tool: str, uris: Collection[str]) -> None:
+    async def add(self, place: str, owner: str, tool: str, uris: Collection[str]) -> None:
         """Let a principal with a tool read URIs from now on; if that cannot be stored, it is logged."""
-        digests = [self._digest(owner, tool, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
+        digests = [self._digest(place, owner, tool, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
         caller = self._caller(owner)
         try:
             await run_in_pool(lambda: self._write(caller, digests))
         except Exception as error:  # noqa: BLE001 - the tool has run, so its result is sent
             _trouble.warn("Could not store which resources a key was given: %r", error)
 
-    async def has(self, owner: str, tools: Collection[str], uri: str) -> bool:
+    async def has(self, place: str, owner: str, tools: Collection[str], uri: str) -> bool:
         """Return whether one of the tools gave a principal a URI."""
-        digests = [self._digest(owner, tool, uri) for tool in tools]
+        digests = [self._digest(place, owner, tool, uri) for tool in tools]
         if not digests:
             return False
         return await run_in_pool(lambda: _valid().filter(digest__in=digests).exists())
@@ -83,8 +86,8 @@ class GivenLinks:
     def _caller(self, owner: str) -> str:
         return digest_of_quota(f"{quota_key_of(owner, None)} at {self._server_name()}")
 
-    def _digest(self, owner: str, tool: str, uri: str) -> str:
-        text = f"{self._server_name()}\0{owner}\0{tool}\0{uri}"
+    def _digest(self, place: str, owner: str, tool: str, uri: str) -> str:
+        text = f"{self._server_name()}\0{owner}\0{tool}\0{uri}\0{place}"
         # A URI of a client may hold what is no valid text.
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

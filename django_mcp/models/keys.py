@@ -205,7 +205,7 @@ class APIKey(Table):
 class GivenLink(Table):
     """A resource that a result linked to, which a restricted key may read until this expires.
 
-    A row is found by a digest of the server, the key and the URI. Its quota key is a digest as well, by
+    A row is found by a digest of the server, its tenant, the key and the URI. Its quota key is a digest as well, by
     which the rows of one key are counted.
     """
 

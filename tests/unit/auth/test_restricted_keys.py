@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import include, path
 from django.utils import timezone
 
 from django_mcp import MCPServer, ResourceLink
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.inprocess import MCPError
+from django_mcp.middleware import TenantMiddleware
 from django_mcp.models import APIKey
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.test import MCPClient
@@ -210,6 +213,40 @@ def test_a_key_reads_what_its_tools_link_to_and_no_other_key_does(
     assert client.read("order://1").text == "order 1"
     assert refusal(client.read, "order://2")
     assert refusal(other.read, "order://1")
+
+
+class ByHost(TenantMiddleware):
+    def enter(self, exchange: Any) -> AbstractContextManager[object]:
+        return nullcontext()
+
+
+@pytest.mark.parametrize("revision", EACH_REVISION)
+@pytest.mark.parametrize("kind", ["url", "host", "task"])
+def test_a_link_opens_nothing_at_another_tenant(
+    server: MCPServer, user: User, revision: str, kind: str, settings: Any
+) -> None:
+    patterns = [path("of/<slug:tenant>/", include(server.urls[0]))]
+    settings.ROOT_URLCONF = type("URLs", (), {"urlpatterns": patterns})
+    settings.ALLOWED_HOSTS = ["a.example", "b.example"]
+    if kind == "host":
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "MIDDLEWARE": [f"{__name__}.ByHost"]}
+    _key, text = APIKey.objects.issue(user=user, name="tests", tools=["find"])
+
+    def client_at(tenant: str) -> MCPClient:
+        place, host = ("a", tenant) if kind == "host" else (tenant, "a")
+        headers = {"Authorization": f"Bearer {text}", "Host": f"{host}.example"}
+        return MCPClient(path=f"/of/{place}/mcp", revision=revision, headers=headers)
+
+    here, elsewhere = client_at("a"), client_at("b")
+    if kind == "task" and revision in ("2025-11-25", "2026-07-28"):
+        here.call_as_task("find")
+    else:
+        here.call("find")
+
+    assert here.read("order://1").text == "order 1"
+    assert refusal(elsewhere.read, "order://1")
+    elsewhere.call("find")
+    assert elsewhere.read("order://1").text == "order 1"
 
 
 def test_a_link_does_not_open_what_its_user_may_not_see(server: MCPServer, user: User) -> None:
