@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.module_loading import import_string
 from django.utils.translation.trans_real import LANGUAGE_CODE_MAX_LENGTH, parse_accept_lang_header
 from msgspec.structs import replace
@@ -27,16 +28,49 @@ GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
 
 
 def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
-    """Return `get_reply` with the middleware named in `paths` around it, the first outermost."""
-    for path in reversed(list(paths)):
+    """Return `get_reply` with the middleware named in `paths` around it, the first outermost.
+
+    Raises:
+        ImproperlyConfigured: one cannot be imported, or is none.
+    """
+    all_paths = list(paths)
+    for path in reversed(all_paths):
         try:
             factory = import_string(path)
         except ImportError as error:
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {error}") from error
         if not callable(factory):
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {path} cannot be called.")
+        if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
+            raise ImproperlyConfigured(
+                f"DJANGO_MCP['MIDDLEWARE']: {path} is middleware of Django, which takes a request. "
+                "Middleware of MCP takes an exchange."
+            )
         get_reply = factory(get_reply)
-    return get_reply
+        if not callable(get_reply):
+            raise ImproperlyConfigured(
+                f"DJANGO_MCP['MIDDLEWARE']: {path} returned {get_reply!r:.60} in place of a function."
+            )
+    if all(path.startswith("django_mcp.") for path in all_paths):
+        return get_reply
+    return _demanding(get_reply)
+
+
+def _demanding(get_reply: GetReply) -> GetReply:
+    """Return a step that raises an error if another one, which is the site's own, gives no reply."""
+
+    async def answer(exchange: Exchange) -> Reply:
+        reply: object = await get_reply(exchange)
+        if isinstance(reply, Reply):
+            return reply
+        if isinstance(reply, Coroutine):
+            reply.close()
+        raise TypeError(
+            f"DJANGO_MCP['MIDDLEWARE'] returned a {type(reply).__name__} in place of a Reply. Write "
+            "`return await get_reply(exchange)`."
+        )
+
+    return answer
 
 
 class _Middleware:

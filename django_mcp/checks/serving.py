@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from channels import DEFAULT_CHANNEL_LAYER
+from channels.layers import channel_layers
 from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Info
@@ -221,6 +223,40 @@ def check_layer() -> Iterator[CheckMessage]:
             hint="Set CHANNEL_LAYERS to channels_redis.pubsub.RedisPubSubChannelLayer, or PUSH_BUS "
             "to 'auto'.",
         )
+
+
+@check(id="django_mcp.W028")
+def check_channel_layers() -> Iterator[CheckMessage]:
+    """W028: the channel layer `default` is missing from `CHANNEL_LAYERS`, or cannot be made."""
+    layers = getattr(site_settings, "CHANNEL_LAYERS", None)
+    if not layers or settings.PUSH_BUS not in ("auto", "layer"):
+        return
+    problem = "there is none"
+    if isinstance(layers.get("default"), Mapping) and layers["default"].get("BACKEND"):
+        try:
+            # It connects to nothing before it is used.
+            channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
+        except Exception as error:  # noqa: BLE001 - whatever a backend makes of its options
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            return
+    yield checks.Warning(
+        f"The channel layer 'default' of CHANNEL_LAYERS cannot be used: {problem}.",
+        hint="Write CHANNEL_LAYERS = {'default': {'BACKEND': 'channels_redis.pubsub.RedisPubSubChannelLayer', "
+        "'CONFIG': {'hosts': ['redis://127.0.0.1:6379']}}}.",
+    )
+
+
+@check(id="django_mcp.W029")
+def check_doubled_paths() -> Iterator[CheckMessage]:
+    """W029: an endpoint is at a path such as `/mcp/mcp`, which nobody expects."""
+    for mount in find_mounts():
+        if mount.path.endswith("/mcp/mcp"):
+            yield checks.Warning(
+                f"The endpoint of the MCP server {mount.server.name!r} is at {mount.path}, because its "
+                "URLs end in 'mcp' themselves.",
+                hint='Write path("", include("django_mcp.urls")) or path("staff/", staff_server.urls).',
+            )
 
 
 @check(deploy=True, id="django_mcp.I005")

@@ -23,9 +23,10 @@ from django.utils.module_loading import module_has_submodule
 from django.utils.version import get_version_tuple
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import find_problems, settings
+from django_mcp.conf import SETTINGS, find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
+from django_mcp.registry.problems import find_near
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
 
@@ -46,6 +47,20 @@ def check_settings() -> Iterator[CheckMessage]:
     for problem in find_problems(getattr(site_settings, "DJANGO_MCP", {})):
         id_ = "django_mcp.E002" if problem.is_unknown else "django_mcp.E001"
         yield Error(problem.message, hint=problem.hint, id=id_)
+    for name in filter(str.isupper, dir(site_settings)):
+        key = name.removeprefix("DJANGO_MCP_")
+        if key != name and key in SETTINGS:
+            yield Error(
+                f"Nothing reads the setting {name}.",
+                hint=f"Write it into the dict: DJANGO_MCP = {{{key!r}: ...}}.",
+                id="django_mcp.E002",
+            )
+        elif name != "DJANGO_MCP" and find_near(name, ["DJANGO_MCP"], cutoff=0.9):
+            yield Error(
+                f"Nothing reads the setting {name}.",
+                hint="Did you mean 'DJANGO_MCP'?",
+                id="django_mcp.E002",
+            )
 
 
 @check(id="django_mcp.E003")
@@ -59,7 +74,10 @@ def check_middleware() -> Iterator[CheckMessage]:
     try:
         load_middleware(paths, get_reply)
     except ImproperlyConfigured as error:
-        yield Error(str(error), hint="Name factories by dotted path.")
+        yield Error(
+            str(error),
+            hint="Name factories by dotted path: functions that take get_reply and return a function.",
+        )
 
 
 @check(id="django_mcp.E008")
@@ -77,6 +95,9 @@ def check_session_data() -> Iterator[CheckMessage]:
 @check(id="django_mcp.E015")
 def check_extensions() -> Iterator[CheckMessage]:
     """E015: an extension of a server cannot be used."""
+    if any(find_problems(getattr(site_settings, "DJANGO_MCP", {}))):
+        # E001 and E002 report them.
+        return
     for server in all_servers():
         # Not inside of the `try`: E001 reports wrong settings.
         _ = server.options

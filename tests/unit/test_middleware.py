@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from django_mcp import Context
 from django_mcp.extensions.tasks.core.memory import MemoryTasks
+from django_mcp.inprocess import MCPError
 from django_mcp.middleware import (
     GetReply,
     RequestIDFilter,
@@ -133,6 +134,48 @@ def test_an_empty_middleware_list_adds_nothing():
 def test_middleware_that_cannot_be_imported_raises(path: str):
     with pytest.raises(ImproperlyConfigured, match="MIDDLEWARE"):
         load_middleware([path], MCPServer("x").engine.answer)
+
+
+def make_nothing(get_reply: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("django.middleware.locale.LocaleMiddleware", "is middleware of Django"),
+        (f"{HERE}.make_nothing", "returned None in place of a function"),
+    ],
+)
+def test_what_is_no_middleware_raises(path: str, says: str):
+    with pytest.raises(ImproperlyConfigured, match=says):
+        load_middleware([path], MCPServer("x").engine.answer)
+
+
+def forget_return(get_reply: Any) -> Any:
+    async def answer(exchange: Exchange) -> Any:
+        await get_reply(exchange)
+
+    return answer
+
+
+def forget_await(get_reply: Any) -> Any:
+    async def answer(exchange: Exchange) -> Any:
+        return get_reply(exchange)
+
+    return answer
+
+
+@pytest.mark.parametrize("name", ["forget_return", "forget_await"])
+def test_middleware_without_a_reply_is_logged_with_the_remedy(
+    name: str, caplog: pytest.LogCaptureFixture
+):
+    with override_settings(DJANGO_MCP={"PUBLIC": True, "MIDDLEWARE": [f"{HERE}.{name}"]}):
+        server = MCPServer("forgetful", public=True)
+        with pytest.raises(MCPError, match="Internal error"):
+            MCPClient(server).discover()
+
+    assert "Write `return await get_reply(exchange)`." in caplog.text
 
 
 # -- languages

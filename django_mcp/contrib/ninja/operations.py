@@ -11,8 +11,10 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import ImproperlyConfigured
 from django.http import QueryDict
 from django.utils.module_loading import import_string
+from ninja import NinjaAPI
 from ninja.conf import settings as ninja_settings
 from ninja.operation import Operation
 from pydantic.errors import PydanticUserError
@@ -23,6 +25,7 @@ from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
     Report,
+    check_actions,
     register_generated,
     report,
     report_later,
@@ -93,7 +96,17 @@ class Operations:
         self, api: Any, *, tags: Collection[str] | None, auth: Authentication | None
     ) -> None:
         self._api = api
+        if not isinstance(api, NinjaAPI):
+            raise ImproperlyConfigured(f"operation_tools() takes a NinjaAPI, not {api!r:.100}.")
         found = list(find_operations(api))
+        if not found:
+            raise ImproperlyConfigured(
+                "operation_tools(): the API has no operations. Call it after all routers were added to the API."
+            )
+        known = {tag for each in found for tag in each.operation.tags or ()}
+        if isinstance(tags, str):
+            raise ImproperlyConfigured(f"operation_tools(): write tags=[{tags!r}].")
+        check_actions("operation_tools(): the API", sorted(known), kind="tag", tags=tags)
         self._found = [
             (name, each)
             for name, each in zip(name_operations(found), found, strict=True)

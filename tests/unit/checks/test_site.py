@@ -33,6 +33,7 @@ pytestmark = pytest.mark.django_db
 
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
+LAYER = "channels_redis.core.RedisChannelLayer"
 COOKIES = "django.contrib.sessions.backends.signed_cookies"
 OURS = ("django_mcp.E", "django_mcp.W", "django_mcp.I")
 
@@ -210,7 +211,19 @@ class Listing(Extension):
         ({"DJANGO_MCP": {"NAME": "", "MODE": 1, "MIDDLEWARE": 3}}, "E001", "must be"),
         ({"DJANGO_MCP": []}, "E001", "DJANGO_MCP = {...}"),
         ({"DJANGO_MCP": {"PAGE_SIZES": 1}}, "E002", "PAGE_SIZE"),
+        ({"DJANGO_MCP": {"PUBLIC": "no"}}, "E001", "True or False"),
+        ({"DJANGO_MCP_PAGE_SIZE": 5}, "E002", "DJANGO_MCP = {'PAGE_SIZE': ...}"),
+        ({"DJANGO_MCPS": {}}, "E002", "Did you mean 'DJANGO_MCP'?"),
+        ({"CHANNEL_LAYERS": {"BACKEND": LAYER}}, "W028", "'default': {'BACKEND'"),
+        ({"CHANNEL_LAYERS": {"default": {"CONFIG": {}}}}, "W028", "'default': {'BACKEND'"),
+        ({"CHANNEL_LAYERS": {"default": {"BACKEND": f"{LAYER}s"}}}, "W028", "'default': "),
+        (
+            {"CHANNEL_LAYERS": {"default": {"BACKEND": LAYER, "CONFIG": {"host": ""}}}},
+            "W028",
+            "'hosts': ",
+        ),
         ({"DJANGO_MCP": {"MIDDLEWARE": ["shop.nothing.Here"]}}, "E003", "dotted path"),
+        ({"DJANGO_MCP": {"MIDDLEWARE": [COMMON]}}, "E003", "take get_reply"),
         (
             {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"], "CORS_ALLOW_CREDENTIALS": True}},
             "E005",
@@ -635,3 +648,12 @@ def test_web_resources_are_reported_for_deployment():
 
 def drop_everything_at(page: str) -> str:
     return page
+
+
+def test_an_endpoint_below_a_second_mcp_is_reported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [path("mcp/", include("django_mcp.urls"))])
+    with override_settings(ROOT_URLCONF=__name__):
+        (message,) = [each for each in run_checks() if each.id == "django_mcp.W029"]
+
+    assert "is at /mcp/mcp" in message.msg
+    assert 'path("", include("django_mcp.urls"))' in str(message.hint)

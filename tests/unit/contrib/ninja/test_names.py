@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 from ninja import Form, NinjaAPI, Router, Schema
 
 from django_mcp import MCPServer
@@ -157,3 +158,29 @@ def test_an_operation_about_sign_ins_is_a_tool_if_it_is_named():
     assert names(server) == ["renew", "signIn"]
     assert messages(server, "django_mcp.ninja.W003") == []
     assert call(server, "signIn") == {"result": "in"}
+
+
+tagged = NinjaAPI(urls_namespace="tagged")
+
+
+@tagged.get("/orders", tags=["orders"])
+def list_orders(request: Any) -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "says"),
+    [
+        (NinjaAPI(urls_namespace="empty"), {}, "after all routers were added"),
+        (Router(), {}, "takes a NinjaAPI, not <ninja"),
+        (
+            tagged,
+            {"tags": ["order"]},
+            "has no tag 'order', which tags= names. Did you mean 'orders'?",
+        ),
+        (tagged, {"tags": "orders"}, r"write tags=\['orders'\]"),
+    ],
+)
+def test_what_selects_no_operation_is_refused(api: Any, options: dict[str, Any], says: str):
+    with pytest.raises(ImproperlyConfigured, match=says):
+        operation_tools(api, server=MCPServer("none"), **options)
