@@ -204,7 +204,7 @@ class ViewAction:
             for cls in self.source.__mro__
             if not cls.__module__.startswith(("builtins", "django.", *frameworks))
         ]
-        return [*classes, self.name]
+        return [*classes, self.name, self.url_path]
 
     @property
     def default_prefix(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.functional import Promise
 from rest_framework import fields, relations, serializers
 
+from django_mcp.contrib.credentials import find_passwords
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.model_forms.schema import MAX_DECIMAL_CHARS
@@ -82,13 +83,12 @@ def find_credentials(serializer: Any) -> list[str]:
         for name, field in getattr(serializer, "fields", {}).items()
         if not field.read_only
     }
-    names = [name for name in inputs if "pass" in name.lower()]
     hidden = [
         f"the password {name}"
         for name, field in inputs.items()
         if field.style.get("input_type") == "password"
     ]
-    return [type(serializer).__name__, *names, *hidden]
+    return [type(serializer).__name__, *find_passwords(inputs), *hidden]
 
 
 def repeats_lookups(field: Any) -> bool:

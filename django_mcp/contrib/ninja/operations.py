@@ -20,7 +20,7 @@ from ninja.operation import Operation
 from pydantic.errors import PydanticUserError
 
 from django_mcp.context import Context
-from django_mcp.contrib.credentials import find_credential_word
+from django_mcp.contrib.credentials import find_credential_word, find_passwords
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
@@ -454,11 +454,13 @@ def _check_models(operation: Operation) -> int:
 
 
 def _find_secret_words(found: FoundOperation, arguments: Arguments) -> list[str]:
-    """Return the names of a path, a controller and of inputs that may tell of passwords and sign-ins."""
+    """Return the names of a path, a controller, of data and of inputs that may tell of passwords and sign-ins."""
     controller = found.controller
-    fields = [name for name in arguments.names_of(BODY) if "pass" in name.lower()]
+    models = [*found.operation.models, *found.operation.response_models.values()]
+    fields = [each for model in models for each in getattr(model, "model_fields", {}).values()]
     return [
         *(part for part in found.operation.path.split("/") if "{" not in part),
         *([] if controller is None else [controller.__name__]),
-        *(f"the password {name}" for name in fields),
+        *find_passwords(arguments.names_of(BODY)),
+        *(each.annotation.__name__ for each in fields if isinstance(each.annotation, type)),
     ]
