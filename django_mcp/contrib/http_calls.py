@@ -399,7 +399,7 @@ def find_errors(data: Any, path: str = "") -> Iterator[str]:
 def settle(value: Any) -> Any:
     """Return what a function of the site has returned; of an asynchronous one, its result.
 
-    A coroutine counts as true, so who asks whether a caller may enter must not see it.
+    A coroutine counts as true, so the code that decides whether a caller may enter must not see it.
     """
     return async_to_sync(_wait_for)(value) if isawaitable(value) else value
 

@@ -46,7 +46,7 @@ _REMEDIES = {
 _OTHER_REMEDY = "Correct it in the file."
 
 
-class Fault(NamedTuple):
+class RegistryFault(NamedTuple):
     """What the registry would refuse, and the remedy."""
 
     text: str
@@ -143,26 +143,26 @@ def _validator() -> Validator:
     return Validator(_read_schema(), "server.json", is_input=False)
 
 
-def find_faults(document: JSONObject) -> Iterator[Fault]:
+def find_faults(document: JSONObject) -> Iterator[RegistryFault]:
     """Yield what the registry would refuse in a document, and addresses that clients would not reach."""
     for problem in _validator().problems(document):
         member = problem.pointer.split("/")[1] if problem.pointer else ""
         text = f"server.json: {problem.pointer}: {problem.message}"
-        yield Fault(text, _REMEDIES.get(member, _OTHER_REMEDY))
+        yield RegistryFault(text, _REMEDIES.get(member, _OTHER_REMEDY))
     version = document.get("version")
     if isinstance(version, str) and _RANGE.search(version):
         text = f"server.json: the version {version!r} is no single version"
-        yield Fault(text, _REMEDIES["version"])
+        yield RegistryFault(text, _REMEDIES["version"])
     remotes = document.get("remotes")
     if not remotes and not document.get("packages"):
-        yield Fault("server.json names no address of the server", _REMEDIES["remotes"])
+        yield RegistryFault("server.json names no address of the server", _REMEDIES["remotes"])
     for remote in remotes if isinstance(remotes, list) else ():
         url = remote.get("url") if isinstance(remote, dict) else None
         # A variable may stand for any part of the address.
         if isinstance(url, str) and "{" not in url and (obstacle := find_obstacle(url)):
             text = f"server.json: clients would not reach {url}: it {obstacle}"
-            yield Fault(text, _REMEDIES["remotes"])
+            yield RegistryFault(text, _REMEDIES["remotes"])
     meta = document.get("_meta")
     if isinstance(meta, dict) and len(encode(meta.get(_OWN, {}))) > MAX_OWN_BYTES:
         text = f"server.json: {_OWN} is larger than {MAX_OWN_BYTES} bytes"
-        yield Fault(text, "Leave some of it out.")
+        yield RegistryFault(text, "Leave some of it out.")

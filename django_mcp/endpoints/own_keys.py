@@ -190,7 +190,7 @@ def _check_password(user: Any, password: str) -> None:
     )
     if guesses.count() > MAX_WRONG_PASSWORDS:
         guess.delete()
-        # Whoever has the session of a user may not be that user.
+        # A person with the session of a user may not be that user.
         logger.warning("Too many wrong passwords of user %s on the page Connect", user.pk)
         raise ValidationError(_("Too many wrong passwords. Try again in a few minutes."))
     if not user.check_password(password):

@@ -15,7 +15,7 @@ else:
 
 
 class KeyField(_CharField):
-    """A text by which rows are found or told apart, such as a name, an owner or a digest.
+    """A text that identifies rows, such as a name, an owner or a digest.
 
     MySQL and MariaDB compare texts without regard to case and to spaces at the end, so that one owner
     would be another. Here they compare them as the other databases do.

@@ -17,7 +17,7 @@ FINISH_S = 10.0
 class Lifespan:
     """The life of a process as its server tells of it.
 
-    At its end, open streams end before the application hears of that, and what is queued is written after
+    At its end, open streams end before the application is told of it, and what is queued is written after
     the application has ended.
     """
 

@@ -1,7 +1,7 @@
 """What ASGI servers do not tell the application: that they are about to end this process.
 
 When uvicorn has served `--limit-max-requests`, or hypercorn has another reason than a signal, it accepts no
-connection any more and waits for those that are open. The application hears of it when they have ended, so an
+connection any more and waits for those that are open. The application is told of it when they have ended, so an
 open stream would keep a process that serves nobody.
 """
 

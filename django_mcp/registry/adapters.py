@@ -15,7 +15,7 @@ from django_mcp.protocol.header_params import ANNOTATION
 from django_mcp.protocol.json import JSONObject, has_more_values
 from django_mcp.registry import hints
 from django_mcp.registry.moments import Moments, read_moments, write_moments
-from django_mcp.registry.plain_types import Conversion, plain_schema
+from django_mcp.registry.plain_types import LazyAdapter, plain_schema
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
 from django_mcp.registry.tagging import tag_unions
@@ -167,12 +167,14 @@ def _explain(error: Exception) -> UnsupportedType:
     return UnsupportedType(text.partition("\n\nFor further information")[0])
 
 
-def adapt_arguments(parameters: Sequence[Parameter], source: str, moments: Moments) -> Conversion:
+def adapt_arguments(parameters: Sequence[Parameter], source: str, moments: Moments) -> LazyAdapter:
     """Return the converter from a JSON object to the keyword arguments of a call.
 
     It leaves out missing arguments, so that the function's own defaults apply.
     """
-    return Conversion(lambda: _adapt_all(parameters, source, moments), waits=_are_plain(parameters))
+    return LazyAdapter(
+        lambda: _adapt_all(parameters, source, moments), waits=_are_plain(parameters)
+    )
 
 
 def _are_plain(parameters: Sequence[Parameter]) -> bool:
@@ -201,7 +203,7 @@ def _adapt_all(parameters: Sequence[Parameter], source: str, moments: Moments) -
 
 def adapt_strings(
     parameters: Sequence[Parameter], source: str, moments: Moments, lists: Collection[str] = ()
-) -> Conversion:
+) -> LazyAdapter:
     """Return the converter of the string arguments of prompts and URI templates.
 
     It reads numbers, dates, choices and the like from their text, and lists and objects from JSON,
@@ -217,7 +219,7 @@ def adapt_strings(
         ]
         return _adapt_all(converted, source, moments)
 
-    return Conversion(make, waits=_are_plain(parameters))
+    return LazyAdapter(make, waits=_are_plain(parameters))
 
 
 def _from_string(annotation: Any) -> Any:
@@ -279,7 +281,9 @@ def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> Re
     return RegistrationError(f"{source}: its parameters: {error}")
 
 
-def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source: str) -> JSONObject:
+def input_schema(
+    arguments: LazyAdapter, parameters: Sequence[Parameter], source: str
+) -> JSONObject:
     """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes."""
     generated: JSONObject = {
         "properties": {

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import OPEN, Access, ObjectCheck
-from django_mcp.registry.plain_types import Conversion
+from django_mcp.registry.plain_types import LazyAdapter
 from django_mcp.registry.problems import (
     MAX_PROBLEMS,
     ArgumentErrors,
@@ -88,7 +88,7 @@ def read_nothing(arguments: JSONObject) -> dict[str, Any]:
     return {}
 
 
-def read_typed(conversion: Conversion) -> Reader:
+def read_typed(conversion: LazyAdapter) -> Reader:
     """Return a reader that converts the arguments of a tool to the types of its parameters."""
 
     def read(arguments: JSONObject) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def coerce(
         max_values: how many values the strings may hold together.
         max_steps: how many values and schemas may be looked at.
     """
-    reading = _Reading(
+    reading = _CoercingReader(
         None if has_own_references else schema,
         defaulted,
         max_values,
@@ -107,7 +107,7 @@ class _TooMuch(Exception):
     """The arguments, or their schema, are too large or too deep."""
 
 
-class _Reading:
+class _CoercingReader:
     """The reading of the arguments of one call."""
 
     def __init__(

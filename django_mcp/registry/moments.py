@@ -39,7 +39,7 @@ _AROUND = ("metadata", "ref", "serialization")
 
 def read_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
     """Make a converter read date-times by the rules of a site."""
-    _change(adapter, _Reading(moments))
+    _change(adapter, _MomentRewriting(moments))
 
 
 def write_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
@@ -58,7 +58,7 @@ def _change(adapter: TypeAdapter[Any], rewriting: CoreRewriting) -> None:
         adapter.validator, adapter.serializer = build(rewriting.rewrite(schema))
 
 
-class _Reading(CoreRewriting):
+class _MomentRewriting(CoreRewriting):
     def __init__(self, moments: Moments) -> None:
         super().__init__()
         self._moments = moments

@@ -77,7 +77,7 @@ def is_plain_value(value: Any, annotation: Any) -> bool:
     return isinstance(value, int | float if annotation is float else annotation)
 
 
-class Conversion:
+class LazyAdapter:
     """pydantic's converter of a type, which is made at once or, if it waits, for the first value.
 
     One that may fail must not wait: registration reports it.
@@ -101,7 +101,7 @@ class Conversion:
         return self.adapter.validator.validate_python
 
 
-_waiting: WeakSet[Conversion] = WeakSet()
+_waiting: WeakSet[LazyAdapter] = WeakSet()
 
 
 def make_conversions() -> None:

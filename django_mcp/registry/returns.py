@@ -26,7 +26,7 @@ from django_mcp.protocol.json import JSONObject, decode, encode, is_lazy, may_ho
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, finite, hints
 from django_mcp.registry.moments import Moments
-from django_mcp.registry.plain_types import Conversion, plain_schema
+from django_mcp.registry.plain_types import LazyAdapter, plain_schema
 from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
 from django_mcp.registry.signatures import EMPTY, Yielded
@@ -133,7 +133,7 @@ class Output:
     def __init__(self, annotation: Any, source: str, converter: ResultConverter) -> None:
         """Raise what `adapters.adapt` raises."""
         plain = plain_schema(annotation)
-        self._conversion = Conversion(
+        self._conversion = LazyAdapter(
             lambda: adapters.adapt(annotation, writes=converter), waits=plain is not None
         )
         self.schema = plain or adapters.schema_of(self._conversion.adapter, is_output=True)

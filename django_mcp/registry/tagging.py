@@ -56,7 +56,7 @@ def tag_unions(adapter: TypeAdapter[Any], *, has_defaults: bool = False) -> bool
 
 
 class _Tag(Struct, frozen=True, kw_only=True):
-    """How the records of a union are told apart.
+    """How the records of a union are distinguished.
 
     Attributes:
         discriminator: where the tag is, as pydantic has it.

@@ -64,7 +64,7 @@ def find_output_schema(found: FoundOperation) -> JSONObject:
 
 
 def note_own_responses(operation: Operation) -> None:
-    """Have requests tell whether the function of an operation made the response itself, so nothing checked it.
+    """Note on requests that the function of an operation made the response itself, which nothing has checked.
 
     Args:
         operation: a copy.

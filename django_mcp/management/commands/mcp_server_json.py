@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser, no_translat
 
 from django_mcp.directories.addresses import public_url_of
 from django_mcp.directories.server_json import (
-    Fault,
+    RegistryFault,
     describe,
     find_differences,
     find_faults,
@@ -71,7 +71,7 @@ class Command(SiteCommand):
             faults = list(find_faults(kept))
             for key in find_differences(kept, described):
                 fix = f"Run manage.py mcp_server_json, which writes {described[key]!r}."
-                faults.append(Fault(f"{file}: {key} differs from the settings", fix))
+                faults.append(RegistryFault(f"{file}: {key} differs from the settings", fix))
             self._refuse(faults, f"{file} cannot be published as it is")
             self.stdout.write(f"{file} is up to date.")
             return
@@ -83,12 +83,12 @@ class Command(SiteCommand):
             raise CommandError(f"{file} cannot be written: {error}") from error
         self.stderr.write(f"Wrote {file}", lambda line: line)
 
-    def _refuse(self, faults: Iterable[Fault], outcome: str) -> None:
+    def _refuse(self, faults: Iterable[RegistryFault], outcome: str) -> None:
         count = self._tell(faults)
         if count:
             raise CommandError(f"{outcome}: {count} {'fault' if count == 1 else 'faults'}.")
 
-    def _tell(self, faults: Iterable[Fault]) -> int:
+    def _tell(self, faults: Iterable[RegistryFault]) -> int:
         """Print faults, and return how many they are."""
         count = 0
         for count, fault in enumerate(faults, 1):  # noqa: B007 - it is read behind the loop

@@ -17,14 +17,14 @@ from django_mcp.server.exchange.call import NoAnswer
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.exchange.timers import Shield
-from django_mcp.server.handlers.notifying import NotifyMethods
+from django_mcp.server.handlers.progress_and_logs import ProgressAndLogs
 from django_mcp.server.handlers.watching import find_trace
 from django_mcp.server.services import ServedCall
 
 PrincipalT = TypeVar("PrincipalT", default=Any)
 
 
-class Context(NotifyMethods, Generic[PrincipalT]):
+class Context(ProgressAndLogs, Generic[PrincipalT]):
     """The request that a handler answers, generic over the principal's type.
 
     A context belongs to one request. After its response nothing is sent any more.

@@ -73,7 +73,7 @@ class CallTable:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SubscriptionsReading:
     """The reading of a session's subscriptions: whether to read, and whether a resource changed meanwhile."""
 
     is_again: bool = True
@@ -131,7 +131,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.followers = Followers(self)
         self._by_session: dict[str, list[PushStream]] = {}
         # By the keys of sessions whose subscriptions are being read.
-        self._reading: dict[str, _Reading] = {}
+        self._reading: dict[str, _SubscriptionsReading] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
         self.reset()
@@ -413,10 +413,10 @@ class Hub(Messenger, Generic[ServerT]):
         elif message.session in self._reading:
             self._reading[message.session].is_again = True
         elif message.version >= session.subscriptions_version and self.streams_of(message.session):
-            reading = self._reading[message.session] = _Reading()
+            reading = self._reading[message.session] = _SubscriptionsReading()
             self.spawn(self._read_subscriptions(session, reading))
 
-    async def _read_subscriptions(self, session: Session, reading: _Reading) -> None:
+    async def _read_subscriptions(self, session: Session, reading: _SubscriptionsReading) -> None:
         server = self.servers.get(session.server_name)
         before = set(session.subscriptions or ())
         try:

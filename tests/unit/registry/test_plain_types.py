@@ -13,7 +13,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.registry.adapters import adapt, adapt_arguments, input_schema, schema_of
 from django_mcp.registry.plain_types import (
     MAX_DEPTH,
-    Conversion,
+    LazyAdapter,
     is_plain_value,
     make_conversions,
     plain_schema,
@@ -175,12 +175,12 @@ def test_the_first_error_and_the_others_are_reported(site: Site):
 def test_a_converter_is_built_on_first_use_or_server_start():
     made: list[str] = []
 
-    def conversion(name: str, *, waits: bool) -> Conversion:
+    def conversion(name: str, *, waits: bool) -> LazyAdapter:
         def make() -> Any:
             made.append(name)
             return adapt(int)
 
-        return Conversion(make, waits=waits)
+        return LazyAdapter(make, waits=waits)
 
     first, second = conversion("first", waits=True), conversion("second", waits=True)
     _at_once = conversion("at once", waits=False)
@@ -198,7 +198,7 @@ def test_a_converter_is_built_on_first_use_or_server_start():
 
 def test_an_unused_converter_is_not_built():
     made: list[str] = []
-    conversion: Any = Conversion(lambda: made.append("it"), waits=True)  # type: ignore[arg-type,return-value]
+    conversion: Any = LazyAdapter(lambda: made.append("it"), waits=True)  # type: ignore[arg-type,return-value]
 
     del conversion
     gc.collect()

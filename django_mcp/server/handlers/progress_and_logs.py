@@ -41,7 +41,7 @@ def _at(
     return named(shortcut, method.__name__.replace("log", level), owner="Context")
 
 
-class NotifyMethods(AskMethods):
+class ProgressAndLogs(AskMethods):
     """The part of a context that sends notifications. Each method has an `a` twin for async handlers."""
 
     _last_progress: float | None = None
