@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -9,12 +10,25 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
 from example_project.shop.models import Order, OrderLine, Product
 
 _numbers = count()
+
+
+@pytest.fixture(autouse=True)
+def _own_receivers() -> Iterator[None]:
+    """Disconnect the servers of a test: until they are collected, each object that is saved would reach them."""
+    signals = (post_save, post_delete, pre_delete, m2m_changed)
+    before = [list(signal.receivers) for signal in signals]
+    yield
+    for signal, receivers in zip(signals, before, strict=True):
+        with signal.lock:
+            signal.receivers = receivers
+            signal.sender_receivers_cache.clear()
 
 
 @pytest.fixture
