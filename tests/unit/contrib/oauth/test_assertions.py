@@ -36,7 +36,8 @@ from tests.support.oauth.local_documents import (
 )
 from tests.support.oauth.published import TYPE, key_set, proof, sign, signing_key
 
-pytestmark = pytest.mark.django_db
+# Whole sign-ins, and many of them.
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 REDIRECT = "https://client.example/callback"
 ISSUER = "http://testserver"

@@ -26,7 +26,8 @@ from django_mcp.contrib.oauth.models import SignIn
 from tests.support.oauth.browser import hidden_fields, place_of, post_form
 from tests.support.policies import SITE_POLICY, policy_of
 
-pytestmark = pytest.mark.django_db
+# Whole sign-ins, and many of them.
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 FORM = "application/x-www-form-urlencoded"
 REDIRECT = "https://client.example/callback"
