@@ -165,6 +165,10 @@ class GeneratedFunction:
         return explain_values(self.__qualname__, error, arguments)
 
 
+# All generated tools have them, and a text would be compiled for each.
+GeneratedFunction.__call__.__annotations__.update({"ctx": Context, "arguments": Any, "return": Any})
+
+
 def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) -> Exception:
     """Return the error for arguments whose values a database cannot take; another error, as it is.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from functools import cached_property, lru_cache, partial
+from types import CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, get_origin
+from weakref import WeakValueDictionary
 
 from django.apps.config import AppConfig
 from django.apps.registry import Apps
@@ -30,7 +31,7 @@ _FRAMEWORKS = {
 """Packages that check their own patterns and texts: phonenumbers matches no more than 250 characters."""
 
 _LEAVES = (
-    str, bytes, int, float, models.Model, models.Manager, QuerySet,
+    str, bytes, int, float, NoneType, models.Model, models.Manager, QuerySet,
     AppConfig, Apps, Options,
 )  # fmt: skip
 """What is not looked into. The apps and options of a model lead to all others, which check none of its values."""
@@ -60,10 +61,14 @@ def check_models(roots: Iterable[Any]) -> int:
             `registry.adapters.check_adapter`. Or a pattern may take exponential time.
     """
     has_pydantic = "pydantic" in sys.modules
+    harmless = _harmless[has_pydantic]
     waiting, seen, widths = list(roots), dict[int, Any](), [1]
     while waiting and len(seen) < MAX_OBJECTS:
         each = waiting.pop()
-        if id(each) in seen or each is None or isinstance(each, _LEAVES):
+        kind: Any = type(each)
+        if id(each) in seen or _find_finder(kind) is None:
+            continue
+        if harmless.get(id(each)) is each:
             continue
         seen[id(each)] = each
         if isinstance(each, re.Pattern):
@@ -72,7 +77,18 @@ def check_models(roots: Iterable[Any]) -> int:
             waiting.extend(_check(each, widths))
         else:
             waiting.extend(_parts(each))
+    if not waiting and widths == [1]:
+        # What they lead to has been looked at too, and forms of one site share most of it.
+        shared = (each for each in seen.values() if isinstance(each, type | FunctionType))
+        harmless.update((id(each), each) for each in shared)
     return max(widths)
+
+
+_harmless: dict[bool, WeakValueDictionary[int, Any]] = {
+    False: WeakValueDictionary(),
+    True: WeakValueDictionary(),
+}
+"""Classes and functions that lead to no model, and to no pattern that may take long, by whether pydantic was imported."""
 
 
 def _check_pattern(pattern: re.Pattern[Any]) -> None:
@@ -120,9 +136,20 @@ def _is_type_of_data(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    for kind, find in _PARTS:
-        if isinstance(value, kind):
-            return find(value)
+    kind: Any = type(value)
+    find = _find_finder(kind)
+    return () if find is None else find(value)
+
+
+@lru_cache(maxsize=10_000)
+def _find_finder(cls: type[Any]) -> Callable[[Any], Iterable[Any]] | None:
+    """Return what finds the parts of the objects of a class; None, if they are not looked into."""
+    if issubclass(cls, _LEAVES):
+        return None
+    return next((find for kind, find in _PARTS if issubclass(cls, kind)), _attributes_and_class)
+
+
+def _attributes_and_class(value: Any) -> list[Any]:
     return [*_attributes(value), type(value)]
 
 

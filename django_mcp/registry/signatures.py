@@ -9,8 +9,8 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial, update_wrapper
-from types import NoneType
+from functools import lru_cache, partial, update_wrapper
+from types import CodeType, NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_origin
 
 from msgspec import Struct
@@ -362,7 +362,13 @@ def returns_nothing(function: Callable[..., Any]) -> bool:
     One that only raises exceptions, or that yields, is not meant.
     """
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    if code is None or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+    return code is not None and _ends_without_value(code)
+
+
+@lru_cache(maxsize=1_000)
+def _ends_without_value(code: CodeType) -> bool:
+    """Return what `returns_nothing` does. All generated tools have the same code."""
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return False
     before = None
     has_ended = False

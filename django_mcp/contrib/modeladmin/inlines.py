@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.contrib.admin.options import InlineModelAdmin
@@ -204,7 +204,8 @@ class AdminInlines:
     Args:
         access: decides about the object that has the rows.
         request: one that may do everything.
-        taken: names of other arguments and results.
+        find_taken: returns the names of other arguments and results. It is called if there are inlines, as it makes
+            forms.
         allow_sensitive: names of fields that look like secrets and are none.
 
     Attributes:
@@ -215,7 +216,7 @@ class AdminInlines:
         self,
         access: AdminAccess,
         request: Any,
-        taken: Collection[str],
+        find_taken: Callable[[], Collection[str]],
         allow_sensitive: Collection[str],
     ) -> None:
         self._access = access
@@ -225,10 +226,12 @@ class AdminInlines:
         self.problems: list[str] = []
         self._known: dict[tuple[type[Any], int], AdminInline] = {}
         self._of_new: set[str] = set()
-        names = set(taken)
+        names: set[str] | None = None
         # An object may have other inlines than one that is added.
         for obj in (access.model(), None):
             for place, formset, inline in self._list(request, obj):
+                if names is None:
+                    names = set(find_taken())
                 if place not in self._known:
                     self._add(place, formset, inline, names)
                 if obj is None and place in self._known:

@@ -125,7 +125,7 @@ class AdminTools:
         self._request = make_request_of_anybody(site)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
         self._inlines = AdminInlines(
-            self._access, self._request, self._find_taken(), own.allow_sensitive
+            self._access, self._request, self._find_taken, own.allow_sensitive
         )
         self._reading = AdminReading(
             self._access,

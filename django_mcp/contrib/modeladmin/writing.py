@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from django.contrib.admin.models import ADDITION, CHANGE
@@ -118,8 +118,7 @@ class AdminWriting:
 
     def update_input(self) -> JSONObject:
         """Return the input schema of the tool that changes an object; raises `FormProblem`."""
-        # As if not to change it: rules about objects have no say about one that is made up.
-        form = self._make_form(self._request, self._access.model(), is_change=False)
+        form = self._form_of_object
         schema = form_schema(
             form,
             is_partial=True,
@@ -137,6 +136,12 @@ class AdminWriting:
             **self._confirmation(form.base_fields),
         }
         return object_schema(properties, required=required)
+
+    @cached_property
+    def _form_of_object(self) -> Any:
+        """The form of an object that is there, as far as one that is made up tells."""
+        # As if not to change it: rules about objects have no say about it.
+        return self._make_form(self._request, self._access.model(), is_change=False)
 
     def _confirmation(self, fields: Mapping[str, Any]) -> JSONObject:
         """Return the argument that confirms a change of rights, if the form has fields that give some."""
@@ -156,8 +161,7 @@ class AdminWriting:
         name = _name_of_messages(shown["properties"])
         properties = {**shown["properties"], name: MESSAGES_SCHEMA}
         try:
-            form = self._make_form(self._request, self._access.model(), is_change=False)
-            fields = form.base_fields
+            fields = self._form_of_object.base_fields
         except Exception:
             # The tools are left out, which is reported with their inputs.
             logger.debug("No form of %s", self._admin, exc_info=True)
