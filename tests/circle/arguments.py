@@ -37,7 +37,10 @@ def make_value(schema: Mapping[str, Any], hint: Any = None) -> Any:
         item = make_value(schema.get("items", {}), hint)
         return [item] * max(1, schema.get("minItems", 1))
     if kind == "object":
-        return make_arguments(schema)
+        # A row of an inline says by its schema alone what it may need.
+        is_row = not schema.get("required")
+        row = make_arguments(schema, is_whole=is_row)
+        return {name: value for name, value in row.items() if not name.startswith("_")}
     if hint is not None:
         return hint if kind != "string" else str(hint)
     if kind in ("integer", "number"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -67,6 +68,7 @@ class OfModel:
         self._model = model
         self._tools = tools
         self._page = page
+        self._foreign_rows: dict[str, tuple[Any, Any]] = {}
         self._hints = {}
         for field in model._meta.get_fields():
             if field.is_relation and isinstance(field.related_model, type):
@@ -205,23 +207,75 @@ class OfModel:
                 if isinstance(changed, dict) and "confirmation" in changed:
                     self._note("update", "changed", f"asks though nothing changes: {changed}")
                 after = [read_row(instance) for instance in stored.all()]
+                if isinstance(changed, dict) and "confirmation" not in changed:
+                    self._check_history(key)
             if isinstance(changed, str):
                 # Rules about single objects may let others be seen than changed.
                 is_missing = self._who == "staff" and "not found" in changed
                 if not is_missing and is_valid(stored):
                     self._note("update", "own values", f"{changed} <- {sent}")
-            elif before != after and before and after:
-                differences = {
-                    name: (value, after[0].get(name))
-                    for name, value in before[0].items()
-                    if value != after[0].get(name)
-                }
-                self._note("update", "changed", f"{differences} <- {sent}")
-            elif isinstance(changed, dict) and sent is not own:
-                for name, value in one.items():
-                    if name in everything and changed.get(name) != value:
-                        told = f"{name} was {value!r} and is {changed.get(name)!r}"
-                        self._note("update", "changed", told)
+            else:
+                self._compare_rows(before, after, sent)
+                if isinstance(changed, dict) and sent is not own:
+                    self._compare_results(one, changed, everything)
+        for name, each in schema["properties"].items():
+            if "_delete" in each.get("items", {}).get("properties", ()) and name in one:
+                self._rows(name, each["items"], own, one[name])
+
+    def _compare_rows(self, before: list[Any], after: list[Any], sent: Any) -> None:
+        """Expect that an update has changed nothing."""
+        if before == after or not (before and after):
+            return
+        differences = {
+            name: (value, after[0].get(name))
+            for name, value in before[0].items()
+            if value != after[0].get(name)
+        }
+        self._note("update", "changed", f"{differences} <- {sent}")
+
+    def _compare_results(self, one: Any, changed: Any, names: Any) -> None:
+        """Expect that an update shows what it was sent."""
+        for name, value in one.items():
+            if name in names and changed.get(name) != value:
+                told = f"{name} was {value!r} and is {changed.get(name)!r}"
+                self._note("update", "changed", told)
+
+    def _check_history(self, key: Any) -> None:
+        """Expect that packages which keep the history know who made the last change."""
+        for user, comment in find_last_changes(self._model, key):
+            if str(user) != self._who or comment == "":
+                self._note("update", "history", f"made by {user}, {comment!r}")
+
+    def _rows(
+        self, name: str, schema: Mapping[str, Any], own: Mapping[str, Any], rows: list[Any]
+    ) -> None:
+        """Add a row to those of an inline, delete one, and name one of another object."""
+        key = str(next(iter(rows[0])) if rows else list(schema["properties"])[-2])
+
+        def send(row: Mapping[str, Any]) -> Any:
+            with undone():
+                arguments = {**own, name: [row]}
+                return self._walk.call(self._client, self._who, self._tools["update"], arguments)
+
+        new = make_value({**schema, "type": "object"})
+        new.pop(key, None)
+        added = send(new)
+        if isinstance(added, str):
+            self._walk.refused[f"{self._tools['update']['name']} {name}"] = f"{added} <- {new}"
+        elif len(added.get(name, ())) != len(rows) + 1 and "confirmation" not in added:
+            self._note("update", "rows", f"{name} has {added.get(name)} after one was added")
+        if not rows:
+            return
+        row_key = key_of(rows[0][key])
+        left = send({key: row_key, "_delete": True})
+        is_asked = isinstance(left, str) or "confirmation" in left
+        if not is_asked and len(left.get(name, ())) != len(rows) - 1:
+            self._note("update", "rows", f"{name} has {left.get(name)} after one was deleted")
+        others = self._foreign_rows.setdefault(name, (own, row_key))
+        if others[0] != own:
+            told = send({key: others[1]})
+            if not isinstance(told, str) or "ot found" not in told:
+                self._note("update", "rows", f"{name} takes the row of another object: {told}")
 
     def _create(self) -> None:
 
@@ -244,6 +298,21 @@ class OfModel:
                     self._note(action, "refused", f"after the confirmation: {done}")
 
 
+def find_last_changes(model: Any, key: Any) -> Iterator[tuple[Any, str | None]]:
+    """Yield who changed an object last and the comment on it, by each package that keeps that."""
+    history: Any = getattr(model, "history", None)
+    if apps.is_installed("simple_history") and hasattr(history, "as_of"):
+        last = history.filter(**{model._meta.pk.attname: key}).order_by("-history_id")[0]
+        yield last.history_user, None
+    if apps.is_installed("reversion"):
+        from reversion import is_registered
+        from reversion.models import Version
+
+        if is_registered(model):
+            revision = Version.objects.get_for_object_reference(model, key)[0].revision
+            yield revision.user, revision.comment
+
+
 def is_valid(stored: Any) -> bool:
     """Return whether the site itself takes the object as it is."""
 
@@ -260,12 +329,22 @@ def make_arguments_of_action(tool: Mapping[str, Any], ids: list[Any]) -> dict[st
     return dict.fromkeys(tool["inputSchema"]["required"], ids)
 
 
+def key_of(value: Any) -> Any:
+    """Return the key in what is shown of one: that of an object that is the key of a row."""
+    return value["pk"] if isinstance(value, dict) else value
+
+
 def to_argument(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return what is shown of a field as its argument: objects by their keys, or tags by their names."""
     schema = schema.get("anyOf", [schema])[0]
     if isinstance(value, dict) and set(value) == {"pk", "text"}:
         is_tag = schema.get("type") == "string" and not isinstance(value["pk"], str)
         return value["text" if is_tag else "pk"]
+    if isinstance(value, dict) and "properties" in schema:  # a row of an inline
+        known = schema["properties"]
+        return {
+            name: to_argument(each, known[name]) for name, each in value.items() if name in known
+        }
     if isinstance(value, list):
         return [to_argument(each, schema.get("items", {})) for each in value]
     return value

@@ -12,7 +12,8 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import connections, router
 from django.db.models import Model, QuerySet
 
-from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request_of
+from django_mcp.contrib.history import recording_user
+from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request, make_request_of
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.paths import Path
 from django_mcp.contrib.values import to_python
@@ -116,12 +117,17 @@ class AdminAccess:
     def in_transaction(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of a tool that runs in a transaction of the database of the objects.
 
+        Packages that keep the history learn its user.
+
         The transaction around the call is one of the database that routers choose.
         """
 
         def run_in_transaction(ctx: Any, arguments: dict[str, Any]) -> Any:
             request = make_request_of(ctx.user, self.site)
-            with in_transaction(self.find_database(request), ctx):
+            with (
+                in_transaction(self.find_database(request), ctx),
+                recording_user(lambda: make_request(ctx, self.site, "POST"), self.model_admin),
+            ):
                 return run(ctx, arguments)
 
         return run_in_transaction

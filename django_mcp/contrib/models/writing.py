@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,10 +11,13 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.exceptions import NON_FIELD_ERRORS, ObjectDoesNotExist, ValidationError
 from django.db import IntegrityError, models, router, transaction
+from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
+from django_mcp.contrib.history import note_comment, recording_user
+from django_mcp.contrib.http_calls import build_request
 from django_mcp.contrib.model_forms import bind_form, check_form, check_new
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.definition import Definition
@@ -94,12 +97,18 @@ class Writing:
             check_unmodified(self._written.version, instance, arguments)
             return self._write(ctx, "update", self._bind(ctx, arguments, instance))
 
-    def in_transaction(self, ctx: Context, action: str) -> AbstractContextManager[None]:
-        """Return a context in which there is a transaction of the database of the objects.
+    @contextmanager
+    def in_transaction(self, ctx: Context, action: str) -> Iterator[None]:
+        """Run in a transaction of the database of the objects, whose user packages of the history learn.
 
         The transaction around the call is one of the database that routers choose.
         """
-        return in_transaction(find_database(self._hooks.find_rows(ctx.user, action)), ctx)
+        using = find_database(self._hooks.find_rows(ctx.user, action))
+        with (
+            in_transaction(using, ctx),
+            recording_user(lambda: build_request(ctx, "POST", QueryDict())),
+        ):
+            yield
 
     def lock(self, user: Any, action: str, arguments: dict[str, Any]) -> Any:
         """Return the object of a call, locked until the end of the transaction.
@@ -192,9 +201,11 @@ def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = F
     if text_of(instance) is None:
         log_without_text(user, instance, flag, message)
         return
-    LogEntry.objects.log_actions(
+    entry = LogEntry.objects.log_actions(
         user.pk, [instance], action_flag=flag, change_message=message, single_object=True
     )
+    if form is not None:
+        note_comment(entry.get_change_message())
 
 
 def log_without_text(user: Any, instance: Any, flag: int, message: Any) -> None:
