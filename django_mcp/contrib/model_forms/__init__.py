@@ -10,7 +10,14 @@ from django_mcp.contrib.model_forms.binding import (
     end_filling,
     fill_form,
 )
-from django_mcp.contrib.model_forms.schema import FormMaker, FormProblem, form_schema, key_schema
+from django_mcp.contrib.model_forms.filling import data_of_initial
+from django_mcp.contrib.model_forms.schema import (
+    FormMaker,
+    FormProblem,
+    form_schema,
+    key_schema,
+    offered_fields,
+)
 
 __all__ = [
     "FormMaker",
@@ -19,8 +26,10 @@ __all__ = [
     "bind_form",
     "check_form",
     "check_new",
+    "data_of_initial",
     "end_filling",
     "fill_form",
     "form_schema",
     "key_schema",
+    "offered_fields",
 ]

@@ -22,6 +22,7 @@ from django_mcp.contrib.model_forms.filling import (
 )
 from django_mcp.contrib.model_forms.schema import (
     FormMaker,
+    choice_values,
     find_model_field,
     offered_fields,
 )
@@ -36,6 +37,10 @@ Limit = Callable[[str, models.QuerySet[Any]], models.QuerySet[Any]]
 
 The objects are those that are chosen or were chosen before, among those that the field offers.
 """
+
+
+MAX_TOLD_CHOICES = 50
+"""An error lists so many choices at most."""
 
 
 def bind_form(
@@ -261,7 +266,7 @@ def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
 def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:
     """Have a field add the members that the user may not see to those that are given."""
     model_field = find_model_field(form, name)
-    if form.instance.pk is None or model_field is None or not model_field.many_to_many:
+    if form.instance._state.adding or model_field is None or not model_field.many_to_many:
         return
     members = getattr(form.instance, name).all()
     seen = set(limit(name, members).values_list("pk", flat=True))
@@ -308,7 +313,8 @@ def check_new(instance: models.Model, using: str) -> None:
         ArgumentErrors: there is one.
     """
     key = instance._meta.pk
-    if instance.pk is None or key.has_default():
+    # A form may have saved it already.
+    if instance.pk is None or key.has_default() or not instance._state.adding:
         return
     if type(instance)._base_manager.using(using).filter(pk=instance.pk).exists():
         told = instance.unique_error_message(type(instance), (key.name,))
@@ -318,5 +324,17 @@ def check_new(instance: models.Model, using: str) -> None:
 def _problems(form: forms.BaseForm) -> Iterator[Problem]:
     for name, messages in form.errors.items():
         pointer = "" if name == NON_FIELD_ERRORS else to_pointer([name])
+        choices = _list_choices(form.fields.get(name), form.errors.as_data()[name])
         for message in messages:
-            yield Problem(pointer, str(message))
+            yield Problem(pointer, f"{message}{choices}")
+
+
+def _list_choices(field: Any, errors: Collection[Any]) -> str:
+    """Return what can be chosen, if that is what is wrong: the form may say so for each user and object."""
+    is_choice = isinstance(field, forms.ChoiceField) and not hasattr(field, "queryset")
+    if not is_choice or all(error.code != "invalid_choice" for error in errors):
+        return ""
+    values = [str(value) for value in choice_values(field) if value not in (None, "")]
+    if not 0 < len(values) <= MAX_TOLD_CHOICES:
+        return ""
+    return " " + _("Choose one of: %(values)s.") % {"values": ", ".join(values)}

@@ -16,9 +16,10 @@ from django.utils.dateparse import parse_date, parse_time
 from django.utils.translation import gettext as _
 
 from django_mcp.contrib.model_forms.schema import part_names, takes_tags
-from django_mcp.contrib.values import check_column, check_plain, value_field
+from django_mcp.contrib.values import check_column, check_plain, is_a, value_field
 from django_mcp.execution.moments import parse_moment
-from django_mcp.protocol.json import encode
+from django_mcp.log import logger
+from django_mcp.protocol.json import decode, encode
 
 MAX_NUMBER = 10**30
 """Larger numbers have to be sent as text. Some are slow to convert, some cannot be."""
@@ -52,6 +53,8 @@ class _Given(forms.Widget):
 
 def give(field: Any, value: Any, is_omitted: bool = False) -> None:  # noqa: FBT001, FBT002
     """Have a field read a value in place of what its widget would find."""
+    if value is None and is_block(field):
+        value = field.block.get_default()
     has_parts = isinstance(field, forms.SplitDateTimeField)
     if has_parts and isinstance(value, datetime):
         moment, value = value, _split(value)
@@ -78,6 +81,8 @@ def fill(field: Any, value: Any) -> None:
             data = _to_data(field, value)
         except ValidationError as error:
             fault = " ".join(error.messages)
+    if is_block(field):
+        data, fault = _read_blocks(field, data, fault)
     if isinstance(field, forms.MultiValueField) and isinstance(data, str):
         data, fault = None, str(field.error_messages["invalid"])
     give(field, data)
@@ -90,6 +95,28 @@ def fill(field: Any, value: Any) -> None:
         raise ValidationError(fault)
 
     field.clean = clean
+
+
+def is_block(field: Any) -> bool:
+    """Return whether a field is for a StreamField of wagtail, whose value is an object."""
+    return is_a(field, "wagtail.blocks.base.BlockField")
+
+
+def _read_blocks(field: Any, data: Any, fault: str | None) -> tuple[Any, str | None]:
+    """Return the blocks of a list of JSON, or of its text, and what is wrong with it."""
+    if fault is not None:
+        return data, fault
+    try:
+        raw = decode(data.encode()) if isinstance(data, str) else data
+        if not isinstance(raw, list) or any(
+            each["type"] not in field.block.child_blocks for each in raw
+        ):
+            raise ValueError("blocks of other types")
+        return field.block.to_python(raw), None
+    except Exception:
+        # Each block reads its value by code of its own, which expects what the editor sends.
+        logger.debug("No blocks", exc_info=True)
+        return None, str(field.error_messages.get("invalid", _("Enter a valid value.")))
 
 
 def _to_parts(field: Any, value: Any) -> tuple[Any, str | None]:
@@ -140,7 +167,7 @@ def check_columns(field: Any, found: Any) -> None:
 
 def _find_fault_for(field: Any, value: Any) -> str | None:
     is_json = isinstance(field, forms.JSONField)
-    if isinstance(value, list | dict) and not (is_json or _takes_several(field)):
+    if isinstance(value, list | dict) and not (is_json or _takes_several(field) or is_block(field)):
         return _("Enter a valid value.")
     fault = _find_fault(value, MAX_NUMBER, is_json=is_json)
     if fault is None and getattr(field, "queryset", None) is not None:

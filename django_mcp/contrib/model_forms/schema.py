@@ -275,6 +275,11 @@ def _values(field: Any) -> list[Any] | None:
     return plain if not field.required else [value for value in plain if value != ""]
 
 
+def choice_values(field: Any) -> list[Any]:
+    """Return the values of the choices of a field of a form, also if a function returns them."""
+    return [value for value, _label in _flat(field.choices)]
+
+
 def _flat(choices: Any) -> Iterator[tuple[Any, Any]]:
     for value, label in choices:
         if isinstance(label, list | tuple):

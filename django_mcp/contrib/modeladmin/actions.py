@@ -128,7 +128,8 @@ class AdminAction:
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:
             return refusal
-        entry[0](self._admin, request, rows)
+        if not self._deleting.delete_selected(request, rows):
+            entry[0](self._admin, request, rows)
         return {**deletion.done(), "messages": list(request._messages)}
 
     def _select(self, request: Any, keys: list[Any]) -> tuple[QuerySet[Any], list[Any]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.contrib.admin.models import DELETION
-from django.contrib.admin.utils import model_ngettext
+from django.contrib.admin.utils import NestedObjects, model_ngettext
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError, router
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
@@ -25,6 +28,7 @@ from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.contrib.models.writing import log_without_text
 from django_mcp.contrib.values import text_of
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 
 DELETED_SCHEMA: JSONObject = {
@@ -67,12 +71,55 @@ class AdminDeleting:
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:
             return refusal
-        if text_of(instance) is None:
-            log_without_text(request.user, instance, DELETION, "")
-        else:
-            self._admin.log_deletions(request, [instance])
+        self._log(request, [instance])
         self._admin.delete_model(request, instance)
         return {**deletion.done(), "messages": list(request._messages)}
+
+    def delete_selected(self, request: Any, rows: QuerySet[Any]) -> bool:
+        """Delete rows of which some have no text, as the admin's action does; return whether there are such."""
+        objects = list(rows)
+        if all(text_of(instance) is not None for instance in objects):
+            return False
+        self._log(request, objects)
+        self._admin.delete_queryset(request, rows)
+        return True
+
+    def _log(self, request: Any, objects: Sequence[Any]) -> None:
+        with_text = [instance for instance in objects if text_of(instance) is not None]
+        for instance in objects:
+            if instance not in with_text:
+                log_without_text(request.user, instance, DELETION, "")
+        if with_text:
+            self._admin.log_deletions(request, with_text)
+
+    def _collect(self, request: Any, objects: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return how many objects of which kind fall, what the user must not delete, and what protects them."""
+        try:
+            deleted = self._admin.get_deleted_objects(objects, request)
+            _tree, counts, needed, protected = deleted
+        except (DatabaseError, PermissionDenied):
+            raise
+        except Exception:
+            if self._access.overrides("get_deleted_objects"):
+                raise
+            # Django shows the text of each object.
+            logger.warning("What falls with %s has no text", objects[0]._meta, exc_info=True)
+            return self._collect_without_texts(request, objects)
+        return counts, needed, protected
+
+    def _collect_without_texts(self, request: Any, objects: Sequence[Any]) -> tuple[Any, Any, Any]:
+        collector = NestedObjects(using=router.db_for_write(self._access.model), origin=objects)
+        collector.collect(objects)
+        counts, needed = {}, set()
+        fallen: Mapping[Any, Collection[Any]] = collector.model_objs
+        for model, instances in fallen.items():
+            counts[model._meta.verbose_name_plural] = len(instances)
+            other = self._access.of(model)
+            if other is not None and not all(
+                other.allows(request, DELETE, instance) for instance in instances
+            ):
+                needed.add(model._meta.verbose_name)
+        return counts, needed, collector.protected
 
     def describe(self, request: Any, objects: Sequence[Any]) -> Deletion:
         """Return what the deletion of some objects comes to.
@@ -83,7 +130,7 @@ class AdminDeleting:
         what = f"{self._admin.opts.verbose_name} {text_of(objects[0]) or objects[0].pk}"
         if len(objects) > 1:
             what = f"{len(objects)} {model_ngettext(self._admin.opts, len(objects))}"
-        _tree, counts, needed, protected = self._admin.get_deleted_objects(objects, request)
+        counts, needed, protected = self._collect(request, objects)
         if needed:
             raise ToolError(
                 _("%(what)s cannot be deleted, since you must not delete: %(names)s.")

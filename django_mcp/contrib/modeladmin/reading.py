@@ -17,6 +17,7 @@ from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
+from django_mcp.contrib.modeladmin.form_values import FormValues
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request
 from django_mcp.contrib.modeladmin.sensitive import is_secret
@@ -64,6 +65,10 @@ class AdminReading:
         self._admin: Any = access.model_admin
         self._shown = shown
         self._inlines = inlines
+        self._sample = access.model()
+        names = shown.names_of_page(request, self._sample)
+        taken = {*map(str, names), *inlines.names}
+        self._form_values = FormValues(access, request, taken, allow_sensitive)
         self._pages = Pages(
             f"{access.site.name}:{access.model._meta.label}",
             max_results=max_results,
@@ -74,7 +79,6 @@ class AdminReading:
         self._searched = self._read_search_fields(request, allow_sensitive)
         self._sortable = self._read_sortable(request)
         self._schema_request = request
-        self._sample = access.model()
 
     def _read_search_fields(self, request: Any, allow_sensitive: Collection[str]) -> str | None:
         """Return the words for what the search looks at; None, if there is no search."""
@@ -160,7 +164,8 @@ class AdminReading:
         """The output schema of the tool that gets an object."""
         names = self._shown.names_of_page(self._schema_request, self._sample)
         schema = self._shown.describe(names)
-        return {**schema, "properties": {**schema["properties"], **self._inlines.outputs}}
+        further = {**self._form_values.outputs, **self._inlines.outputs}
+        return {**schema, "properties": {**schema["properties"], **further}}
 
     def get(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
@@ -183,7 +188,7 @@ class AdminReading:
         rows = self._inlines.read(request, found)
         if TRUNCATED in rows and TRUNCATED in result:
             rows[TRUNCATED] = [*result[TRUNCATED], *rows[TRUNCATED]]
-        return {**result, **rows}
+        return {**result, **self._form_values.read(request, found), **rows}
 
     # -- several
 

@@ -42,6 +42,7 @@ from django_mcp.contrib.modeladmin.sensitive import (
     is_secret,
     is_secret_key,
 )
+from django_mcp.contrib.models.followed import read_each
 from django_mcp.contrib.models.paths import can_prefetch, is_to_many, takes_queryset
 from django_mcp.contrib.models.schema import describe_field, read_value
 from django_mcp.contrib.values import text_of
@@ -177,8 +178,12 @@ class AdminShown:
         if column.is_relation:
             others = [other for instance in objects for other in column.find_related(instance)]
             seen = self._access.see_related(request, column.relation.related_model, others)
-            return [column.read_related(instance, seen) for instance in objects]
-        values = [column.compute(self._admin, instance) for instance in objects]
+            return read_each(
+                objects,
+                lambda instance: column.read_related(instance, seen),
+                column.find_first,
+            )
+        values = read_each(objects, lambda instance: column.compute(self._admin, instance))
         passed = [column.find_passed(self._admin, instance) for instance in objects]
         # What a column returns may be other objects, which are shown as their texts.
         told = [list(find_objects(value)) for value in values]
@@ -302,6 +307,10 @@ class _Column:
         except ObjectDoesNotExist:
             related = None
         return [] if related is None else [related]
+
+    def find_first(self, instance: Any) -> Any:
+        """Return the object that the relation leads to, if it leads to one; None, if to none or to many."""
+        return None if self.is_many else next(iter(self.find_related(instance)), None)
 
     def has_more(self, instance: Any) -> bool:
         """Return whether the to-many relation leads to more objects than are shown."""

@@ -318,6 +318,22 @@ class AdminWriting:
             raise ArgumentErrors(problems)
         return form, formsets
 
+    def _describe_change(
+        self, request: Any, form: Any, formsets: Sequence[Any], *, is_change: bool
+    ) -> Any:
+        """Return the message of the history; without the rows, if one of them has no text."""
+        changed = [
+            row
+            for each in formsets
+            for row in (
+                *each.new_objects,
+                *(instance for instance, _names in each.changed_objects),
+                *each.deleted_objects,
+            )
+        ]
+        told = formsets if all(text_of(row) is not None for row in changed) else []
+        return self._admin.construct_change_message(request, form, told, not is_change)
+
     def _save(
         self, request: Any, form: Any, rows: Sequence[BoundRows], *, is_change: bool
     ) -> JSONObject:
@@ -326,9 +342,10 @@ class AdminWriting:
         using = self._access.find_database(request)
         try:
             with transaction.atomic(using=using):
+                check_new(form.instance, using)
                 instance = admin.save_form(request, form, is_change)
-                if not is_change:
-                    check_new(instance, using)
+                check_new(instance, using)
+                if instance._state.adding:
                     # Where Django's `save_model()` writes it, unless a router says otherwise.
                     instance._state.db = using
                 for each in rows:
@@ -349,7 +366,7 @@ class AdminWriting:
                 "This conflicts with other data: a value is already in use, or no longer exists."
             )
             raise ArgumentErrors([Problem("", told)]) from None
-        message = admin.construct_change_message(request, form, formsets, not is_change)
+        message = self._describe_change(request, form, formsets, is_change=is_change)
         if text_of(instance) is None:
             flag = CHANGE if is_change else ADDITION
             log_without_text(request.user, instance, flag, message)

@@ -18,6 +18,7 @@ from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.models.converted import Conversion, find_conversion, has_ranges
 from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.big_integers import or_digits, write_integer
 
@@ -158,8 +159,8 @@ _describe = lazy(_description, str)
 def read_value(field: Any) -> Callable[[Any], Any]:
     """Return a function that reads the value of a field from an instance, in a form for JSON."""
     if isinstance(field, models.FileField):
-        name: Callable[[Any], Any] = attrgetter(field.attname)
-        return lambda instance: str(name(instance)) or None
+        file: Callable[[Any], Any] = attrgetter(field.attname)
+        return lambda instance: _find_address(file(instance))
     own_field = value_field(field)
     value: Callable[[Any], Any] = attrgetter(field.attname)
     conversion = _find_conversion(own_field)
@@ -175,6 +176,18 @@ def read_value(field: Any) -> Callable[[Any], Any]:
         return value
     to_text = field.value_to_string
     return lambda instance: None if value(instance) is None else to_text(instance)
+
+
+def _find_address(file: Any) -> str | None:
+    """Return the URL of a file, or its name if its storage has none; None, if there is no file."""
+    if not file:
+        return None
+    try:
+        return str(file.url)
+    except Exception:
+        # A storage may have no URLs, or not for this file.
+        logger.debug("No URL of %s", file, exc_info=True)
+        return str(file)
 
 
 def _find_writer(field: Any) -> Callable[[Any], Any] | None:

@@ -196,6 +196,10 @@ def _is_writable(shown: Shown, name: str) -> bool:
     field = shown.columns.get(name) or (name in shown.related and shown.relations[name])
     if not isinstance(field, models.Field) or not getattr(field, "editable", False):
         return False
+    if isinstance(field, models.ManyToManyField):
+        through: Any = field.remote_field.through
+        if not through._meta.auto_created:
+            return False  # its rows may need more than the two objects
     return field.formfield() is not None and not isinstance(field, models.FileField)
 
 

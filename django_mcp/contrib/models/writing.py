@@ -144,12 +144,14 @@ class Writing:
 
     def _write(self, ctx: Context, action: str, form: Any) -> Any:
         is_change = action == "update"
-        instance = form.save(commit=False)
+        instance = form.instance
         using = find_database(self._hooks.find_rows(ctx.user, action))
         try:
             with transaction.atomic(using=using):
-                if not is_change:
-                    check_new(instance, using)
+                check_new(instance, using)
+                instance = form.save(commit=False)
+                check_new(instance, using)
+                if instance._state.adding:
                     # Where the default of `save_model()` writes it.
                     instance._state.db = using
                 self._hooks.save_model(ctx.user, instance, form, is_change)

@@ -21,7 +21,7 @@ from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
-from example_project.shop.models import Order
+from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Book, Loan, Shelf, Tag
 from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import Orders, OwnOrders
@@ -612,3 +612,25 @@ def test_no_model_of_a_site_stops_the_others(server: MCPServer, site: Any):
     assert any("of library.Broken is no tool: " in message for message in told)
     with pytest.raises(RegistrationError):
         admin_tools(server=server, site=site, models=[Tag, SameTag], prefix="own_")
+
+
+def test_what_the_text_of_a_row_reads_is_loaded_once(
+    make_client: Any, root: User, site: Any, orders: list[Order]
+):
+    class Lines(admin.ModelAdmin):
+        list_display = ["__str__", "number"]
+
+        def number(self, line: OrderLine) -> str:
+            customer = line.order.customer
+            return f"{line.order.number} {customer and customer.username}"
+
+    site.register(OrderLine, Lines)
+    client = make_client(root, OrderLine)
+    counted = []
+    for limit in (3, 10):
+        with captured_queries() as queries:
+            rows = read(client, "search_order_lines", limit=limit)["results"]
+        assert len(rows) == limit
+        counted.append(len(queries))
+
+    assert counted[0] == counted[1]

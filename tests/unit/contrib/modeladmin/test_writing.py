@@ -697,3 +697,83 @@ def test_an_admin_that_needs_a_browser_has_no_tools(make_client: Any, site: Any,
     assert "search_orders" not in client.server.registry.tools
     client.assert_visible("search_products")
     assert "Some of shop.Order is no tool: it cannot be described" in told(client)
+
+
+# -- forms that do more
+
+
+class Placing(forms.ModelForm):
+    """Has a field and choices of its own, and saves as the forms of trees do."""
+
+    position = forms.ChoiceField(required=False)
+
+    class Meta:
+        model = Order
+        fields = ["number", "placed_at"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        position: Any = self.fields["position"]
+        position.choices = [("first", "First"), ("last", "Last")]
+        if not self.instance._state.adding:
+            self.initial["position"] = self.instance.note or "last"
+
+    def save(self, commit: bool = True) -> Any:
+        self.instance.note = self.cleaned_data["position"]
+        self.instance.save()
+        return super().save(commit)
+
+
+class Places(admin.ModelAdmin):
+    form = Placing
+
+
+def test_what_only_the_form_knows_is_shown_and_kept(make_client: Any, site: Any, root: User):
+    replace(site, Order, Places)
+    client = make_client(root)
+
+    made = read(
+        client, "create_order", number="A", placed_at="2026-01-01T00:00:00Z", position="first"
+    )
+
+    assert made["position"] == "first"
+    assert read(client, "update_order", id=made["id"], number="B")["position"] == "first"
+    assert read(client, "get_order", id=made["id"]) == {**made, "number": "B"}
+    assert Order.objects.get().note == "first"
+
+
+def test_an_error_lists_the_choices_of_the_bound_form(make_client: Any, site: Any, root: User):
+    replace(site, Order, Places)
+    sent = {"number": "A", "placed_at": "2026-01-01T00:00:00Z", "position": "up"}
+
+    error = refuse(make_client(root), "create_order", **sent)
+
+    assert "/position: " in error
+    assert "Choose one of: first, last." in error
+
+
+def test_an_object_that_exists_is_not_added_by_a_form_that_saves(
+    make_client: Any, site: Any, root: User
+):
+    class Saving(forms.ModelForm):
+        def save(self, commit: bool = True) -> Any:
+            self.instance.save()
+            return super().save(commit)
+
+    replace(site, Book, type("SavingBooks", (admin.ModelAdmin,), {"form": Saving}))
+    client = make_client(root, Book)
+    Book.objects.create(isbn="1", title="Emma")
+
+    assert "already exists" in refuse(client, "create_book", isbn="1", title="Persuasion")
+    assert Book.objects.get().title == "Emma"
+    read(client, "create_book", isbn="2", title="Persuasion")
+    assert Book.objects.count() == 2
+
+
+def test_who_may_not_change_an_object_is_not_shown_its_form(
+    make_client: Any, make_staff: Any, site: Any, orders: list[Order]
+):
+    replace(site, Order, Places)
+    client = make_client(make_staff("staff", "shop.view_order"))
+
+    assert "position" not in read(client, "get_order", id=orders[0].pk)

@@ -362,9 +362,9 @@ def test_a_conflict_found_only_by_the_database_is_reported(server: MCPServer, an
             model = Shelf
             fields = ["name"]
 
-        def save(self, commit: bool = True) -> Any:
+        def _post_clean(self) -> None:
+            super()._post_clean()  # type: ignore[misc]
             Shelf.objects.create(name=self.instance.name, owner=ann)
-            return super().save(commit)
 
     class Raced(Shelves):
         form = Racing

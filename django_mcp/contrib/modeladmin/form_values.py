@@ -1,0 +1,91 @@
+"""What the form of a `ModelAdmin` alone knows of an object: its fields that are none of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from django.db import DatabaseError
+from django.forms.utils import pretty_name
+from django.utils.text import capfirst
+
+from django_mcp.contrib.model_forms import data_of_initial, offered_fields
+from django_mcp.contrib.modeladmin.access import UPDATE, AdminAccess
+from django_mcp.contrib.modeladmin.computed import to_plain
+from django_mcp.contrib.modeladmin.sensitive import get_form_class, is_secret, is_secret_field
+from django_mcp.log import logger
+from django_mcp.protocol.json import JSONObject
+
+
+class FormValues:
+    """Reads the values that the form on the page of an object starts with.
+
+    Args:
+        access: decides who may change an object, and so is shown its form.
+        request: one that may do everything.
+        shown: names of what is shown of an object otherwise.
+        allow_sensitive: names of fields that look like secrets and are none.
+    """
+
+    def __init__(
+        self,
+        access: AdminAccess,
+        request: Any,
+        shown: Collection[str],
+        allow_sensitive: Collection[str],
+    ) -> None:
+        self._access = access
+        self._allowed = allow_sensitive
+        meta = access.model._meta
+        self._left_out = {*shown, *(each.name for each in (*meta.fields, *meta.many_to_many))}
+        self._fields: dict[str, Any] = {}
+        try:
+            sample = access.model()
+            cls = get_form_class(access.model_admin, request, sample, is_change=False)
+            fields = cls(instance=sample).fields
+        except Exception:
+            # It may need an object of the site. What its page shows is then that of the model.
+            logger.debug("No form of %s", access.model_admin, exc_info=True)
+            return
+        self._fields = {name: fields[name] for name in self._find_own(fields)}
+
+    def _find_own(self, fields: Any) -> Iterator[str]:
+        """Yield the names of the fields that are of the form alone."""
+        for name in offered_fields(fields, self._left_out, self._allowed):
+            is_hidden = is_secret_field(fields[name]) or is_secret(
+                self._access.model_admin, name, self._allowed
+            )
+            if name in self._allowed or not is_hidden:
+                yield name
+
+    @property
+    def outputs(self) -> JSONObject:
+        """The schemas of the values, by name."""
+        return {
+            name: {"title": str(capfirst(field.label) if field.label else pretty_name(name))}
+            for name, field in self._fields.items()
+        }
+
+    def read(self, request: Any, instance: Any) -> JSONObject:
+        """Return the values of an object, for a user who may change it."""
+        if not self._fields or not self._access.allows(request, UPDATE, instance):
+            return {}
+        try:
+            cls = get_form_class(self._access.model_admin, request, instance, is_change=True)
+            form = cls(instance=instance)
+            values = {
+                name: form.get_initial_for_field(form.fields[name], name)
+                for name in self._find_own(form.fields)
+                if name in self._fields
+            }
+            return {
+                name: to_plain(data_of_initial(form.fields[name], value))
+                for name, value in values.items()
+                if value is not None
+            }
+        except DatabaseError:
+            raise  # its transaction is over
+        except Exception:
+            # Of the site, which fails for an object that it did not expect.
+            logger.warning("The form of %s failed", self._access.model_admin, exc_info=True)
+            return {}
