@@ -15,6 +15,7 @@ from django.db.models import Model, QuerySet
 from django_mcp.contrib.history import recording_user
 from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request, make_request_of
 from django_mcp.contrib.models.databases import find_database, in_transaction
+from django_mcp.contrib.models.followed import read_each
 from django_mcp.contrib.models.paths import Path
 from django_mcp.contrib.values import to_python
 
@@ -136,7 +137,9 @@ class AdminAccess:
         """Return the objects with each of which the user may do something."""
         if action in (SEARCH, GET, RELATED) and not self.judges_objects:
             return list(objects)  # the rules are about the user alone
-        return [instance for instance in objects if self.allows(request, action, instance)]
+        rows = list(objects)
+        allowed = read_each(rows, lambda instance: self.allows(request, action, instance))
+        return [instance for instance, is_allowed in zip(rows, allowed, strict=True) if is_allowed]
 
     def lead_to_object(self, request: Any, action: str, key: Any) -> None:
         """Have a request lead to the page of an object, for the rules that ask for it."""
