@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import router
 from django.http import HttpResponse
 from django.utils.text import format_lazy
+from rest_framework.generics import GenericAPIView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
@@ -200,11 +201,13 @@ def _describe(action: ViewAction) -> Any:
     own = (action.function.__doc__ or "").strip()
     if own and not action.is_of_framework:
         return own
+    about = (action.source.__doc__ or "").strip()
+    if about and action.is_of_framework and not issubclass(action.source, GenericAPIView):
+        return about  # of a function with `@api_view`
     one, many = _words(action)
     words = action.name.replace("_", " ").capitalize()
     of = "{one}" if action.is_detail else "{many}"
     text = format_lazy(_VERBS.get(action.standard_name, f"{words}, for {of}."), one=one, many=many)
-    about = (action.source.__doc__ or "").strip()
     return format_lazy("{}\n\n{}", text, about) if about else text
 
 

@@ -137,10 +137,9 @@ class ToolsOfView:
             if read.annotated.is_excluded and self._options.include is None:
                 return
             arguments = read.with_path(action, path=self._path, rename=self._rename)
+            self._replace(action, arguments)
         except ViewProblem as problem:
             self._problems[key] = problem
-            return
-        self._replace(action, arguments)
 
     def _replace(self, action: ViewAction, arguments: ActionArguments) -> None:
         key = action.key
@@ -159,7 +158,14 @@ class ToolsOfView:
             listed_if=self._listed_if,
         )
         prefix = action.default_prefix if self._prefix is None else self._prefix
-        entry = tool.register(_to_name(f"{prefix}_{key}" if prefix else key))
+        name = _to_name(f"{prefix}_{key}" if prefix else key)
+        other = registry.registered["tools"].get(self._options.name_of(key, name))
+        if other is not None:
+            raise ViewProblem(
+                f"there is a tool {other.name!r} already, by {other.source}",
+                "Give viewset_tools() another prefix=, or the action another name in names=.",
+            )
+        entry = tool.register(name)
         if entry is not None:
             self._tools[key] = tool, entry
 

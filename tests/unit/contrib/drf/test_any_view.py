@@ -294,6 +294,24 @@ def test_nothing_about_a_view_is_an_error(server: MCPServer):
     assert not any(each.is_serious() for each in found)
 
 
+def test_a_name_that_another_view_has_taken_is_a_warning(server: MCPServer, ada: User):
+    class OldOrders(viewsets.ReadOnlyModelViewSet):
+        queryset = Order.objects.all()
+        serializer_class = OrderSerializer
+
+    class NewOrders(OldOrders):
+        pass
+
+    viewset_tools(OldOrders, server=server)
+    viewset_tools(NewOrders, server=server, names={"retrieve": "order_details"})
+
+    assert list(tools(server, ada)) == ["order_list", "order_retrieve", "order_details"]
+    (problem,) = told(server)
+    assert problem.id == "django_mcp.drf.W002"
+    assert "there is a tool 'order_list' already, by tests.unit.contrib.drf" in problem.msg
+    assert "prefix=" in problem.hint
+
+
 def test_pages_and_filters_of_an_extra_action_are_arguments(server: MCPServer, ada: User):
     viewset_tools(OwnOrders, server=server, prefix="orders", actions=["recent"])
     for number in ("A-1", "A-2", "A-3"):
@@ -442,6 +460,7 @@ def test_the_variables_of_a_plain_view_are_those_of_its_urls(server: MCPServer):
     assert schema["properties"]["year"]["type"] == "integer"
     assert data(server, "archive_get", year=2026) == {"year": 2026, "month": None}
     assert data(server, "archive_get", year=2026, month=3) == {"year": 2026, "month": 3}
+    assert tools(server)["greet_get"]["description"] == "Greet somebody."
     assert data(server, "greet_get", who="ada") == {"hello": "ada"}
     assert told(server) == []
 
