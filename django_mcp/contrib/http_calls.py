@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import warnings
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from http import HTTPStatus
@@ -47,13 +48,28 @@ class ViewProblem(Exception):
         self.hint = hint
 
 
+class WriteRefused(Exception):
+    """A view tried to write while it was only read."""
+
+
+_WRITING = re.compile(
+    r"\s*(INSERT|UPDATE|DELETE|REPLACE|MERGE|TRUNCATE|CREATE|ALTER|DROP)\b", re.IGNORECASE
+)
+
+
+def _refuse_writes(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
+    if _WRITING.match(sql):
+        raise WriteRefused("It writes to the database, though there is no call")
+    return execute(sql, params, many, context)
+
+
 class DatabaseProblem(ViewProblem):
     """A view cannot become a tool yet: it reads the database, which does not answer."""
 
 
 @contextmanager
 def reading_at_startup() -> Iterator[None]:
-    """Let a view read the database while the apps are loaded, although Django warns of that.
+    """Let a view read the database while the apps are loaded, although Django warns of that, and not write.
 
     Connections that are opened meanwhile are closed again: the server may fork after start-up.
 
@@ -62,7 +78,10 @@ def reading_at_startup() -> Iterator[None]:
     """
     was_open = {connection.alias for connection in _open_connections()}
     try:
-        with warnings.catch_warnings():
+        with ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            for connection in connections.all():
+                stack.enter_context(connection.execute_wrapper(_refuse_writes))
             warnings.filterwarnings(
                 "ignore", "Accessing the database during app initialization", RuntimeWarning
             )

@@ -294,6 +294,29 @@ def test_nothing_about_a_view_is_an_error(server: MCPServer):
     assert not any(each.is_serious() for each in found)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_view_that_is_read_writes_nothing(server: MCPServer, ada: User):
+    class Counting(OwnOrders):
+        def get_queryset(self) -> Any:
+            Product.objects.get_or_create(
+                sku="visit", defaults={"name": "V", "category": "garden", "price": 1}
+            )
+            return super().get_queryset()
+
+        def get_serializer_class(self) -> Any:
+            Product.objects.update(name="Seen")
+            return OrderSerializer
+
+    Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
+    viewset_tools(Counting, server=server, prefix="own", actions=["list", "create"])
+
+    assert list(Product.objects.values_list("sku", "name")) == [("mug", "Mug")]
+    assert "ordering" in properties(server, "own_list", ada)
+    (problem,) = told(server)
+    assert "'create' of" in problem.msg
+    assert "WriteRefused: It writes to the database" in problem.msg
+
+
 def test_a_name_that_another_view_has_taken_is_a_warning(server: MCPServer, ada: User):
     class OldOrders(viewsets.ReadOnlyModelViewSet):
         queryset = Order.objects.all()
@@ -418,6 +441,27 @@ def test_a_function_that_only_a_url_binds_is_an_action(server: MCPServer):
     made = {"sku": "mug", "name": "Mug", "price": "3.50"}
     assert data(server, "bound_add", **made) == made
     assert data(server, "bound_listing") == {"results": [made]}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bound_function_may_read_the_database_to_tell_its_fields(server: MCPServer):
+    class FromTable(serializers.Serializer):
+        sku = serializers.ChoiceField(choices=())
+
+        def get_fields(self) -> Any:
+            skus = [sku for (sku,) in Product.objects.values_list("sku")]
+            return {"sku": serializers.ChoiceField(choices=skus)}
+
+    class Choosing(Bound):
+        serializer_class: Any = FromTable
+
+    Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
+    urlpatterns.append(path("choosing/", Choosing.as_view({"post": "add"})))
+    try:
+        viewset_tools(Choosing, server=server, prefix="choosing")
+        assert properties(server, "choosing_add")["sku"]["enum"] == ["mug"]
+    finally:
+        urlpatterns.pop()
 
 
 def test_bound_functions_can_be_named(server: MCPServer):
