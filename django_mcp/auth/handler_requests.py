@@ -15,8 +15,8 @@ _CREDENTIAL: Final = re.compile(
     r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|credential"
     r"|pass.?(w|phrase|code|key)|pwd|bearer"
     r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
-    r"|(^|[-_])(x|account|app|client|functions|master|shared|subscription)[-_]?key$|^key$"
-    r"|(^|[-_])(dn|e?mail|hmac|login|mfa|otp|pin|sid|sig|ssn|vault)($|[-_])|^code$|account.?(id|n)"
+    r"|(^|[-_])(x|account|app|client|functions|licen[cs]e|master|shared|subscription)[-_]?key$|^key$"
+    r"|(^|[-_])(dn|e?mail|hmac|login|mfa|otp|pin|sid|sig|ssn|sso|ticket|vault)($|[-_])|^code$|account.?(id|n)"
     r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
     re.IGNORECASE,
 )

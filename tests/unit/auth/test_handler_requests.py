@@ -58,6 +58,9 @@ HEADERS = {
     "X-Client-Dn": SECRET,
     "X-Vault": SECRET,
     "X-Account-Number": SECRET,
+    "X-Sso": SECRET,
+    "X-Ticket": SECRET,
+    "X-License-Key": SECRET,
     "X-Tenant": "acme",
 }
 ADDRESSES = {
