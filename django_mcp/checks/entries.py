@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.db.models import Model, QuerySet
+from django.http.response import HttpResponseBase
 
 from django_mcp.checks.declared import check
 from django_mcp.protocol.json import to_pointer
@@ -145,6 +146,19 @@ _EMPTY_CELL = CellType()
 
 _MAX_WRAPPERS = 50
 """Functions that are looked at."""
+
+
+@check(id="django_mcp.W030")
+def check_returned_responses() -> Iterator[CheckMessage]:
+    """W030: a function declares that it returns a response of HTTP, which is no result."""
+    for server in all_servers():
+        for entry in server.registry.entries():
+            plain = hints.strip(entry.handler.returns)
+            if isinstance(plain, type) and issubclass(plain, HttpResponseBase):
+                yield checks.Warning(
+                    f"{entry.source} returns {plain.__name__}, so that each call fails.",
+                    hint="Return the data that the response would have, or a File.",
+                )
 
 
 @check(id="django_mcp.I007")

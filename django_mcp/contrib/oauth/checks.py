@@ -11,12 +11,13 @@ from typing import Any
 
 from django.conf import settings as site_settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
-from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.settings import DEFAULTS, oauth2_settings
 
 from django_mcp.conf import find_problems
 from django_mcp.contrib.oauth import site_checks
 from django_mcp.contrib.oauth.validator import MCPOAuth2Validator
 from django_mcp.endpoints.mounts import has_urlconf
+from django_mcp.registry.problems import did_you_mean
 
 __all__: list[str] = []
 
@@ -179,8 +180,21 @@ _RULES = (
 
 @register("django_mcp")
 def check_toolkit(**_kwargs: Any) -> list[CheckMessage]:
-    """O001 to O014: settings of django-oauth-toolkit."""
-    return [message for rule in _RULES for message in rule.find()]
+    """O001 to O014, O025: settings of django-oauth-toolkit."""
+    return [message for rule in _RULES for message in rule.find()] + _find_unknown()
+
+
+def _find_unknown() -> list[CheckMessage]:
+    """O025: `OAUTH2_PROVIDER` has a key that is no setting of django-oauth-toolkit."""
+    return [
+        Warning(
+            f"OAUTH2_PROVIDER has a key {key!r}, which is no setting of django-oauth-toolkit.",
+            hint=did_you_mean(key, DEFAULTS).strip() or "Correct it, or leave it out.",
+            id="django_mcp.O025",
+        )
+        for key in getattr(site_settings, "OAUTH2_PROVIDER", {})
+        if key not in DEFAULTS
+    ]
 
 
 @register("django_mcp")

@@ -52,8 +52,13 @@ def oauth2_provider_settings(
             registration, `CIMD_ENABLED=False` client-id metadata documents.
 
     Raises:
-        ImproperlyConfigured: django-oauth-toolkit is not installed.
+        ImproperlyConfigured: django-oauth-toolkit is not installed, or the scopes have no descriptions.
     """
+    if scopes is not None and not isinstance(scopes, Mapping):
+        raise ImproperlyConfigured(
+            "oauth2_provider_settings() takes a dict from scopes to their descriptions, such as "
+            "{'orders:read': 'See your orders'}."
+        )
     if find_spec("oauth2_provider") is None:
         raise ImproperlyConfigured(
             "django_mcp.contrib.oauth needs django-oauth-toolkit: "

@@ -176,11 +176,24 @@ class NotifyMethods(ABC):
             uri: exactly as clients subscribe to it.
             using: see `NotifyMethods`.
         """
-        return self._publish(Change(server=self.name, uri=uri), using)
+        return self._publish(self._resource_change(uri), using)
 
     async def anotify_resource_updated(self, uri: str, *, using: str | None = None) -> int | None:
         """Do as `notify_resource_updated` does, from asynchronous code."""
-        return await self._apublish(Change(server=self.name, uri=uri))
+        return await self._apublish(self._resource_change(uri))
+
+    def _resource_change(self, uri: str) -> Change:
+        change = Change(server=self.name, uri=uri)
+        is_known = any(True for _ in find_matches(self.engine.registry, uri))
+        if not is_known and len(_unknown) < _MAX_UNKNOWN and (self.name, uri) not in _unknown:
+            _unknown.add((self.name, uri))
+            logger.warning(
+                "No resource or template of the server %r has the URI %.200s, so a notification that it was "
+                "updated reaches nobody",
+                self.name,
+                uri,
+            )
+        return change
 
     def notify(
         self,
@@ -336,6 +349,12 @@ async def _announce(hub: ServerHub, change: Change) -> int:
 
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry
+
+
+_unknown: set[tuple[str, str]] = set()
+"""The URIs of no resource that were logged, with their servers."""
+
+_MAX_UNKNOWN = 100
 
 
 def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mapping[str, Any]]]:

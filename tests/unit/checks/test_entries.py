@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.checks import INFO, CheckMessage, run_checks
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import JsonResponse
 from pydantic import BaseModel, Field
 
 from django_mcp import Context
@@ -473,3 +474,17 @@ def test_a_completer_that_never_returns_a_value_is_reported():
     ]
 
     assert "Return a list of strings." in hints
+
+
+def test_a_response_of_http_is_no_result():
+    server = MCPServer("responses")
+
+    def respond() -> JsonResponse:
+        """Respond."""
+        return JsonResponse({})
+
+    server.register_tool(respond)
+
+    (message,) = found(server, "W030")
+
+    assert "returns JsonResponse" in message.msg

@@ -79,11 +79,19 @@ def test_the_preset_passes_the_checks():
             "O014",
         ),
         ({"OIDC_ISS_ENDPOINT": "http://shop.example.com"}, "O020"),
+        ({"DCR_ENABLD": False}, "O025"),
     ],
 )
 def test_a_setting_that_blocks_clients_or_is_insecure_is_reported(changes: dict[str, Any], id: str):
     with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(**changes)):
         assert ids() == {id}
+
+
+def test_scopes_without_descriptions_are_refused():
+    scopes: Any = ["orders:read"]
+
+    with pytest.raises(ImproperlyConfigured, match="a dict from scopes to their descriptions"):
+        oauth2_provider_settings(scopes)
 
 
 def test_the_toolkits_default_settings_are_reported():

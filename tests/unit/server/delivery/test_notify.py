@@ -114,6 +114,18 @@ def test_notifying_about_an_unknown_list_is_an_error(server: MCPServer) -> None:
         server.notify_list_changed("templates")  # type: ignore[arg-type]
 
 
+def test_an_update_of_no_resource_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = make_server()
+    server.register_resource("shelf://{number}", lambda number: number, name="shelf")
+
+    server.notify_resource_updated("shelf://1")
+    server.notify_resource_updated("sehlf://1")
+    server.notify_resource_updated("sehlf://1")
+
+    (record,) = caplog.records
+    assert "has the URI sehlf://1, so a notification" in record.getMessage()
+
+
 async def test_a_custom_notification_reaches_sessions_but_no_listener(
     server: MCPServer,
 ) -> None:
