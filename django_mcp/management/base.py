@@ -20,6 +20,7 @@ from django_mcp.execution.outages import Unmigrated, is_unmigrated
 from django_mcp.inprocess.results import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_server
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
+from django_mcp.protocol.errors import INVALID_REQUEST
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.registry.entries import TEMPLATES, Kind, TemplateEntry
 from django_mcp.registry.problems import find_near
@@ -136,7 +137,12 @@ class ServerCommand(SiteCommand):
             except LookupError as error:
                 raise wrong_use(self._explain(error, str(args[0]), server, user)) from error
             except MCPError as error:
-                raise CommandError(f"{printable(error.message)} (error {error.code})") from error
+                hint = ""
+                if user is None and error.code == INVALID_REQUEST:
+                    hint = ". Name a user with --user, whom scopes do not restrict"
+                raise CommandError(
+                    f"{printable(error.message)} (error {error.code}){hint}"
+                ) from error
             except TypeError as error:
                 # An answer that JSON cannot represent, or of the wrong form.
                 raise wrong_use(str(error)) from error

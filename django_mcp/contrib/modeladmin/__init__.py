@@ -92,6 +92,10 @@ def admin_tools(
     server = choose_server(server)
     if site is None:
         site = admin.site
+    if not isinstance(site, admin.AdminSite):
+        raise ImproperlyConfigured(
+            f"admin_tools(): site= takes an AdminSite, such as django.contrib.admin.site, not {site!r:.100}."
+        )
     # The app of the admin may be loaded after this one.
     autodiscover_modules("admin", register_to=site)
     own = AdminOptions(
@@ -156,6 +160,7 @@ def _find_admins(
     server: MCPServer, site: AdminSite, models: Sequence[Any] | str
 ) -> list[ModelAdmin[Any]]:
     from django.apps import apps
+    from django.db.models import Model
 
     from django_mcp.contrib.modeladmin.checks import note_problem
     from django_mcp.contrib.modeladmin.sensitive import is_of_security
@@ -176,6 +181,10 @@ def _find_admins(
             raise ImproperlyConfigured(
                 f"admin_tools(): there is no model {named_model!r}.{did_you_mean(named_model, labels)}"
             ) from error
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            raise ImproperlyConfigured(
+                f"admin_tools(): models= takes models or labels such as 'shop.order', not {model!r:.100}."
+            )
         if site.is_registered(model):
             admins.append(site.get_model_admin(model))
             continue

@@ -555,6 +555,11 @@ def test_a_site_can_define_which_tools_are_listed(
         ({"models": ["shop.nothing"]}, "there is no model 'shop.nothing'"),
         ({"models": ["shop.ordr"]}, r"no model 'shop.ordr'. Did you mean 'shop.order'\?"),
         ({"models": ["order"]}, "there is no model 'order'"),
+        ({"models": [admin.ModelAdmin]}, "takes models or labels such as 'shop.order', not <class"),
+        (
+            {"site": "admin", "models": "__all__"},
+            "takes an AdminSite, such as django.contrib.admin.site, not 'admin'",
+        ),
         ({"models": "shop.order"}, "models="),
         ({"models": ["shop.order"], "include": ["find"]}, "no action 'find', which include="),
         ({"models": ["shop.order"], "names": {"serch": "x"}}, r"Did you mean 'search'\?"),
@@ -565,7 +570,7 @@ def test_options_with_unknown_names_are_rejected(
     server: MCPServer, site: Any, options: Any, told: str
 ):
     with pytest.raises(ImproperlyConfigured, match=told):
-        admin_tools(server=server, site=site, **options)
+        admin_tools(**{"server": server, "site": site, **options})
 
 
 def test_all_models_of_a_site(server: MCPServer, site: Any):

@@ -238,6 +238,17 @@ def test_bad_input_is_reported_with_an_exit_status(run: Run):
 
 
 @pytest.mark.django_db
+def test_the_user_option_is_suggested_for_a_tool_with_scopes(run: Run):
+    scoped = MCPServer("scoped only", public=True)
+    scoped.register_tool(lambda: 3, name="count", scopes=["orders:read"], read_only=True)
+
+    text, _status = error_of(run, "mcp_call", "count", "--server", "scoped only")
+
+    assert "This needs a token with the scopes: orders:read" in text
+    assert "Name a user with --user, whom scopes do not restrict" in text
+
+
+@pytest.mark.django_db
 def test_the_user_option_is_suggested_if_nothing_is_visible(run: Run):
     closed = MCPServer("signed-in only", public=True)
 
