@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
@@ -47,6 +48,14 @@ class AdminAccess:
         self.model: type[Model] = model_admin.model
         self.judges_objects = self.overrides(*_VIEW_HOOKS)
         self._others: dict[type[Model], AdminAccess | None] = {}
+
+    @cached_property
+    def sample(self) -> Any:
+        """An object that is not stored, to describe what the admin has for one.
+
+        It is set to None where methods of the admin take only stored ones.
+        """
+        return self.model()
 
     def overrides(self, *names: str) -> bool:
         """Return whether the class has methods of its own in place of those of Django."""

@@ -40,7 +40,7 @@ class FormValues:
         self._left_out = {*shown, *(each.name for each in (*meta.fields, *meta.many_to_many))}
         self._fields: dict[str, Any] = {}
         try:
-            sample = access.model()
+            sample = access.sample
             cls = get_form_class(access.model_admin, request, sample, is_change=False)
             fields = cls(instance=sample).fields
         except Exception:

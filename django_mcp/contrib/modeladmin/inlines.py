@@ -65,6 +65,7 @@ class AdminInline:
     Attributes:
         key: the name of the primary key of the rows.
         problem: why no row can be added; None, if one can be.
+        is_written: whether rows can be added, changed or deleted at all.
     """
 
     def __init__(
@@ -79,21 +80,25 @@ class AdminInline:
         self.name = name
         self.model: type[Model] = inline.model
         self.key: str = inline.model._meta.pk.name
-        self.problem: str | None = None
         self._inline = inline
         self._formset = formset
         self._request = request
         self._allowed = allow_sensitive
         self._parent = parent
         self._shown = AdminShown(InlineAccess(parent, inline), request, allow_sensitive)
-        self._needed = self._find_needed()
+        self._needed, problem = self._find_needed()
+        can_change = inline.has_change_permission(request, parent.sample)
+        if problem is None and not inline.has_add_permission(request, parent.sample):
+            problem = "its inline adds none"
+        self.problem = problem
+        self.is_written = problem is None or can_change or formset.can_delete
 
     # -- describing
 
     @property
     def output(self) -> JSONObject:
         """The schema of the rows in results."""
-        names = self._names(self._request, self._parent.model())
+        names = self._names(self._request, self._parent.sample)
         return {
             "type": "array",
             "items": self._shown.describe(names),
@@ -139,8 +144,8 @@ class AdminInline:
             **({"description": told} if told else {}),
         }
 
-    def _find_needed(self) -> list[str]:
-        """Return the fields that a new row needs, and note why there can be none."""
+    def _find_needed(self) -> tuple[list[str], str | None]:
+        """Return the fields that a new row needs, and why there can be none; None, if there can."""
         form = self._formset.form
         secrets = self.closed_fields(form.base_fields)
         try:
@@ -151,9 +156,8 @@ class AdminInline:
                     raise FormProblem(f"the field {name!r} is required and looks like a secret", "")
             schema = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
         except FormProblem as problem:
-            self.problem = str(problem)
-            return []
-        return [str(name) for name in schema.get("required", ())]
+            return [], str(problem)
+        return [str(name) for name in schema.get("required", ())], None
 
     def closed_fields(self, fields: Mapping[str, Any]) -> set[str]:
         """Return the fields of a form that no caller fills in."""
@@ -228,7 +232,7 @@ class AdminInlines:
         self._of_new: set[str] = set()
         names: set[str] | None = None
         # An object may have other inlines than one that is added.
-        for obj in (access.model(), None):
+        for obj in (access.sample, None):
             for place, formset, inline in self._list(request, obj):
                 if names is None:
                     names = set(find_taken())
@@ -267,7 +271,7 @@ class AdminInlines:
             logger.debug("No rows of %s", inline, exc_info=True)
             self.problems.append(f"the inline of {label} is left out: {error!r}")
             return
-        if known.problem is not None:
+        if known.problem is not None and known.is_written:
             self.problems.append(f"no tool adds rows of {name}: {known.problem}")
         names.add(name)
         self._known[place] = known
@@ -310,7 +314,8 @@ class AdminInlines:
         chosen = [
             known
             for known in self._known.values()
-            if not is_new or (known.name in self._of_new and known.problem is None)
+            if known.is_written
+            and (not is_new or (known.name in self._of_new and known.problem is None))
         ]
         schemas = {known.name: known.input(is_new=is_new) for known in chosen}
         return schemas, [known.name for known in chosen if is_new and known.min_num]

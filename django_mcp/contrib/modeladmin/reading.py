@@ -65,7 +65,7 @@ class AdminReading:
         self._admin: Any = access.model_admin
         self._shown = shown
         self._inlines = inlines
-        self._sample = access.model()
+        self._sample = access.sample
         names = shown.names_of_page(request, self._sample)
         taken = {*map(str, names), *inlines.names}
         self._form_values = FormValues(access, request, taken, allow_sensitive)

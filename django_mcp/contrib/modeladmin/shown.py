@@ -139,7 +139,7 @@ class AdminShown:
     @cached_property
     def _form_fields(self) -> Mapping[str, Any]:
         """The fields of the form on the page of an object."""
-        request, obj = self._whole_request, self._access.model()
+        request, obj = self._whole_request, self._access.sample
         if isinstance(self._admin, InlineModelAdmin):
             obj = self._admin.parent_model()
         try:

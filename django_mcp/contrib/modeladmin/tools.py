@@ -103,6 +103,7 @@ class AdminTools:
         model_admin: of the model.
         options: of the tools of this model.
         own: of `admin_tools`.
+        has_sample: whether methods of the `ModelAdmin` take an object that is not stored.
     """
 
     def __init__(
@@ -112,6 +113,8 @@ class AdminTools:
         model_admin: ModelAdmin[Any],
         options: GeneratedOptions,
         own: AdminOptions,
+        *,
+        has_sample: bool = True,
     ) -> None:
         self._server = server
         self._site = site
@@ -122,6 +125,8 @@ class AdminTools:
         if not getattr(model_admin.model._meta.pk, "concrete", False):
             raise TypeError("its primary key has several columns")
         self._access = AdminAccess(site, model_admin)
+        if not has_sample:
+            self._access.sample = None
         self._request = make_request_of_anybody(site)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
         self._inlines = AdminInlines(
@@ -171,7 +176,7 @@ class AdminTools:
 
     def _find_taken(self) -> set[str]:
         """Return the names of arguments and results that no rows of an inline can have."""
-        meta, sample = self._admin.model._meta, self._admin.model()
+        meta, sample = self._admin.model._meta, self._access.sample
         names = {str(name) for name in self._shown.names_of_page(self._request, sample)}
         names |= {model_field.name for model_field in (*meta.fields, *meta.many_to_many)}
         for obj in (sample, None):
@@ -380,7 +385,11 @@ def make_tools(
         return None
     try:
         with reading_at_startup():
-            return AdminTools(server, site, model_admin, options, own)
+            try:
+                return AdminTools(server, site, model_admin, options, own)
+            except Exception:
+                logger.debug("%s takes only stored objects", what, exc_info=True)
+                return AdminTools(server, site, model_admin, options, own, has_sample=False)
     except Exception as error:
         # Its methods may need what only a request of a browser has.
         logger.debug("No tools of %s", what, exc_info=True)

@@ -85,7 +85,7 @@ class AdminWriting:
         self._inlines = inlines
         self._request = request
         self._allowed = allow_sensitive
-        self._version = _find_version(access, shown.names_of_page(request, access.model()))
+        self._version = _find_version(access, shown.names_of_page(request, access.sample))
 
     @property
     def alias(self) -> str:
@@ -141,7 +141,7 @@ class AdminWriting:
     def _form_of_object(self) -> Any:
         """The form of an object that is there, as far as one that is made up tells."""
         # As if not to change it: rules about objects have no say about it.
-        return self._make_form(self._request, self._access.model(), is_change=False)
+        return self._make_form(self._request, self._access.sample, is_change=False)
 
     def _confirmation(self, fields: Mapping[str, Any]) -> JSONObject:
         """Return the argument that confirms a change of rights, if the form has fields that give some."""

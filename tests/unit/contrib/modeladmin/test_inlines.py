@@ -433,3 +433,18 @@ def test_inlines_of_secrets_are_left_out(make_client: Any, site: Any, root: User
     assert "the inline of django_mcp.APIKey is left out: its app decides who gets in" in told(
         client
     )
+
+
+def test_an_inline_that_is_only_looked_at_is_no_argument(
+    make_client: Any, site: Any, root: User, orders: list[Order]
+):
+    def never(*_values: Any) -> bool:
+        return False
+
+    names = ("add", "change", "delete")
+    replace(site, Order, with_inline(**{f"has_{name}_permission": never for name in names}))
+    client = make_client(root)
+
+    assert len(read(client, "get_order", id=orders[0].pk)["lines"]) == 2
+    for tool in client.list_tools():
+        assert "lines" not in tool["inputSchema"]["properties"]

@@ -642,3 +642,21 @@ def test_a_rule_in_the_views_of_a_site_is_reported(server: MCPServer):
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W002 ")
     assert "admin_view of " in message
+
+
+def test_methods_of_the_admin_that_take_only_stored_objects_are_described_without_one(
+    make_client: Any, root: User, site: admin.AdminSite
+):
+    class Strict(admin.ModelAdmin):
+        def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
+            names = ["isbn", "title"] if obj is None else ["isbn", "title", "shelf"]
+            assert obj is None or not obj._state.adding
+            return [(None, {"fields": names})]
+
+    replace(site, Book, Strict)
+    Book.objects.create(isbn="1", title="Emma")
+    client = make_client(root, Book)
+
+    assert client.call("get_book", isbn="1").structured["shelf"] is None
+    changed = client.call("update_book", isbn="1", title="Persuasion")
+    assert changed.structured["title"] == "Persuasion"
