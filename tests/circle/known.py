@@ -13,7 +13,6 @@ _PAGE = "the admin has a page of its own in place of the list"
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "cms": {
         ("cms.PageUser*", "no rows"): "a user with the same name is there",
-        ("cms.page", "start"): "its get_form() needs the site of a stored page",
         ("cms-pagecontent-search", "queries"): _TEXTS,
         ("filer-folder-search", "queries"): _TEXTS,
         ("filer.folder", "visible"): _PAGE,
@@ -22,7 +21,7 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("django_nyt-*-create", "internal"): _OF_PACKAGE,
         ("forum*.*", "start"): _PATTERNS,
         ("forum_polls-*-search", "queries"): _TEXTS,
-        ("wiki-simpleplugin-*", "internal"): _OF_PACKAGE,
+        ("wiki-urlpath-update", "changed"): "saving one adds a row to those of its inline",
         ("wiki-simpleplugin-search", "queries"): _TEXTS,
         ("wiki-simpleplugin-search", "rows"): "its parent model has a field of the same name",
     },

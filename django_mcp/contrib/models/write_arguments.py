@@ -216,6 +216,14 @@ def _check_form(options: WriteOptions, written: Written) -> None:
         raise WriteProblem(
             f"the form has a field {IF_UNMODIFIED!r}, the name of another argument", "Rename it."
         )
+    if "create" in options.writes:
+        try:
+            options.model()
+        except Exception as error:
+            raise WriteProblem(
+                f"an object of {options.model._meta.label} cannot be made without values: {error!r}",
+                "Take create out of writes.",
+            ) from error
     try:
         if "create" in options.writes:
             written.create_schema()
