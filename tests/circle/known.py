@@ -41,7 +41,6 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "rest": {
         ("authtoken.tokenproxy", "start"): "its key is the token",
         ("socialaccount-socialapp-update", "own values"): "its choices are the installed providers",
-        ("socialaccount-socialtoken-search", "queries"): _TEXTS,
     },
     "wagtail": {
         ("pages.post", "start"): _PATTERNS,
