@@ -185,10 +185,12 @@ class Arguments:
                 body[part.name] = value
             elif value is not None:
                 query.setlist(part.name, to_texts(value))
-        check_amount(body, self.max_values)
-        check_fields(query)
-        if len(query.urlencode()) > MAX_URL_BYTES:
-            raise ToolError("The arguments of the query are too long for a URL.")
+        if body:
+            check_amount(body, self.max_values)
+        if query:
+            check_fields(query)
+            if len(query.urlencode()) > MAX_URL_BYTES:
+                raise ToolError("The arguments of the query are too long for a URL.")
         return path, query, body
 
 
@@ -326,7 +328,7 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
     request.META = {
         **(_address() if source is None else source.META),
         "REQUEST_METHOD": method,
-        "QUERY_STRING": query.urlencode(),
+        "QUERY_STRING": query.urlencode() if query else "",
         "CONTENT_LENGTH": "",
         "CONTENT_TYPE": "application/json",
         # Of views that also make pages, the data.

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.model_tools
 
-It runs the handlers alone, without the protocol, on SQLite in memory, and prints medians.
+`tests.benchmarks.views` does the same for views of Django REST framework and operations of Django Ninja. It runs the handlers alone, without the protocol, on SQLite in memory, and prints medians.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +30,8 @@ def main() -> None:
 
     connection.creation.create_test_db(verbosity=0)
     handlers = _handlers()
-    for name, (ours, by_hand, calls) in {**handlers, **_admin_handlers()}.items():
+    cases = {**handlers, **_writing_handlers(), **_admin_handlers()}
+    for name, (ours, by_hand, calls) in cases.items():
         found = [_measure(ours, calls) / _measure(by_hand, calls) for _ in range(ROUNDS)]
         print(f"{name}: {statistics.median(found):.2f} times")
 
@@ -63,12 +65,12 @@ def _handlers() -> Handlers:
         for product in products:
             order.lines.create(product=product, quantity=1, unit_price=1)
 
-    def rows() -> Any:
+    def rows(*, is_cut: bool) -> Any:
         lines = OrderLine.objects.select_related("product").order_by("pk")
         lines = lines.only("order", "quantity", "product__sku")
         found = Order.objects.visible_to(user).select_related("customer")
         return found.only("number", "status", "placed_at", "customer__username").prefetch_related(
-            Prefetch("lines", lines)
+            Prefetch("lines", lines[:101] if is_cut else lines, to_attr="shown_lines")
         )
 
     def show(order: Any) -> dict[str, Any]:
@@ -79,24 +81,110 @@ def _handlers() -> Handlers:
             "customer": {"username": order.customer.username} if order.customer else None,
             "lines": [
                 {"quantity": line.quantity, "product": {"sku": line.product.sku}}
-                for line in order.lines.all()
+                for line in order.shown_lines
             ],
         }
 
-    def get() -> Any:
-        return show(rows().get(number="A-000"))
+    def get(*, is_cut: bool = True) -> Any:
+        return show(rows(is_cut=is_cut).get(number="A-000"))
 
-    def search() -> Any:
-        return [show(order) for order in rows().order_by("number")[: LIMIT + 1]][:LIMIT]
+    def search(*, is_cut: bool = True) -> Any:
+        page = rows(is_cut=is_cut).order_by("number")[: LIMIT + 1]
+        return [show(order) for order in page][:LIMIT]
 
     reading, ctx = Orders.register(server=MCPServer("measured")).reading, SimpleNamespace(user=user)
     context: Any = ctx
     assert reading.get(context, {"number": "A-000"}) == get()
     assert reading.search(context, {"limit": LIMIT})["results"] == search()
+
+    def get_by_tool() -> Any:
+        return reading.get(context, {"number": "A-000"})
+
+    def search_by_tool() -> Any:
+        return reading.search(context, {"limit": LIMIT})
+
     return {
-        "get": (lambda: reading.get(context, {"number": "A-000"}), get, 100),
-        "search": (lambda: reading.search(context, {"limit": LIMIT}), search, 30),
+        "get": (get_by_tool, get, 100),
+        "get, by hand with all lines": (get_by_tool, partial(get, is_cut=False), 100),
+        "search": (search_by_tool, search, 30),
+        "search, by hand with all lines": (search_by_tool, partial(search, is_cut=False), 30),
     }
+
+
+def _writing_handlers() -> Handlers:
+    """Return handlers that add and change orders, by a form of the same fields and with a line of the history."""
+    from itertools import count
+
+    from django import forms
+    from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
+    from django.contrib.admin.utils import construct_change_message
+    from django.contrib.auth.models import User
+    from django.db import transaction
+
+    from django_mcp import MCPServer
+    from django_mcp.contrib.models import ModelTools
+    from example_project.shop.models import Order
+    from tests.unit.contrib.models.conftest import START
+
+    user, names = User.objects.create_user("writer"), ["number", "status", "note", "placed_at"]
+
+    class Written(ModelTools):
+        model = Order
+        fields = names
+        writes = ["create", "update"]
+        writable = names
+        uri = ""
+
+        def has_permission(self, user: Any, action: str) -> bool:
+            return True
+
+        def get_queryset(self, user: Any) -> Any:
+            return Order.objects.all()
+
+    server, context = (
+        MCPServer("written"),
+        SimpleNamespace(user=user, request=None, is_cancelled=False),
+    )
+    Written.register(server=server)
+    functions: dict[str, Any] = {
+        name: tool.handler.function for name, tool in server.registry.tools.items()
+    }
+    run = {name: function._run for name, function in functions.items()}
+    form_class: Any = forms.modelform_factory(Order, fields=names)
+    numbers = (f"N-{number}" for number in count())
+
+    def save(form: Any, flag: int) -> dict[str, Any]:
+        assert form.is_valid(), form.errors
+        with transaction.atomic():
+            order = form.save()
+        message: Any = construct_change_message(form, [], flag == ADDITION)
+        LogEntry.objects.log_actions(
+            user.pk, [order], action_flag=flag, change_message=message, single_object=True
+        )
+        row = Order.objects.only(*names).get(pk=order.pk)
+        return {name: getattr(row, name) for name in names}
+
+    def create() -> Any:
+        with transaction.atomic():
+            given = {"number": next(numbers), "status": "placed", "placed_at": START}
+            return save(form_class(given), ADDITION)
+
+    def update() -> Any:
+        with transaction.atomic():
+            order = Order.objects.select_for_update().get(number="A-000")
+            given = {**forms.model_to_dict(order, names), "note": "ring"}
+            return save(form_class(given, instance=order), CHANGE)
+
+    def create_by_tool() -> Any:
+        given = {"number": next(numbers), "status": "placed", "placed_at": "2026-01-01T00:00:00Z"}
+        return run["create_order"](context, given)
+
+    def update_by_tool() -> Any:
+        return run["update_order"](context, {"number": "A-000", "note": "ring"})
+
+    assert update_by_tool() == update()
+    assert create_by_tool().keys() == create().keys()
+    return {"create": (create_by_tool, create, 30), "update": (update_by_tool, update, 30)}
 
 
 def _admin_handlers() -> Handlers:
@@ -130,7 +218,7 @@ def _admin_handlers() -> Handlers:
         tool.name: tool
         for tool in admin_tools(server=MCPServer("admin"), site=site, models=[Order])
     }
-    context: Any = SimpleNamespace(user=clerk, request=None)
+    context: Any = SimpleNamespace(user=clerk, request=None, is_cancelled=False)
 
     def make_request() -> HttpRequest:
         request = HttpRequest()

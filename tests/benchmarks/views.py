@@ -1,11 +1,12 @@
-"""Compare the tools of Django REST framework views with the views: `python -m tests.benchmarks.views`.
+"""Compare the tools of REST views and of Ninja's operations with these: `python -m tests.benchmarks.views`.
 
-Processor time of a tool's handler and of `as_view()` called directly, on SQLite in memory. Both take
+Processor time of a tool's handler and of the view called directly, on SQLite in memory. Both take
 turns, batch by small batch; the table tells the median of the ratios of neighbours, and their quartiles.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import time
@@ -66,7 +67,7 @@ def cases() -> list[tuple[str, Handler, Handler]]:
     """Return the name of each case, the tool's handler, and the view."""
     user = fill()
     ctx = SimpleNamespace(user=user, auth=None, request=None)
-    return of_views(ctx)
+    return [*of_views(ctx), *of_operations(ctx)]
 
 
 def fill() -> Any:
@@ -123,8 +124,18 @@ def of_views(ctx: Any) -> list[tuple[str, Handler, Handler]]:
         authentication_classes = ()
 
     server = MCPServer("views", public=True)
-    viewset_tools(OrderViewSet, server=server, prefix="orders", actions=["retrieve", "list"])
-    found = handlers(server, ctx, {"orders_retrieve": {"number": "2026-0001"}, "orders_list": {}})
+    viewset_tools(OrderViewSet, server=server, prefix="orders")
+    changed = {"status": "shipped"}
+    new = {"number": "new", "status": "placed", "placed_at": "2026-01-01T00:00:00Z"}
+    calls = {
+        "orders_retrieve": {"number": "2026-0001"},
+        "orders_list": {},
+        "orders_create": new,
+        "orders_partial_update": {"number": "2026-0001", **changed},
+    }
+    found = handlers(server, ctx, calls)
+    create_view = OrderViewSet.as_view({"post": "create"})
+    update_view = OrderViewSet.as_view({"patch": "partial_update"})
     retrieve_view = OrderViewSet.as_view({"get": "retrieve"})
     list_view = OrderViewSet.as_view({"get": "list"})
     factory = APIRequestFactory()
@@ -135,9 +146,83 @@ def of_views(ctx: Any) -> list[tuple[str, Handler, Handler]]:
     def list_all() -> Any:
         return list_view(factory.get("/")).data
 
+    def create_by(run: Handler) -> Any:
+        created = run()
+        Order.objects.filter(number="new").delete()
+        return created
+
+    def create() -> Any:
+        return create_view(factory.post("/", new, format="json")).data
+
+    def update() -> Any:
+        return update_view(factory.patch("/", changed, format="json"), number="2026-0001").data
+
     return [
+        ("DRF, create", lambda: create_by(found["orders_create"]), lambda: create_by(create)),
+        ("DRF, update", found["orders_partial_update"], update),
         ("DRF, retrieve", found["orders_retrieve"], retrieve),
         ("DRF, list 50", lambda: next(iter(found["orders_list"]().values())), list_all),
+    ]
+
+
+def of_operations(ctx: Any) -> list[tuple[str, Handler, Handler]]:
+    from django.test import RequestFactory
+    from ninja import NinjaAPI
+
+    from django_mcp import MCPServer
+    from django_mcp.contrib.ninja import operation_tools
+    from example_project.shop.models import Order
+    from tests.benchmarks.operations import router
+
+    api = NinjaAPI(urls_namespace="measured")
+    api.add_router("", router)
+    server = MCPServer("operations", public=True)
+    operation_tools(api, server=server)
+    found = handlers(
+        server,
+        ctx,
+        {
+            "get_order": {"number": "2026-0001"},
+            "list_orders": {},
+            "create_order": {"note": "ring", "status": "placed"},
+            "update_order": {"number": "2026-0001", "note": "ring"},
+        },
+    )
+    views = {
+        operation.view_func.__name__: path_view.get_view()
+        for bound in api._get_bound_routers()
+        for path_view in bound.path_operations.values()
+        for operation in path_view.operations
+    }
+    factory = RequestFactory()
+
+    def call(name: str, method: str = "get", data: Any = None, **kwargs: Any) -> Any:
+        make = getattr(factory, method)
+        request = make("/") if data is None else make("/", data, content_type="application/json")
+        request.user = ctx.user
+        result = json.loads(views[name](request, **kwargs).content)
+        return {"results": result} if isinstance(result, list) else result
+
+    def create(run: Handler) -> Any:
+        created = run()
+        # Else the lists grow.
+        Order.objects.filter(number=created["number"]).delete()
+        return created["note"]
+
+    new, changed = {"note": "ring", "status": "placed"}, {"note": "ring"}
+    return [
+        ("Ninja, get", found["get_order"], lambda: call("get_order", number="2026-0001")),
+        ("Ninja, list 50", found["list_orders"], lambda: call("list_orders")),
+        (
+            "Ninja, create",
+            lambda: create(found["create_order"]),
+            lambda: create(lambda: call("create_order", "post", new)),
+        ),
+        (
+            "Ninja, update",
+            found["update_order"],
+            lambda: call("update_order", "patch", changed, number="2026-0001"),
+        ),
     ]
 
 

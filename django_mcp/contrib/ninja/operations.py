@@ -80,6 +80,9 @@ _SIZES = ("limit", "page_size")
 _STARTS = ("offset", "page")
 """Those that say where a page begins."""
 
+_NO_FORM = QueryDict()
+"""What requests without a form share, which cannot be changed."""
+
 _LARGEST_START = 2**31 - 1
 """Databases cannot skip more rows than 64 bits count."""
 
@@ -359,9 +362,9 @@ class _Tool:
         return Validator(self._output, self._name, is_input=False)
 
     def _fill(self, request: Any, body: dict[str, Any]) -> None:
-        request._files = {}
-        request.POST = form = QueryDict(mutable=True)
+        request._files, request.POST = {}, _NO_FORM
         if self._is_form:
+            request.POST = form = QueryDict(mutable=True)
             for name, value in body.items():
                 is_json = name in self._json_fields
                 form.setlist(name, [encode(value).decode()] if is_json else to_texts(value))
