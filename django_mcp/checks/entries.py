@@ -232,7 +232,7 @@ def _find_names(entry: Any) -> list[str]:
 
 @check(id="django_mcp.W022")
 def check_keywords() -> Iterator[CheckMessage]:
-    """W022: a schema has a keyword that looks misspelled, such as an option of `Field`."""
+    """W022: a schema has a keyword that looks misspelled or is not for its type, such as an option of `Field`."""
     for server in all_servers():
         for tool in server.registry.tools.values():
             for schema in (tool.form_schema, tool.output_schema):
@@ -242,6 +242,28 @@ def check_keywords() -> Iterator[CheckMessage]:
                         f"{to_pointer(path) or 'its root'}, which clients do not know.",
                         hint=f"Did you mean {near!r}? pydantic publishes options that Field() does not have.",
                     )
+                for path, keyword in _find_misplaced(schema):
+                    yield checks.Warning(
+                        f"{tool.source}: its schema has the keyword {keyword!r} at "
+                        f"{to_pointer(path) or 'its root'}, which is not for the type there.",
+                        hint="Field(le=...) and the like are for numbers, Field(max_length=...) and the like for "
+                        "texts and lists. A call with such an argument fails.",
+                    )
+
+
+_OF_NUMBERS = {"le", "ge", "lt", "gt", "multiple_of"}
+"""Options of `Field` that pydantic publishes under this name where the type is no number."""
+
+_OF_LENGTHS = {"minLength", "maxLength"}
+
+
+def _find_misplaced(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the keywords of a schema that pydantic wrote beside a type that they do not fit."""
+    for path, _depth, node in walk(schema):
+        if isinstance(node, dict):
+            is_number = node.get("type") in ("integer", "number", "boolean")
+            wrong = _OF_NUMBERS | _OF_LENGTHS if is_number else _OF_NUMBERS
+            yield from ((path, keyword) for keyword in node if keyword in wrong)
 
 
 def _find_misspelled(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -488,3 +488,24 @@ def test_a_response_of_http_is_no_result():
     (message,) = found(server, "W030")
 
     assert "returns JsonResponse" in message.msg
+
+
+def test_a_constraint_that_is_not_for_its_type_is_reported():
+    server = MCPServer("constraints")
+
+    @server.tool
+    def find(
+        text: Annotated[str, Field(le=5)],
+        count: Annotated[int, Field(max_length=5)],
+        names: Annotated[list[str], Field(max_length=5)],
+        many: Annotated[int, Field(ge=1, le=5)],
+    ) -> str:
+        """Find."""
+        return text
+
+    messages = [message.msg.partition("its schema has ")[2] for message in found(server, "W022")]
+
+    assert messages == [
+        "the keyword 'le' at /properties/text, which is not for the type there.",
+        "the keyword 'maxLength' at /properties/count, which is not for the type there.",
+    ]
