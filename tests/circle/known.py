@@ -13,7 +13,6 @@ _PAGE = "the admin has a page of its own in place of the list"
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "cms": {
         ("cms.PageUser*", "no rows"): "a user with the same name is there",
-        ("cms-pagecontent-search", "queries"): _TEXTS,
         ("filer-folder-search", "queries"): _TEXTS,
         ("filer.folder", "visible"): _PAGE,
     },
