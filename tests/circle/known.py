@@ -13,13 +13,11 @@ _PAGE = "the admin has a page of its own in place of the list"
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "cms": {
         ("cms.PageUser*", "no rows"): "a user with the same name is there",
-        ("filer-folder-search", "queries"): _TEXTS,
         ("filer.folder", "visible"): _PAGE,
     },
     "forum": {
         ("django_nyt-*-create", "internal"): _OF_PACKAGE,
         ("forum*.*", "start"): _PATTERNS,
-        ("forum_polls-*-search", "queries"): _TEXTS,
         ("wiki-urlpath-update", "changed"): "saving one adds a row to those of its inline",
         ("wiki-simpleplugin-search", "queries"): _TEXTS,
         ("wiki-simpleplugin-search", "rows"): "its parent model has a field of the same name",
@@ -32,7 +30,6 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("volumemodel_update_item", "internal"): _OF_PACKAGE,
     },
     "oscar": {
-        ("basket-lineattribute-search", "queries"): _TEXTS,
         ("catalogue-productimage-search", "queries"): _TEXTS,
         ("order-shippingeventquantity-update", "internal"): _OF_PACKAGE,
         ("order-shippingeventquantity-update", "own values"): _OF_PACKAGE,
