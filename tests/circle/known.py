@@ -13,6 +13,7 @@ _PAGE = "the admin has a page of its own in place of the list"
 KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "cms": {
         ("cms.PageUser*", "no rows"): "a user with the same name is there",
+        ("filer-folder-search", "queries"): "its rules about a folder make a query for each",
         ("filer.folder", "visible"): _PAGE,
     },
     "forum": {
@@ -30,7 +31,6 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("volumemodel_update_item", "internal"): _OF_PACKAGE,
     },
     "oscar": {
-        ("catalogue-productimage-search", "queries"): _TEXTS,
         ("order-shippingeventquantity-update", "internal"): _OF_PACKAGE,
         ("order-shippingeventquantity-update", "own values"): _OF_PACKAGE,
     },

@@ -79,8 +79,9 @@ def _add_model(server: MCPServer, model: Any, note: Note, owners: Owners) -> Non
             owners.update({prefix + name: (model, name) for name in ("search", "get", *writes)})
             return
         told = "; ".join(fault.text for fault in faults)
-        # A form that needs a file says so.
-        if "requires a" not in told and "no field to write" not in told:
+        # A form that needs a file says so, and a model whose objects need values.
+        allowed = ("requires a", "no field to write", "cannot be made without values")
+        if not any(text in told for text in allowed):
             note("", label, "start", told)
 
 
