@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -20,6 +20,9 @@ from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OrderOut(BaseModel):
@@ -333,30 +336,38 @@ def run_outside(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
-outer = MCPServer("outer")
+registered: list[Callable[..., Any]] = []
+
+
+def register(function: F) -> F:
+    """Stand for `@tool`: the server is made by the test, since all servers that live are checked."""
+    registered.append(function)
+    return function
 
 
 @login_required  # type: ignore[type-var]
-@outer.tool
+@register
 def guarded(text: str) -> str:
     """Answer whoever is signed in, as the author believes."""
     return text
 
 
 @transaction.atomic
-@outer.resource("outer://stored")
+@register
 def stored() -> str:
+    """Answer."""
     return ""
 
 
 @sync_to_async
-@outer.prompt
+@register
 def later() -> str:
+    """Answer."""
     return ""
 
 
 @run_outside
-@outer.tool
+@register
 def unnamed() -> str:
     """Answer."""
     return ""
@@ -364,28 +375,25 @@ def unnamed() -> str:
 
 class Grouped:
     @staticmethod
-    @outer.tool
+    @register
     def plain() -> str:
         """Answer."""
         return ""
 
 
-@outer.tool
+@register
 @transaction.atomic
 def below() -> str:
     """Answer."""
     return ""
 
 
-@outer.prompt
-@outer.tool
-def both() -> str:
-    """Answer."""
-    return ""
-
-
 def test_a_decorator_above_that_of_mcp_is_reported():
-    reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in found(outer, "W025")]
+    server = MCPServer("outer")
+    for function in registered:
+        server.tool(function)
+
+    reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in found(server, "W025")]
 
     assert sorted(reported) == ["guarded", "later", "stored", "unnamed"]
 
