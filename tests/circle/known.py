@@ -20,7 +20,6 @@ KNOWN: dict[str, dict[tuple[str, str], str]] = {
         ("django_nyt-*-create", "internal"): _OF_PACKAGE,
         ("forum*.*", "start"): _PATTERNS,
         ("wiki-urlpath-update", "changed"): "saving one adds a row to those of its inline",
-        ("wiki-simpleplugin-search", "queries"): _TEXTS,
         ("wiki-simpleplugin-search", "rows"): "its parent model has a field of the same name",
     },
     "ninja": {
