@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.http.response import HttpResponseBase
+from ninja import NinjaAPI
 from ninja.constants import NOT_SET
 from ninja.operation import Operation
 from ninja.renderers import JSONRenderer
@@ -23,6 +24,7 @@ from django_mcp.contrib.ninja.schemas import (
     take_any_json,
     with_local_references,
 )
+from django_mcp.contrib.routes import find_decorators, find_views
 from django_mcp.protocol.json import JSONObject
 
 ANY: JSONObject = {"type": "object"}
@@ -51,7 +53,12 @@ def find_output_schema(found: FoundOperation) -> JSONObject:
     definitions: dict[str, JSONObject] = {}
     branches: list[JSONObject] = []
     for model in models:
-        for branch in _find_branches(_schema_of(model, operation, definitions)):
+        own: dict[str, JSONObject] = {}
+        of_model = _schema_of(model, operation, own)
+        if any(definitions.get(name, each) != each for name, each in own.items()):
+            return ANY  # two schemas of one name
+        definitions |= own
+        for branch in _find_branches(of_model):
             wrapped = _as_object(branch, definitions)
             if wrapped is None:
                 return ANY
@@ -81,9 +88,12 @@ def note_own_responses(operation: Operation) -> None:
 
 def _is_plain(found: FoundOperation) -> bool:
     """Return whether what comes is what the operation declares, in the JSON of Django Ninja."""
-    renderer = found.operation.api.renderer
+    operation = found.operation
+    api, renderer = operation.api, operation.api.renderer
     return (
-        isinstance(renderer, JSONRenderer)
+        getattr(api.create_response, "__func__", None) is NinjaAPI.create_response
+        and not _is_decorated(operation)
+        and isinstance(renderer, JSONRenderer)
         and type(renderer).render is JSONRenderer.render
         and renderer.encoder_class is NinjaJSONEncoder
         and not any(
@@ -91,6 +101,13 @@ def _is_plain(found: FoundOperation) -> bool:
             for name in find_names(found.written)
         )
     )
+
+
+def _is_decorated(operation: Operation) -> bool:
+    """Return whether a decorator may change the response, which those of Django do not."""
+    own: Any = type(operation).run
+    views = find_views(operation.run, lambda layer: getattr(layer, "__func__", None) is own)
+    return not views or bool(find_decorators(views[0]))
 
 
 class _Schema(NinjaGenerateJsonSchema):
@@ -129,6 +146,8 @@ def _clean(schema: Any, *, leaves_out: bool) -> Any:
     for name, each in schema.items():
         if name not in _KEPT or (leaves_out and name == "required"):
             continue
+        if name == "format" and each == "date-time":
+            continue  # times without an offset have another one
         if name == "properties":
             cleaned[name] = {key: _clean(part, leaves_out=leaves_out) for key, part in each.items()}
         else:
