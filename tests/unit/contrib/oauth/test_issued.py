@@ -31,7 +31,8 @@ from tests.unit.contrib.oauth.test_authorizing import REDIRECT, address, allow, 
 from tests.unit.contrib.oauth.test_refreshing import make_client, make_code, sign_in
 from tests.unit.contrib.oauth.test_signing_keys import make_key
 
-pytestmark = pytest.mark.django_db(transaction=True)
+# Whole sign-ins, and many of them.
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 LIMITS = {"OAUTH_TOKENS_PER_HOUR": 3}
 SERVED = {"AUTHENTICATORS": ["django_mcp.contrib.oauth.OAuthAuthenticator"]}
