@@ -38,7 +38,7 @@ def _at(
     rest = [parameter for parameter in shown.parameters.values() if parameter.name != "level"]
     vars(shortcut)["__signature__"] = shown.replace(parameters=rest)
     shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
-    return named(shortcut, method.__name__.replace("log", level), owner="Context")
+    return named(shortcut, method.__name__.replace("log", level), owner="ProgressAndLogs")
 
 
 class ProgressAndLogs(AskMethods):
