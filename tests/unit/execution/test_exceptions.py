@@ -121,7 +121,7 @@ async def test_a_coroutine_that_daphne_lets_vanish_is_reported(
         assert (await WireClient(server, V2026_07_28).call("work"))["content"][0]["text"] == "done"
 
     assert f"{__file__}:" in caplog.text
-    assert "coroutine 'Context.aprogress' was never awaited" in caplog.text
+    assert "coroutine 'ProgressAndLogs.aprogress' was never awaited" in caplog.text
 
 
 async def test_the_log_names_the_remedy_for_a_locked_database(caplog: pytest.LogCaptureFixture):
