@@ -6,6 +6,8 @@ The ASGI wrapper finds the server of a path here, and the log messages at start 
 from __future__ import annotations
 
 import inspect
+import logging
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -178,18 +180,22 @@ _announced: WeakSet[BaseServer] = WeakSet()
 
 
 def announce() -> None:
-    """Log where each server of the URLconf is and what it offers, once in a process."""
+    """Log where each server of the URLconf is and what it offers, once in a process.
+
+    `runserver` prints it, unless the site's `LOGGING` shows it already.
+    """
+    is_printed = sys.argv[1:2] == ["runserver"] and not logger.isEnabledFor(logging.INFO)
     for mount in find_mounts():
         server, registry = mount.server, mount.server.registry
         if server in _announced:
             continue
         _announced.add(server)
-        logger.info(
-            "MCP server %r at %s: tools %d, resources %d, resource templates %d, prompts %d",
-            server.name,
-            mount.path,
-            len(registry.tools),
-            len(registry.resources),
-            len(registry.templates),
-            len(registry.prompts),
+        text = (
+            f"MCP server {server.name!r} at {mount.path}: tools {len(registry.tools)}, "
+            f"resources {len(registry.resources)}, resource templates {len(registry.templates)}, "
+            f"prompts {len(registry.prompts)}"
         )
+        if is_printed:
+            print(text, file=sys.stderr, flush=True)  # noqa: T201 - as runserver prints its own address
+        else:
+            logger.info("%s", text)

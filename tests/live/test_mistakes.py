@@ -146,6 +146,13 @@ def test_runserver_serves_wsgi(project: Project):
     assert "W015" not in project.check()
 
 
+def test_runserver_says_where_mcp_is(project: Project):
+    # The invalid address stops it after it has loaded the application.
+    printed = project.manage("runserver", "--noreload", "192.0.2.1:8000").stdout
+
+    assert " at /mcp: tools " in printed
+
+
 def test_no_url_leads_to_the_default_server(project: Project):
     project.write("mysite/urls.py", "urlpatterns = []")
 
