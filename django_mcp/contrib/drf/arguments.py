@@ -16,12 +16,13 @@ from rest_framework.generics import GenericAPIView
 
 from django_mcp.contrib.drf.actions import STANDARD, ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
+from django_mcp.contrib.drf.code_reading import find_attributes
 from django_mcp.contrib.drf.filtersets import (
     filterset_parameters,
     has_filtersets,
     pattern_parameters,
 )
-from django_mcp.contrib.drf.outputs import find_attributes, output_schema
+from django_mcp.contrib.drf.outputs import output_schema
 from django_mcp.contrib.drf.reading import complete_context
 from django_mcp.contrib.drf.schemas import (
     UnsupportedField,

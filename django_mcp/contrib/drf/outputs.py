@@ -7,8 +7,6 @@ left open.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dis import get_instructions
-from inspect import unwrap
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
@@ -18,6 +16,7 @@ from rest_framework.renderers import JSONRenderer
 
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
+from django_mcp.contrib.drf.code_reading import is_same_for_all
 from django_mcp.contrib.generated import TRUNCATED, or_null
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
@@ -69,18 +68,6 @@ def _output_schema(
     return _list_of(action, view, shown) if is_list else _one_of(shown)
 
 
-def find_attributes(function: Any) -> frozenset[str]:
-    """Return the names of the attributes and methods that the code of a function uses."""
-    code = getattr(unwrap(function), "__code__", None)
-    if code is None:
-        return frozenset()
-    return frozenset(
-        instruction.argval
-        for instruction in get_instructions(code)
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
-    )
-
-
 def _writes_plainly(view: Any) -> bool:
     """Return whether the view's renderer of JSON writes the data as they are."""
     renderers = [each for each in view.renderer_classes if issubclass(each, JSONRenderer)]
@@ -89,6 +76,7 @@ def _writes_plainly(view: Any) -> bool:
         is_finished
         and bool(renderers)
         and all(_is_of_framework(each, "render") for each in renderers)
+        and all(each.encoder_class is JSONRenderer.encoder_class for each in renderers)
     )
 
 
@@ -100,7 +88,7 @@ def _depends_on_call(view: Any) -> bool:
     """Return whether a view has other serializers for other callers."""
     functions = [getattr(type(view), name) for name in ("get_serializer_class", "get_serializer")]
     return any(
-        "request" in find_attributes(function)
+        not is_same_for_all(function, type(view))
         for function in functions
         if not str(function.__module__).startswith("rest_framework.")
     )

@@ -1,0 +1,77 @@
+"""What the code of a site's functions uses, read without running it."""
+
+from __future__ import annotations
+
+import builtins
+from dis import get_instructions
+from inspect import getclosurevars, unwrap
+from types import CodeType, ModuleType
+from typing import Any
+
+from rest_framework.serializers import BaseSerializer
+from rest_framework.views import APIView
+
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD")
+_SAME_FOR_ALL = frozenset(
+    ["action", "detail", "get", "get_serializer", "get_serializer_class", "get_serializer_context"]
+)
+"""Attributes of a view, and methods of dictionaries, that do not depend on who calls."""
+_FUNCTIONS = frozenset(["__class__", "isinstance", "issubclass", "len", "super"])
+_DATA = (bool, int, str, tuple, list, dict, set, frozenset)
+
+
+def find_attributes(function: Any) -> frozenset[str]:
+    """Return the names of the attributes and methods that the code of a function uses."""
+    code = getattr(unwrap(function), "__code__", None)
+    if code is None:
+        return frozenset()
+    return frozenset(
+        instruction.argval
+        for instruction in get_instructions(code)
+        if instruction.opname in _ATTRIBUTES
+    )
+
+
+def is_same_for_all(method: Any, cls: type[Any]) -> bool:
+    """Return whether a method of a view gives the same to every caller, as far as its code can tell that.
+
+    It may use plain attributes of the class, serializers, constants and the action. Whatever else it uses, such
+    as the request or a function of the site, may depend on who calls.
+    """
+    # Not what a decorator has wrapped: the decorator decides too.
+    code = getattr(method, "__code__", None)
+    if code is None or any(isinstance(each, CodeType) for each in code.co_consts):
+        return False
+    known = {**vars(builtins), **method.__globals__, **getclosurevars(method).nonlocals}
+    module: ModuleType | None = None
+    for instruction in get_instructions(code):
+        name, operation = instruction.argval, instruction.opname
+        before, module = module, None
+        if operation in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            value = known.get(name)
+            if isinstance(value, ModuleType):
+                module = value
+            elif name not in _FUNCTIONS and not _is_serializer_or_data(value):
+                return False
+        elif operation.startswith("IMPORT_"):
+            return False
+        elif operation in _ATTRIBUTES:
+            of_module = before is not None and _is_serializer_or_data(getattr(before, name, None))
+            if not (of_module or name in _SAME_FOR_ALL or _is_plain(cls, name)):
+                return False
+    return True
+
+
+def _is_serializer_or_data(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, BaseSerializer | APIView)
+    return value is None or isinstance(value, _DATA)
+
+
+def _is_plain(cls: type[Any], name: str) -> bool:
+    """Return whether an attribute of a class is no method, property or other descriptor."""
+    for each in cls.__mro__:
+        if name in vars(each):
+            value = vars(each)[name]
+            return isinstance(value, type) or not (callable(value) or hasattr(value, "__get__"))
+    return False
