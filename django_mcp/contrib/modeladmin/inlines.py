@@ -85,7 +85,9 @@ class AdminInline:
         self._request = request
         self._allowed = allow_sensitive
         self._parent = parent
-        self._shown = AdminShown(InlineAccess(parent, inline), request, allow_sensitive)
+        access = InlineAccess(parent, inline)
+        self._makes_formsets = access.overrides("get_formset")
+        self._shown = AdminShown(access, request, allow_sensitive)
         self._needed, problem = self._find_needed()
         can_change = inline.has_change_permission(request, parent.sample)
         if problem is None and not inline.has_add_permission(request, parent.sample):
@@ -182,11 +184,26 @@ class AdminInline:
         own = self._own_fields()
         return [name for name in self._shown.names_of_page(request, instance) if name not in own]
 
-    def read(self, request: Any, admin: Any, inline: Any, instance: Any) -> list[JSONObject]:
-        """Return the rows of an object, up to one more than are shown."""
+    def read(
+        self, request: Any, admin: Any, inline: Any, instance: Any, formset_class: Any
+    ) -> list[JSONObject]:
+        """Return the rows of an object, up to one more than are shown.
+
+        Args:
+            request: of the user.
+            admin: of the object.
+            inline: of the user.
+            instance: the object.
+            formset_class: the one of the user, if it was made already; else None.
+        """
+        if formset_class is None:
+            # To make the class takes long, but one that the site makes may have rules about the user.
+            formset_class = (
+                inline.get_formset(request, instance) if self._makes_formsets else self._formset
+            )
         prefix = self._formset.get_default_prefix() or self.name
         options = admin.get_formset_kwargs(request, instance, inline, prefix)
-        formset = self._formset(**without_data(options))
+        formset = formset_class(**without_data(options))
         names = self._names(request, instance)
         rows = formset.get_queryset()
         if isinstance(rows, QuerySet):
@@ -326,11 +343,11 @@ class AdminInlines:
         """Return the rows of an object that a user sees, by name."""
         result: JSONObject = {}
         cut: list[str] = []
-        for place, inline in self._list_visible(request, instance):
+        for place, formset_class, inline in self._list_visible(request, instance):
             known = self._known.get(place)
             if known is None or not inline.has_view_or_change_permission(request, instance):
                 continue
-            rows = known.read(request, self._admin, inline, instance)
+            rows = known.read(request, self._admin, inline, instance, formset_class)
             result[known.name] = rows[:MAX_KEYS]
             if len(rows) > MAX_KEYS:
                 cut.append(known.name)
@@ -338,7 +355,7 @@ class AdminInlines:
 
     def _list_visible(
         self, request: Any, instance: Any
-    ) -> Iterator[tuple[tuple[type[Any], int], Any]]:
+    ) -> Iterator[tuple[tuple[type[Any], int], Any, Any]]:
         if not self._known:
             return
         if self._access.overrides("get_formsets_with_inlines"):
@@ -347,8 +364,7 @@ class AdminInlines:
             # Without the classes of their formsets, which take long to make.
             inlines = self._admin.get_inline_instances(request, instance)
             formsets = ((None, inline) for inline in inlines)
-        for place, _formset, inline in place_all(formsets):
-            yield place, inline
+        yield from place_all(formsets)
 
 
 def place_all(

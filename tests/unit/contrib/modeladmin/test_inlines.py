@@ -256,6 +256,53 @@ def test_rows_that_give_rights_ask_the_user(
     assert user.groups.exists()
 
 
+class OfUser(forms.BaseInlineFormSet):
+    """Knows the request, as its inline has put it there."""
+
+    request: Any
+
+    def get_queryset(self) -> Any:
+        rows = super().get_queryset()
+        return rows if self.request.user.is_superuser else rows.filter(quantity__lt=2)
+
+
+def _make_formset_of_user(self: Any, request: Any, obj: Any = None, **options: Any) -> Any:
+    formset = super(Lines, self).get_formset(request, obj, **options)
+    formset.request = request
+    return formset
+
+
+def _make_formsets_of_user(self: Any, request: Any, obj: Any = None) -> Any:
+    for formset, inline in super(WithLines, self).get_formsets_with_inlines(request, obj):
+        formset.request = request
+        yield formset, inline
+
+
+@pytest.mark.parametrize("is_of_inline", [True, False])
+def test_a_formset_that_the_site_makes_for_a_user_says_which_rows_are_shown(
+    make_client: Any,
+    make_staff: Any,
+    root: User,
+    site: Any,
+    orders: list[Order],
+    is_of_inline: bool,
+):
+    hook = {"get_formset": _make_formset_of_user} if is_of_inline else {}
+    cls = with_inline(formset=OfUser, **hook)
+    if not is_of_inline:
+        cls.get_formsets_with_inlines = _make_formsets_of_user
+    replace(site, Order, cls)
+    rights = ["shop.view_order", "shop.view_orderline"]
+    staff = make_staff("staff", *rights)
+
+    of_root, of_staff = (
+        read(make_client(user), "get_order", id=orders[0].pk)["lines"] for user in (root, staff)
+    )
+
+    assert [line["quantity"] for line in of_root] == [1, 2]
+    assert [line["quantity"] for line in of_staff] == [1]
+
+
 # -- rules of the formset
 
 
