@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from django.contrib.admin.utils import flatten_fieldsets
 from django.db import DatabaseError
 from django.forms.utils import pretty_name
 from django.utils.text import capfirst
@@ -43,15 +44,22 @@ class FormValues:
             sample = access.sample
             cls = get_form_class(access.model_admin, request, sample, is_change=False)
             fields = cls(instance=sample).fields
+            own = list(self._find_own(fields, request, sample))
         except Exception:
             # It may need an object of the site. What its page shows is then that of the model.
             logger.debug("No form of %s", access.model_admin, exc_info=True)
             return
-        self._fields = {name: fields[name] for name in self._find_own(fields)}
+        self._fields = {name: fields[name] for name in own}
 
-    def _find_own(self, fields: Any) -> Iterator[str]:
-        """Yield the names of the fields that are of the form alone."""
+    def _find_own(self, fields: Any, request: Any, obj: Any) -> Iterator[str]:
+        """Yield the names of the fields on the page of an object that are of the form alone.
+
+        A form keeps the fields that its class declares, also those that the page leaves out.
+        """
+        on_page = set(flatten_fieldsets(self._access.model_admin.get_fieldsets(request, obj)))
         for name in offered_fields(fields, self._left_out, self._allowed):
+            if name not in on_page:
+                continue
             is_hidden = is_secret_field(fields[name]) or is_secret(
                 self._access.model_admin, name, self._allowed
             )
@@ -75,7 +83,7 @@ class FormValues:
             form = cls(instance=instance)
             values = {
                 name: form.get_initial_for_field(form.fields[name], name)
-                for name in self._find_own(form.fields)
+                for name in self._find_own(form.fields, request, instance)
                 if name in self._fields
             }
             return {

@@ -742,6 +742,25 @@ def test_what_only_the_form_knows_is_shown_and_kept(make_client: Any, site: Any,
     assert Order.objects.get().note == "first"
 
 
+def test_a_field_of_the_form_that_the_page_leaves_out_is_not_shown(
+    make_client: Any, make_staff: Any, site: Any, root: User, orders: list[Order]
+):
+    class PlacesOfRoot(Places):
+        def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
+            further = ["position"] if request.user.is_superuser else []
+            return [(None, {"fields": ["number", "placed_at", *further]})]
+
+    Order.objects.update(note="last")
+    replace(site, Order, PlacesOfRoot)
+    staff = make_staff("staff", "shop.view_order", "shop.change_order")
+
+    assert read(make_client(root), "get_order", id=orders[0].pk)["position"] == "last"
+    assert "position" not in read(make_client(staff), "get_order", id=orders[0].pk)
+    changed = read(make_client(staff), "update_order", id=orders[0].pk, number="B")
+    assert changed["number"] == "B"
+    assert "position" not in changed
+
+
 def test_an_error_lists_the_choices_of_the_bound_form(make_client: Any, site: Any, root: User):
     replace(site, Order, Places)
     sent = {"number": "A", "placed_at": "2026-01-01T00:00:00Z", "position": "up"}
