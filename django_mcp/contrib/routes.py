@@ -72,8 +72,11 @@ class Route:
     @property
     def path(self) -> str:
         """The pattern as `ResolverMatch.route` has it."""
-        _, first, *others = map(str, self.patterns)
-        return first + "".join(other.removeprefix("^") for other in others)
+        joined = ""
+        for part in map(str, self.patterns[1:]):
+            # Only a part that stands behind another one loses its mark of a beginning.
+            joined += part.removeprefix("^") if joined else part
+        return joined
 
     def captures(self, path: str, texts: Mapping[str, str]) -> bool:
         """Return whether a path matches as a whole, and each variable is exactly its text."""

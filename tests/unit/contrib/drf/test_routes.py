@@ -10,7 +10,7 @@ from django.conf.urls.i18n import i18n_patterns
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
-from django.urls import path
+from django.urls import include, path
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy, override
 from django.views.decorators.cache import cache_page, never_cache
@@ -220,6 +220,15 @@ def test_the_urlconf_of_the_site_decides():
     assert call(server, "list", parent_pk=5) == {"parent_pk": "5"}
     assert call(server, "list", parent_pk="x") is None
     assert call(make_server(Files), "retrieve", pk="stats") is None
+
+
+@pytest.mark.parametrize("prefix", ["", "api/"])
+def test_a_router_may_be_included_at_any_path(settings: Any, prefix: str):
+    inner = routers.SimpleRouter()
+    inner.register("files", Files, basename="files")
+    settings.ROOT_URLCONF = (path(prefix, include(inner.urls)),)
+
+    assert call(make_server(Files), "retrieve", pk="1") == {"pk": "1"}
 
 
 @pytest.mark.usefixtures("routed")
