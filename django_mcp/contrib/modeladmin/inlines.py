@@ -108,6 +108,12 @@ class AdminInline:
         }
 
     @property
+    def form_fields(self) -> Mapping[str, Any]:
+        """The fields of the form of a row, by name."""
+        fields: Mapping[str, Any] = self._formset.form.base_fields
+        return fields
+
+    @property
     def min_num(self) -> int:
         """How many rows an object has at least."""
         return int(self._formset.min_num or 0)
@@ -297,9 +303,9 @@ class AdminInlines:
         return bool(self._known)
 
     @property
-    def models(self) -> list[type[Model]]:
-        """The models of the rows."""
-        return [known.model for known in self._known.values()]
+    def forms(self) -> list[tuple[type[Model], Mapping[str, Any]]]:
+        """The models of the rows, with the fields of their forms."""
+        return [(known.model, known.form_fields) for known in self._known.values()]
 
     @property
     def names(self) -> set[str]:

@@ -151,14 +151,19 @@ def describe_change_of_row(rows: Any, form: Any, changed: Collection[str] | None
         changed: the fields that it changes; None: the row is added or deleted.
     """
     model = type(form.instance)
-    names = [model_field.name for model_field in model._meta.get_fields()]
-    rights = find_rights(model, names if changed is None else changed, (), form.fields)
+    names = names_of_row(model, form.changed_data) if changed is None else changed
+    rights = find_rights(model, names, (), form.fields)
     if not rights:
         return None
     if form.cleaned_data.get(DELETION_FIELD_NAME):
         text = text_of(form.instance) or form.instance.pk
         return f"{rows}: " + _("%(what)s is deleted") % {"what": text}
     return f"{rows}: {describe_change(form, rights)}"
+
+
+def names_of_row(model: type[Model], fields: Collection[str]) -> set[str]:
+    """Return the names of what a whole row of an inline has: the fields of its model, and some of its form."""
+    return {*(model_field.name for model_field in model._meta.get_fields()), *fields}
 
 
 def _show(value: Any) -> str:

@@ -40,6 +40,7 @@ from django_mcp.contrib.modeladmin.rights import (
     describe_change,
     describe_change_of_row,
     find_rights,
+    names_of_row,
     without_confirmation,
 )
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field, is_secret_key
@@ -150,8 +151,8 @@ class AdminWriting:
 
     def _rows_give_rights(self) -> bool:
         return any(
-            find_rights(model, [each.name for each in model._meta.get_fields()], ())
-            for model in self._inlines.models
+            find_rights(model, names_of_row(model, fields), (), fields)
+            for model, fields in self._inlines.forms
         )
 
     @property

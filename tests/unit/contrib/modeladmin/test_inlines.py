@@ -9,7 +9,7 @@ import pytest
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.admin import GenericStackedInline
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
@@ -254,6 +254,34 @@ def test_rows_that_give_rights_ask_the_user(
     sent["User_groups"] = [{"id": shown["User_groups"][0]["id"], "_delete": True}]
     assert "confirmation" in read(client, "update_group", **sent)
     assert user.groups.exists()
+
+
+class Granting(forms.ModelForm):
+    """Has a field of its own that gives rights."""
+
+    grants = forms.ModelMultipleChoiceField(Permission.objects.all(), required=False)
+
+
+def test_a_new_row_whose_form_alone_gives_rights_asks_the_user(
+    make_client: Any, root: User, site: Any, orders: list[Order]
+):
+    replace(site, Order, with_inline(form=Granting))
+    client, (product,) = make_client(root, capabilities={}), make_products("new")
+    row = {"product": product.pk, "quantity": 1, "unit_price": 1}
+    sent = {
+        "id": orders[0].pk,
+        "lines": [{**row, "grants": [Permission.objects.order_by("pk")[0].pk]}],
+    }
+
+    question = read(client, "update_order", **sent)
+
+    assert "grants: " in question["message"]
+    assert orders[0].lines.count() == 2
+    read(client, "update_order", **sent, confirmation=question["confirmation"])
+    assert orders[0].lines.count() == 3
+    orders[0].lines.all().delete()
+    read(client, "update_order", id=orders[0].pk, lines=[row])
+    assert orders[0].lines.count() == 1
 
 
 class OfUser(forms.BaseInlineFormSet):
