@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 
 
 @contextmanager
@@ -23,6 +24,24 @@ def recording_user(make_request: Callable[[], Any], model_admin: Any = None) -> 
         if apps.is_installed("reversion"):
             stack.enter_context(_in_reversion(make_request(), model_admin))
         yield
+
+
+def recording_caller(request: Any) -> AbstractContextManager[Any]:
+    """Do for the call of a view in process what the middleware of these packages does for requests.
+
+    Without its middleware, django-reversion makes no revision for a view, over HTTP as here.
+
+    Args:
+        request: has the caller as its user.
+    """
+    if request.method in ("GET", "HEAD", "OPTIONS"):
+        return nullcontext()
+    stack = ExitStack()
+    if apps.is_installed("simple_history"):
+        stack.enter_context(_in_simple_history(request))
+    if "reversion.middleware.RevisionMiddleware" in settings.MIDDLEWARE:
+        stack.enter_context(_create_revision(request.user))
+    return stack
 
 
 @contextmanager

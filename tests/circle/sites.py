@@ -121,10 +121,17 @@ REST = [
     "allauth.socialaccount",
     "dj_rest_auth",
     "dj_rest_auth.registration",
+    "simple_history",
     "tests.circle.api",
 ]
 
-NINJA = ["ninja_extra", "ninja_jwt", "ninja_jwt.token_blacklist", "tests.circle.operations"]
+NINJA = [
+    "ninja_extra",
+    "ninja_jwt",
+    "ninja_jwt.token_blacklist",
+    "simple_history",
+    "tests.circle.operations",
+]
 
 _HAYSTACK = {
     "HAYSTACK_CONNECTIONS": {"default": {"ENGINE": "haystack.backends.simple_backend.SimpleEngine"}}

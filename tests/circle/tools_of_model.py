@@ -310,6 +310,25 @@ class OfModel:
                     self._note(action, "refused", f"after the confirmation: {done}")
 
 
+def find_others_in_history(before: int, who: str) -> list[str]:
+    """Return who else than a user made the entries of django-simple-history since there were so many."""
+    entries = _entries()[before:]
+    return [
+        str(each.history_user) for each in entries if str(each.history_user or "anonymous") != who
+    ]
+
+
+def count_history() -> int:
+    """Return how many entries django-simple-history has made."""
+    return len(_entries())
+
+
+def _entries() -> list[Any]:
+    models = [model for model in apps.get_models() if hasattr(model, "history_user")]
+    entries = [entry for model in models for entry in model._default_manager.all()]
+    return sorted(entries, key=lambda entry: entry.history_date)
+
+
 def find_last_changes(model: Any, key: Any) -> Iterator[tuple[Any, str | None]]:
     """Yield who changed an object last and the comment on it, by each package that keeps that."""
     history: Any = getattr(model, "history", None)

@@ -19,7 +19,7 @@ from django_mcp.contrib.ninja import operation_tools
 from tests.circle.operations.controllers import api
 from tests.circle.operations.models import Author, Volume
 from tests.circle.operations.plain import first, second
-from tests.circle.tools_of_model import undone
+from tests.circle.tools_of_model import count_history, find_others_in_history, undone
 
 _NEW = {"title": "New", "price": "2.50", "kind": "essay", "published": "2026-03-01"}
 
@@ -145,8 +145,12 @@ class OfOperation:
                 if not is_refused:
                     self._note("visible", f"the API answers with {status}")
                 continue
-            with undone(), CaptureQueriesContext(connection) as by_tool:
-                result = self._walk.call(self._client, self._who, self._tool, arguments)
+            with undone():
+                entries = count_history()
+                with CaptureQueriesContext(connection) as by_tool:
+                    result = self._walk.call(self._client, self._who, self._tool, arguments)
+                if others := find_others_in_history(entries, self._who):
+                    self._note("history", f"made by {others}")
             self._compare(arguments, status, answer, result)
             asked, needed = _count(by_tool), _count(over_http)
             if asked > needed:

@@ -12,7 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from rest_framework.test import APIClient
 
 from tests.circle.arguments import make_arguments, make_value
-from tests.circle.tools_of_model import Caller, undone
+from tests.circle.tools_of_model import Caller, count_history, find_others_in_history, undone
 from tests.circle.views_of_site import SiteView
 
 PAGING = ("page", "per_page", "limit", "offset", "cursor", "ordering", "search")
@@ -271,7 +271,10 @@ class OfView:
         if isinstance(told, str):
             return
         with undone():
+            entries = count_history()
             self._call(key, sent)
+            if others := find_others_in_history(entries, self._who):
+                self._note(key, "history", f"made by {others}")
             after = self._call(one, given)
         for name, value in before.items():
             if name not in OFTEN_CHANGED and name not in missing and after[name] != value:

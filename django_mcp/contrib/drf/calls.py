@@ -27,6 +27,7 @@ from django_mcp.contrib.generated import (
     GeneratedOptions,
     register_generated,
 )
+from django_mcp.contrib.history import recording_caller
 from django_mcp.contrib.http_calls import (
     BODY,
     PATH,
@@ -247,14 +248,15 @@ def _run(
     if action.action_map is None:
         # As `as_view()` of Django does, and that of view sets does not.
         view.setup(request, **kwargs)
-    response = view.dispatch(request, **kwargs)
-    if not isinstance(response, Response):
-        return _read_plain(response)
-    if is_redirect(response.status_code):
-        raise ToolError(REDIRECTS)
-    if response.status_code >= HTTPStatus.BAD_REQUEST:
-        lines = find_errors(_name_arguments(response.data, action, arguments))
-        raise ToolError(join_errors(lines, response.status_code))
+    with recording_caller(request):
+        response = view.dispatch(request, **kwargs)
+        if not isinstance(response, Response):
+            return _read_plain(response)
+        if is_redirect(response.status_code):
+            raise ToolError(REDIRECTS)
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            lines = find_errors(_name_arguments(response.data, action, arguments))
+            raise ToolError(join_errors(lines, response.status_code))
     data = response.data
     if not _writes_all(response):
         response.render()

@@ -30,6 +30,7 @@ from django_mcp.contrib.generated import (
     report,
     report_later,
 )
+from django_mcp.contrib.history import recording_caller
 from django_mcp.contrib.http_calls import (
     BODY,
     MAX_ERRORS,
@@ -343,13 +344,14 @@ class _Tool:
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
-        response = run(request, **kwargs.match.kwargs)
-        result = read_response(
-            response,
-            self._max_results,
-            self._arguments,
-            has_unnamed_body=self._has_unnamed_body,
-        )
+        with recording_caller(request):
+            response = run(request, **kwargs.match.kwargs)
+            result = read_response(
+                response,
+                self._max_results,
+                self._arguments,
+                has_unnamed_body=self._has_unnamed_body,
+            )
         if getattr(request, "mcp_has_own_response", False) and not self._is_declared(result):
             raise ToolError("The operation answers with something else than it declares.")
         return result

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
+from simple_history.models import HistoricalRecords
 
 
 class Row(models.Model):
@@ -54,6 +55,7 @@ class Project(Row):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     starts = models.DateField(null=True, blank=True)
     labels: Any = models.ManyToManyField(Label, blank=True)
+    history = HistoricalRecords()
 
     def __str__(self) -> str:
         return self.title

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.db import models
+from simple_history.models import HistoricalRecords
 
 
 class Author(models.Model):
@@ -34,6 +35,7 @@ class Volume(models.Model):
     extra = models.JSONField(default=dict, blank=True)
     cover = models.FileField(blank=True, upload_to="covers")
     others = models.ManyToManyField("self", blank=True)
+    history = HistoricalRecords()
 
     objects: ClassVar[Any] = models.Manager()
 
