@@ -123,6 +123,13 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         if is_site_loaded():
             super()._finish()
 
+    def _finish_in_thread(self) -> None:
+        # Importing a server must not load it.
+        from django_mcp.execution.db_connections import run_with_connections
+
+        # The thread ends, and its connections with it.
+        run_with_connections(super()._finish_in_thread)
+
     def _call_unfinished(self) -> None:
         # What is registered is the same in all processes, whatever the language of the first client.
         with override(django_settings.LANGUAGE_CODE):

@@ -83,7 +83,10 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         # The thread reads them, and this one may hold their lock.
         _ = self.options
         with ThreadPoolExecutor(1) as threads:
-            threads.submit(self._call_unfinished).result()
+            threads.submit(self._finish_in_thread).result()
+
+    def _finish_in_thread(self) -> None:
+        self._call_unfinished()
 
     def _call_unfinished(self) -> None:
         with self._finishing:

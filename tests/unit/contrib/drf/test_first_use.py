@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from typing import Any
 
 import django_filters
@@ -19,12 +21,15 @@ from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
 from example_project.shop.models import Product
 
+asked: list[tuple[threading.Thread, Any]] = []
+
 
 class Asking(serializers.Serializer[Any]):
     def get_fields(self) -> Any:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 'colour'")
             (name,) = cursor.fetchone()
+        asked.append((threading.current_thread(), connection.connection))
         return {name: serializers.CharField()}
 
 
@@ -87,6 +92,18 @@ async def test_a_view_reads_the_database_though_the_server_is_first_used_on_an_e
     await sync_to_async(viewset_tools)(Bound, server=server, prefix="bound")
 
     assert server.engine.registry.tools["bound_add"].input_schema["required"] == ["colour"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_connection_that_a_view_is_read_with_is_closed(server: MCPServer):
+    await sync_to_async(viewset_tools)(Bound, server=server, prefix="bound")
+    asked.clear()
+
+    assert "bound_add" in server.engine.registry.tools
+    thread, connected = asked[-1]
+    assert not thread.is_alive()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        connected.execute("SELECT 1")
 
 
 def test_the_language_of_the_first_client_is_not_that_of_the_tools(server: MCPServer):
