@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
-import warnings
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from http import HTTPStatus
@@ -17,19 +14,17 @@ from uuid import uuid4
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.db import DatabaseError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix
 
 from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
-from django_mcp.contrib.generated import TRUNCATED, object_schema, report
+from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
+from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import MAX_PROBLEMS
-from django_mcp.servers import MCPServer
 
 PATH, QUERY, BODY = "path", "query", "body"
 
@@ -38,68 +33,6 @@ MAX_ERRORS = 50_000
 
 MAX_LOOKUPS = 5_000
 """Values of the body of one call, if a framework looks each of some of them up in the database."""
-
-
-class ViewProblem(Exception):
-    """A view cannot become a tool. The text says why, `hint` what to do."""
-
-    def __init__(self, text: str, hint: str) -> None:
-        super().__init__(text)
-        self.hint = hint
-
-
-class WriteRefused(Exception):
-    """A view tried to write while it was only read."""
-
-
-_WRITING = re.compile(
-    r"\s*(INSERT|UPDATE|DELETE|REPLACE|MERGE|TRUNCATE|CREATE|ALTER|DROP)\b", re.IGNORECASE
-)
-
-
-def _refuse_writes(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
-    if _WRITING.match(sql):
-        raise WriteRefused("It writes to the database, though there is no call")
-    return execute(sql, params, many, context)
-
-
-class DatabaseProblem(ViewProblem):
-    """A view cannot become a tool yet: it reads the database, which does not answer."""
-
-
-@contextmanager
-def reading_at_startup() -> Iterator[None]:
-    """Let a view read the database while the apps are loaded, although Django warns of that, and not write.
-
-    Connections that are opened meanwhile are closed again: the server may fork after start-up.
-
-    Raises:
-        DatabaseProblem: the database does not answer, or its tables are missing.
-    """
-    was_open = {connection.alias for connection in _open_connections()}
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings())
-            for connection in connections.all():
-                stack.enter_context(connection.execute_wrapper(_refuse_writes))
-            warnings.filterwarnings(
-                "ignore", "Accessing the database during app initialization", RuntimeWarning
-            )
-            yield
-    except DatabaseError as error:
-        raise DatabaseProblem(
-            f"its view reads the database to say what it takes, which failed: {error}",
-            "Run manage.py migrate and restart the server.",
-        ) from error
-    finally:
-        for connection in _open_connections():
-            if connection.alias not in was_open:
-                connection.close()
-
-
-def _open_connections() -> list[BaseDatabaseWrapper]:
-    initialized = connections.all(initialized_only=True)
-    return [connection for connection in initialized if connection.connection is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -443,28 +376,3 @@ def describe_status(status: int) -> str:
         return f"{HTTPStatus(status).phrase}."
     except ValueError:
         return f"The view answered with the status {status}."
-
-
-def note_problem(server: MCPServer, what: str, problem: ViewProblem, id: str) -> None:
-    """Have `manage.py check` say why something did not become a tool."""
-    report(server, f"{what} is no tool: {problem}.", problem.hint, id)
-
-
-def note_patterns(server: MCPServer, what: str, names: Sequence[str], id: str) -> None:
-    """Have `manage.py check` say which regular expressions of a tool are left out, if there are any."""
-    if names:
-        message = (
-            f"{what} takes regular expressions, which its tool leaves out: {', '.join(names)}."
-        )
-        hint = (
-            "One of a client can keep a database busy. Silence this check if the tool needs none."
-        )
-        report(server, message, hint, id)
-
-
-def note_files(server: MCPServer, what: str, names: Sequence[str], id: str) -> None:
-    """Have `manage.py check` say which files of a tool are left out, if there are any."""
-    if names:
-        message = f"{what} takes files, which its tool leaves out: {', '.join(names)}."
-        hint = "Arguments cannot carry files. Silence this check if the tool needs none."
-        report(server, message, hint, id)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
-from rest_framework import authentication, exceptions, mixins, pagination, parsers
+from rest_framework import mixins
 from rest_framework.generics import GenericAPIView
-from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
+from django_mcp.contrib.drf.in_process import base_for
 from django_mcp.contrib.drf.reading import complete_queryset
-from django_mcp.contrib.http_calls import settle
-from django_mcp.contrib.routes import find_decorators, find_views, is_made_by_class
+from django_mcp.contrib.view_decorators import find_decorators, find_views, is_made_by_class
 from django_mcp.protocol.json import JSONObject
 
 STANDARD = {
@@ -37,83 +33,6 @@ STANDARD = {
 METHODS = ("get", "post", "put", "patch", "delete")
 
 _VARIABLE = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
-
-
-class _CallAuthentication(authentication.BaseAuthentication):  # type: ignore[misc]
-    """The user whom the MCP server has authenticated, or whom the site's function returns for them."""
-
-    def __init__(self, auth: Callable[[Any], Any] | None) -> None:
-        self._auth = auth
-
-    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        user = request._request.user
-        if self._auth is not None:
-            user = settle(self._auth(request._request))
-            if not user:
-                raise exceptions.NotAuthenticated
-        return (user, request._request.mcp_auth) if user.is_authenticated else None
-
-
-class _CallParser(parsers.BaseParser):  # type: ignore[misc]
-    """The arguments of a call, which are parsed already."""
-
-    media_type = "*/*"
-
-    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        return parser_context["request"]._request.mcp_data
-
-
-class _AllRows(pagination.BasePagination):  # type: ignore[misc]
-    """The page of a view without pages: as many rows as a result may have."""
-
-    def __init__(self, view: Any) -> None:
-        self._view = view
-
-    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        """Return the first rows, and tell the view whether there are more."""
-        limit = self._view.mcp_max_results
-        # What is no queryset may have no slices.
-        rows = list(
-            queryset[: limit + 1] if hasattr(queryset, "query") else islice(queryset, limit + 1)
-        )
-        self._view.mcp_is_truncated = len(rows) > limit
-        return rows[:limit]
-
-    def get_paginated_response(self, data: Any) -> Response:
-        """Return the rows alone."""
-        return Response(data)
-
-
-class InProcessView:
-    """What a view does otherwise when it is called in process; a base of its subclass."""
-
-    mcp_max_results = 0
-    mcp_is_truncated = False
-    mcp_replaces_auth: Callable[[Any], Any] | None = None
-    _mcp_all_rows: _AllRows | None = None
-
-    def get_authenticators(self) -> list[Any]:
-        """Return what takes the place of the view's authentication classes."""
-        return [_CallAuthentication(self.mcp_replaces_auth)]
-
-    def get_parsers(self) -> list[Any]:
-        """Return what takes the place of the view's parsers."""
-        return [_CallParser()]
-
-    @property
-    def paginator(self) -> Any:
-        """What makes pages; of a view that has none, a single page of all rows."""
-        own: Any = super().paginator  # type: ignore[misc]
-        if own is None:
-            if self._mcp_all_rows is None:
-                self._mcp_all_rows = _AllRows(self)
-            return self._mcp_all_rows
-        limit = self.mcp_max_results
-        for name in ("page_size", "max_page_size", "default_limit", "max_limit"):
-            if limit and hasattr(own, name):
-                with suppress(AttributeError):  # a property of the site
-                    setattr(own, name, min(getattr(own, name) or limit, limit))
-        return own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,7 +299,7 @@ def read_view(
             f"viewset_tools() takes a view of Django REST framework, not {view!r}: its class, a function with "
             "@api_view, or what as_view() returns."
         )
-    adapted = type(cls.__name__, (_in_process(cls), cls), {"__module__": cls.__module__})
+    adapted = type(cls.__name__, (base_for(cls), cls), {"__module__": cls.__module__})
     adapted.__doc__, adapted.__qualname__ = cls.__doc__, cls.__qualname__
     common = {"serializers": serializers, "kwargs": kwargs, "auth": auth}
     return ViewClass(view_class=adapted, common=common, given=given, options=options)
@@ -393,20 +312,6 @@ def is_view(layer: Any) -> bool:
 
 def _is_of_frameworks(module: str) -> bool:
     return module.partition(".")[0] in ("builtins", "django", "rest_framework")
-
-
-def _in_process(view: type[Any]) -> type[Any]:
-    """Return `InProcessView`, without pages for views that have none."""
-    if issubclass(view, GenericAPIView):
-        return InProcessView
-    names = (
-        "get_authenticators",
-        "get_parsers",
-        "mcp_max_results",
-        "mcp_is_truncated",
-        "mcp_replaces_auth",
-    )
-    return type("InProcessView", (), {name: vars(InProcessView)[name] for name in names})
 
 
 def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[ViewAction]:

@@ -38,13 +38,11 @@ from django_mcp.contrib.http_calls import (
     PATH,
     QUERY,
     Arguments,
-    DatabaseProblem,
-    ViewProblem,
-    reading_at_startup,
 )
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
+from django_mcp.contrib.view_problems import DatabaseProblem, ViewProblem, reading_at_startup
 from django_mcp.protocol.json import JSONObject
 
 MANY = "items"

@@ -13,7 +13,7 @@ from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_act
 from django_mcp.contrib.drf.calls import ActionTool
 from django_mcp.contrib.drf.routes import RoutesOfView
 from django_mcp.contrib.generated import GeneratedOptions, report, report_later
-from django_mcp.contrib.http_calls import (
+from django_mcp.contrib.view_problems import (
     DatabaseProblem,
     ViewProblem,
     note_files,

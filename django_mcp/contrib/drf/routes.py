@@ -18,10 +18,10 @@ from django_mcp.contrib.drf.actions import ViewAction, is_view
 from django_mcp.contrib.routes import (
     Route,
     ViewRoutes,
-    find_decorators,
     find_routes,
     make_urlconf,
 )
+from django_mcp.contrib.view_decorators import find_decorators
 from django_mcp.protocol.json import JSONObject
 
 

@@ -22,13 +22,13 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.http_calls import DatabaseProblem, reading_at_startup
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import AdminAccess, grants
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
 from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
 from django_mcp.contrib.values import MAX_TEXT_CHARS, to_python
+from django_mcp.contrib.view_problems import DatabaseProblem, reading_at_startup
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 

@@ -20,7 +20,6 @@ from django_mcp.contrib.generated import (
     GeneratedOptions,
     register_generated,
 )
-from django_mcp.contrib.http_calls import reading_at_startup
 from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.model_forms import FormProblem
 from django_mcp.contrib.modeladmin.access import (
@@ -51,6 +50,7 @@ from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED
 from django_mcp.contrib.routes import make_urlconf
+from django_mcp.contrib.view_problems import reading_at_startup
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry

@@ -13,8 +13,9 @@ from ninja.security.base import AuthBase
 from ninja.security.http import HttpAuthBase
 from ninja.security.session import SessionAuthSuperUser
 
-from django_mcp.contrib.http_calls import ViewProblem, settle
+from django_mcp.contrib.http_calls import settle
 from django_mcp.contrib.ninja.found import find_names
+from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.log import logger
 
 Authentication: TypeAlias = Callable[[Any], Any] | Mapping[Any, Callable[[Any], Any]]

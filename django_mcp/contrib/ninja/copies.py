@@ -7,7 +7,7 @@ from typing import Any
 from ninja.operation import Operation
 from ninja.router import BoundRouter
 
-from django_mcp.contrib.http_calls import ViewProblem
+from django_mcp.contrib.view_problems import ViewProblem
 
 _CONTROLLERS = "ninja_extra.controllers.base"
 """The module of the routers of controllers, which have no decorators."""

@@ -37,15 +37,11 @@ from django_mcp.contrib.http_calls import (
     PATH,
     QUERY,
     Arguments,
-    ViewProblem,
     build_request,
     check_fields,
     describe_status,
     get_found,
     hints_of,
-    note_files,
-    note_patterns,
-    note_problem,
     to_texts,
 )
 from django_mcp.contrib.ninja.asking import may_call
@@ -67,6 +63,12 @@ from django_mcp.contrib.ninja.schemas import (
 )
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.routes import ViewRoutes
+from django_mcp.contrib.view_problems import (
+    ViewProblem,
+    note_files,
+    note_patterns,
+    note_problem,
+)
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.entries import ToolEntry

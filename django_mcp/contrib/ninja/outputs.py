@@ -24,7 +24,7 @@ from django_mcp.contrib.ninja.schemas import (
     take_any_json,
     with_local_references,
 )
-from django_mcp.contrib.routes import find_decorators, find_views
+from django_mcp.contrib.view_decorators import find_decorators, find_views
 from django_mcp.protocol.json import JSONObject
 
 ANY: JSONObject = {"type": "object"}

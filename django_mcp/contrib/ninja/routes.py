@@ -10,13 +10,8 @@ from typing import Any
 from ninja.operation import PathView
 
 from django_mcp.contrib.ninja.found import FoundOperation
-from django_mcp.contrib.routes import (
-    Route,
-    ViewRoutes,
-    closure_of,
-    find_decorators,
-    make_urlconf,
-)
+from django_mcp.contrib.routes import Route, ViewRoutes, make_urlconf
+from django_mcp.contrib.view_decorators import closure_of, find_decorators
 
 
 def find_routes_of(api: Any, found: FoundOperation) -> ViewRoutes:
