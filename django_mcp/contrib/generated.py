@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
@@ -235,6 +236,12 @@ def register_generated(
             **tool,
         },
     )
+
+
+def to_ascii(text: str) -> str:
+    """Return a text for a name, without letters that only some languages have: `gross` for `groß`."""
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore")
+    return plain.decode()
 
 
 def object_schema(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -27,6 +26,7 @@ from django_mcp.server.exchange.caller import ANONYMOUS, Caller
 from django_mcp.server.exchange.channel import Channel, ServerRequest
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.extension import Extension
 from django_mcp.server.extension_loading import check_identifiers, load_extensions
 from django_mcp.server.handlers.context import Context
@@ -75,9 +75,7 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
 
         It may ask the database, which no event loop may, so there it runs in a thread.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if find_running_loop() is None:
             self._call_unfinished()
             return
         # The thread reads them, and this one may hold their lock.

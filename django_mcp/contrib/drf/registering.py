@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from django_mcp.contrib.drf.actions import ViewAction, ViewClass
 from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_action
 from django_mcp.contrib.drf.calls import ActionTool
 from django_mcp.contrib.drf.routes import RoutesOfView
-from django_mcp.contrib.generated import GeneratedOptions, report, report_later
+from django_mcp.contrib.generated import GeneratedOptions, report, report_later, to_ascii
 from django_mcp.contrib.view_problems import (
     DatabaseProblem,
     ViewProblem,
@@ -158,7 +157,8 @@ class ToolsOfView:
             listed_if=self._listed_if,
         )
         prefix = action.default_prefix if self._prefix is None else self._prefix
-        name = _to_name(f"{prefix}_{key}" if prefix else key)
+        written = f"{prefix}_{key}" if prefix else key
+        name = to_ascii(written) or written
         other = registry.registered["tools"].get(self._options.name_of(key, name))
         if other is not None:
             raise ViewProblem(
@@ -203,9 +203,3 @@ def _tell_fault(
     if fault is None:
         return None
     return f"{what} cannot be called: {fault[0]}.", fault[1], "django_mcp.drf.W003"
-
-
-def _to_name(text: str) -> str:
-    """Return the name of a tool, which has no letters that only some languages have."""
-    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore")
-    return plain.decode() or text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from django_mcp.contrib.generated import to_ascii
 from django_mcp.contrib.ninja.found import FoundOperation
 
 
@@ -84,7 +84,6 @@ def _words(path: str) -> list[str]:
 
 
 def _clean(parts: Iterable[Any]) -> str:
-    """Return a name of a tool, which has no letters that only some languages have."""
-    text = "_".join(map(str, parts)).replace("ß", "ss")
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    """Return a name of a tool."""
+    plain = to_ascii("_".join(map(str, parts)))
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", plain).strip("_")[:128] or "operation"
