@@ -249,7 +249,7 @@ def check_channel_layers() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.W029")
 def check_doubled_paths() -> Iterator[CheckMessage]:
-    """W029: an endpoint is at a path such as `/mcp/mcp`, which nobody expects."""
+    """W029: an endpoint is at a path such as `/mcp/mcp`."""
     for mount in find_mounts():
         if mount.path.endswith("/mcp/mcp"):
             yield checks.Warning(
