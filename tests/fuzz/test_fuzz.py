@@ -29,6 +29,7 @@ def test_mutated_requests_cause_no_internal_error_on_a_real_server(tmp_path: Pat
     assert not failures, "\n".join(map(str, failures[:5]))
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_extreme_values_cause_no_internal_error_of_generated_tools():
     fuzzer = generated.make_fuzzer(SEED)

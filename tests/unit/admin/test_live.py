@@ -166,6 +166,7 @@ def test_recent_callers_are_shown_with_their_number_of_calls(admin: Client):
     assert callers == {"boss": ("?", 3), "p2": ("desktop", 2)}
 
 
+@pytest.mark.slow
 def test_only_the_newest_calls_are_counted_on_large_tables(admin: Client):
     make_calls("long ago", 1)
     CallRecord.objects.update(started_at=timezone.now() - timedelta(minutes=1))

@@ -327,6 +327,7 @@ def test_the_list_of_calls_never_counts_the_whole_table(admin: Client):
     assert len(cuts) == len(counts) == 2
 
 
+@pytest.mark.slow
 def test_the_list_reads_the_newest_calls_selected_by_an_index(admin: Client):
     old = datetime.now(UTC) - timedelta(days=40)
     make_calls(1, name="old", client_name="desk", reference="0123456789ab", session="5" * 32)

@@ -244,6 +244,7 @@ def test_calls_are_not_recorded_by_default(server: MCPServer, settings: Any):
     assert CallRecord.objects.count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP={"RECORD_CALLS": 0.5, "SYNC_THREADS": 0})
 def test_calls_can_be_sampled(server: MCPServer):

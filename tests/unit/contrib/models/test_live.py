@@ -289,6 +289,7 @@ def test_a_rollback_sends_no_notification(client: MCPClient, orders: list[Order]
             changes.next(timeout_s=0.1)
 
 
+@pytest.mark.slow
 def test_a_collected_server_releases_its_signal_handlers():
     server = MCPServer("gone", public=True)
     follower = weakref.ref(Shelves.register(server=server).live)

@@ -67,6 +67,8 @@ urlpatterns = [
 
 pytestmark = [
     pytest.mark.django_db,
+    # Whole sign-ins, and many of them.
+    pytest.mark.slow,
     # The grants that RFC 9700 forbids, which a site may still have turned on.
     pytest.mark.filterwarnings("ignore:The OAuth 2.0 :DeprecationWarning"),
 ]
