@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.process import reset_on
 from django_mcp.registry.options import Atomic, read_aliases
 from django_mcp.registry.problems import suggest
-from django_mcp.registry.rules import BOOL, SCOPES, Rule, choice, list_of, shown, whole
+from django_mcp.registry.rules import BOOL, NAME, SCOPES, Rule, choice, list_of, shown, whole
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.setting import Scope, Setting, setting, settings_of, site_setting
 
@@ -115,6 +115,20 @@ class Settings:
         ("django_mcp.middleware.LocaleMiddleware",),
         list_of(_is_dotted, "dotted paths"),
         "The [middleware](../howto/middleware.md) around every response.",
+    )
+    HANDLER_HEADERS: Sequence[str] = site_setting(
+        (),
+        list_of(
+            _matches(r"(?i)(?!(http_)?((proxy[-_])?authorization|cookie)$)[a-z0-9_-]+"),
+            "names of headers such as 'X-Tenant', without Authorization and Cookie",
+        ),
+        "The headers that handlers see besides [the usual ones](../howto/authentication.md#what-handlers-get), and "
+        "variables that your server adds to `META`.",
+    )
+    HANDLER_QUERY: Sequence[str] = site_setting(
+        (),
+        list_of(NAME.accepts, "names of parameters such as 'project'"),
+        "The parameters in the query of the endpoint's URL that handlers see.",
     )
     LIST_TTL_MS: int = site_setting(
         0,

@@ -3,81 +3,70 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from io import BytesIO
 from typing import Any, Final
 
-from django.conf import settings
+from django.conf import settings as site_settings
 from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 
-_CREDENTIAL: Final = re.compile(
-    r"auth(?!or(?!i))|cookie|c?srf|xsrf|session|token|(api|access|private).?key|secret|credential"
-    r"|pass.?(w|phrase|code|key)|pwd|bearer"
-    r"|assertion|jwt|dpop|oidc|saml|principal|signature|user(?!.?agent)"
-    r"|(^|[-_])(x|account|app|client|functions|licen[cs]e|master|shared|subscription)[-_]?key$|^key$"
-    r"|(^|[-_])(dn|e?mail|hmac|login|mfa|otp|pin|sid|sig|ssn|sso|ticket|vault)($|[-_])|^code$|account.?(id|n)"
-    r"|(forwarded|remote).(e?mail|name|groups?)|(client|ssl|tls|x509).?(cert|client)",
-    re.IGNORECASE,
-)
-"""Parts of names of what says who somebody is: headers, variables of WSGI, attributes, query parameters."""
+from django_mcp.conf import settings
 
-_ADDRESS: Final = re.compile(
-    r"ur[il]$|referr?er$|(forwarded|original|rewritten)[-_]?(path|prefix)$", re.IGNORECASE
+_VARIABLES: Final = frozenset(
+    [
+        *("HTTP_ACCEPT", "HTTP_ACCEPT_LANGUAGE", "HTTP_USER_AGENT"),
+        *("CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_CONTENT_ENCODING", "HTTP_CONTENT_LANGUAGE"),
+        *("HTTP_HOST", "HTTP_ORIGIN", "HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_REAL_IP"),
+        *("HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PORT", "HTTP_X_FORWARDED_PROTO"),
+        *("HTTP_TRACEPARENT", "HTTP_TRACESTATE", "HTTP_X_CORRELATION_ID", "HTTP_X_REQUEST_ID"),
+        *("HTTP_MCP_METHOD", "HTTP_MCP_NAME", "HTTP_MCP_PROTOCOL_VERSION"),
+        *("REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT", "SERVER_NAME", "SERVER_PORT"),
+        *("PATH_INFO", "REQUEST_METHOD", "SCRIPT_NAME", "SERVER_PROTOCOL", "SERVER_SOFTWARE"),
+        *("wsgi.errors", "wsgi.multiprocess", "wsgi.multithread", "wsgi.run_once"),
+        *("wsgi.url_scheme", "wsgi.version"),
+    ]
 )
-"""Ends of names of headers and variables that hold a URL, such as `Referer`, `RAW_URI` and `X-Original-URL`."""
+"""What handlers see of `META`. Any other header or variable may hold credentials, by whatever name."""
 
 _KEPT_OF_SCOPE: Final = frozenset(
     [
-        "type",
-        "asgi",
-        "http_version",
-        "method",
-        "scheme",
-        "path",
-        "raw_path",
-        "query_string",
-        "root_path",
-        "headers",
-        "client",
-        "server",
-        "extensions",
-        "url_route",
-        "path_remaining",
+        *("type", "asgi", "http_version", "method", "scheme", "path", "raw_path", "root_path"),
+        *("client", "server", "url_route", "path_remaining"),
     ]
 )
 
+_CREDENTIAL: Final = re.compile(
+    r"auth(?!or(?!i))|cookie|c?srf|session|token|secret|credential|pass.?(w|phrase|code|key)|pwd"
+    r"|bearer|assertion|jwt|dpop|oidc|saml|principal|signature|impersonat|user(?!_?agent)|login"
+    r"|(api|access|private).?key|(^|_)(account|cert|key|member|mfa|otp|pass|pat|pin|sso|totp)s?($|_)",
+    re.IGNORECASE,
+)
+"""Parts of names of attributes by which middleware says who somebody is."""
+
 _BODY: Final = ("_body", "_post", "_files", "_stream", "_messages", "_post_parse_error")
-
-
-def is_credential(name: str) -> bool:
-    """Return whether a header, variable, attribute or parameter of this name may hold credentials."""
-    return _CREDENTIAL.search(name) is not None or name.upper() in (
-        settings.SESSION_COOKIE_NAME.upper(),
-        settings.CSRF_HEADER_NAME.upper(),
-    )
 
 
 def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     """Return a copy of a request for a handler: without credentials and body, and with another user.
 
-    It has no cookies; no header, variable, query parameter or attribute whose name is that of
-    credentials (`is_credential`), such as `Authorization`, `X-CSRFToken`, `REMOTE_USER` or
-    `request.session`, and none in the URLs of other headers; and of the scope of ASGI only what
-    describes the request itself. The source is not changed, since the site's middleware may still read
-    it.
+    Of the headers, the variables of the server and the scope of ASGI it has what describes the request,
+    and what `HANDLER_HEADERS` names; of the query, what `HANDLER_QUERY` names. It has no cookies, and no
+    attribute whose name is that of credentials, such as `request.session`. The source is not changed,
+    since the site's middleware may still read it.
     """
     request = source.__class__.__new__(source.__class__)
     attributes = vars(request)
     for name, value in vars(source).items():
         # What middleware has made of the request may hold all of it.
-        if not is_credential(name) and not _holds(value, source):
+        if _CREDENTIAL.search(name) is None and not _holds(value, source):
             attributes[name] = value
     for name in (*_BODY, "GET", "headers"):
         # Cached properties of ASGI and WSGI requests as well.
         attributes.pop(name, None)
-    request.META = _without_credentials(source.META)
-    request.META["QUERY_STRING"] = query = _clean_query(source.META.get("QUERY_STRING", ""))
+    names = _list_names()
+    request.META = {name: value for name, value in source.META.items() if name in names}
+    request.META["QUERY_STRING"] = query = _keep_named(source.META.get("QUERY_STRING", ""))
     request.COOKIES = {}
     request.GET = QueryDict(query, encoding=source.encoding)
     # Also of those classes whose POST is a property.
@@ -89,7 +78,7 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
         # META was made from it.
         attributes["environ"] = request.META
     if "scope" in attributes:
-        attributes["scope"] = _clean_scope(attributes["scope"], query)
+        attributes["scope"] = _clean_scope(attributes["scope"], names, query)
     request.user = user
 
     async def auser() -> Any:
@@ -97,6 +86,23 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
 
     request.auser = auser
     return request
+
+
+def _list_names() -> Collection[str]:
+    """Return the names in `META` that handlers see."""
+    names = set(_VARIABLES)
+    for name in settings.HANDLER_HEADERS:
+        variable = _to_variable(name)
+        # A header, or a variable of the server such as GEOIP_COUNTRY.
+        names |= {variable, variable.removeprefix("HTTP_")}
+    if site_settings.SECURE_PROXY_SSL_HEADER is not None:
+        # request.is_secure() reads it.
+        names.add(site_settings.SECURE_PROXY_SSL_HEADER[0])
+    return names
+
+
+def _to_variable(header: str) -> str:
+    return f"HTTP_{header.upper().replace('-', '_')}"
 
 
 def _holds(value: Any, source: HttpRequest) -> bool:
@@ -109,44 +115,32 @@ def _holds(value: Any, source: HttpRequest) -> bool:
     )
 
 
-def _without_credentials(meta: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {
-        name: _clean_address(name, value) for name, value in meta.items() if not is_credential(name)
-    }
-    if "wsgi.input" in kept:
-        kept["wsgi.input"] = BytesIO()
-    return kept
-
-
-def _clean_query(query: str) -> str:
-    """Return a query string without parameters of credentials; any other is left as it came.
+def _keep_named(query: str) -> str:
+    """Return the part of a query string that `HANDLER_QUERY` names.
 
     One with more parameters than Django reads is left out.
     """
-    limit: int | None = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
-    if limit is not None and query.count("&") >= limit:
+    limit: int | None = site_settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+    is_too_long = limit is not None and query.count("&") >= limit
+    if not settings.HANDLER_QUERY or is_too_long:
         return ""
     query_dict = QueryDict(query, mutable=True)
-    names = [name for name in query_dict if is_credential(name)]
-    for name in names:
+    for name in set(query_dict).difference(settings.HANDLER_QUERY):
         del query_dict[name]
-    return query_dict.urlencode() if names else query
+    return query_dict.urlencode()
 
 
-def _clean_address(name: str, value: Any) -> Any:
-    """Return the value of a header or variable; if it is a URL, without credentials in its query."""
-    if not isinstance(value, str) or "?" not in value or _ADDRESS.search(name) is None:
-        return value
-    start, _, rest = value.partition("?")
-    query, mark, fragment = rest.partition("#")
-    return f"{start}?{_clean_query(query)}{mark}{fragment}"
-
-
-def _clean_scope(scope: Mapping[str, Any], query: str) -> dict[str, Any]:
+def _clean_scope(scope: Mapping[str, Any], names: Collection[str], query: str) -> dict[str, Any]:
     kept = {name: value for name, value in scope.items() if name in _KEPT_OF_SCOPE}
-    headers = []
-    for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        if not is_credential(name):
-            headers.append((raw_name, _clean_address(name, value).encode("latin-1")))
+    headers = [
+        (name, value)
+        for name, value in scope["headers"]
+        # Django ignores one with an underscore, which could pass for another.
+        if b"_" not in name and _is_named(name.decode("latin-1"), names)
+    ]
     return {**kept, "headers": headers, "query_string": query.encode()}
+
+
+def _is_named(header: str, names: Collection[str]) -> bool:
+    variable = _to_variable(header)
+    return variable in names or variable in ("HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE")

@@ -229,12 +229,6 @@ _OF_MESSAGE = (
 )  # fmt: skip
 """Attributes of a request that are made of what another one has otherwise."""
 
-_ABOUT_MESSAGE = (
-    "HTTP_ACCEPT_ENCODING", "HTTP_IF_MATCH", "HTTP_IF_MODIFIED_SINCE", "HTTP_IF_NONE_MATCH",
-    "HTTP_IF_UNMODIFIED_SINCE", "HTTP_RANGE", "HTTP_IF_RANGE",
-)  # fmt: skip
-"""Headers that ask for a form of the answer to the message of the client, not of that to the call in it."""
-
 
 def build_request(ctx: Context, method: str, query: QueryDict, found: Found | None = None) -> Any:
     """Return a request of the caller, with a query and a method in place of the client's.
@@ -267,8 +261,6 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
         # Of views that also make pages, the data.
         "HTTP_ACCEPT": "application/json, */*;q=0.5",
     }
-    for name in _ABOUT_MESSAGE:
-        request.META.pop(name, None)
     request._read_started = False
     request.resolver_match = request.mcp_caller = None
     if found is not None and found.path is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.admin import site as admin_site
 from django.contrib.auth import get_user_model
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.urls import path
 
 from django_mcp import Context, MCPServer
 from django_mcp.auth.handler_requests import build_handler_request
+from django_mcp.conf import find_problems
 from django_mcp.contrib.http_calls import build_request
 from django_mcp.protocol.json import encode
 from django_mcp.test import MCPClient
@@ -61,6 +64,7 @@ HEADERS = {
     "X-Sso": SECRET,
     "X-Ticket": SECRET,
     "X-License-Key": SECRET,
+    **dict.fromkeys(("X-Pass", "X-Pat", "X-Totp", "X-2fa", "X-Storage-Key", "X-Whatever"), SECRET),
     "X-Tenant": "acme",
 }
 ADDRESSES = {
@@ -158,7 +162,8 @@ def scope_of(headers: dict[str, str], **more: Any) -> dict[str, Any]:
 
 
 def query() -> bytes:
-    return f"page=2&access_token={SECRET}".encode()
+    names = ("access_token", "pass", "pat", "totp", "phpsessid", "st", "tok")
+    return "&".join(["page=2", *(f"{name}={SECRET}" for name in names)]).encode()
 
 
 @async_to_sync
@@ -294,7 +299,13 @@ ENTRIES: dict[str, Callable[[str], str]] = {
 @override_settings(
     ROOT_URLCONF=__name__,
     ALLOWED_HOSTS=["*"],
-    DJANGO_MCP={"SYNC_THREADS": 0, "SESSION_STORE": "memory", "PUBLIC": True},
+    DJANGO_MCP={
+        "SYNC_THREADS": 0,
+        "SESSION_STORE": "memory",
+        "PUBLIC": True,
+        "HANDLER_HEADERS": ["X-Tenant"],
+        "HANDLER_QUERY": ["page"],
+    },
 )
 def test_a_handler_sees_no_credentials_however_its_call_enters(entry: str, tool: str) -> None:
     told = ENTRIES[entry](tool)
@@ -305,69 +316,97 @@ def test_a_handler_sees_no_credentials_however_its_call_enters(entry: str, tool:
     assert SESSION not in told
 
 
-def test_the_request_keeps_what_describes_it_and_what_middleware_added() -> None:
+@override_settings(
+    DJANGO_MCP={"HANDLER_HEADERS": ["x-tenant", "GEOIP_COUNTRY"], "HANDLER_QUERY": ["page"]},
+    SECURE_PROXY_SSL_HEADER=("HTTP_X_SCHEME", "https"),
+)
+def test_the_request_keeps_what_describes_it_what_the_site_names_and_what_middleware_added() -> (
+    None
+):
     source: Any = RequestFactory(
         headers={
             "User-Agent": "tests",
+            "Accept-Language": "de",
+            "X-Forwarded-For": "192.0.2.1",
+            "X-Request-Id": "7",
+            "X-Scheme": "https",
             "X-Tenant": "acme",
-            "Referer": "https://site.example/?a=1#b",
+            "X-Other": "left out",
         }
-    ).get("/mcp?page=2")
+    ).get("/mcp?page=2&page=3&other=1", GEOIP_COUNTRY="AT")
     source.tenant = "acme"
 
     request: Any = build_handler_request(source, "ada")
 
     assert (request.user, request.tenant) == ("ada", "acme")
-    assert request.headers["User-Agent"] == "tests"
-    assert request.headers["X-Tenant"] == "acme"
-    assert request.get_full_path() == "/mcp?page=2"
-    assert request.headers["Referer"] == "https://site.example/?a=1#b"
-    assert request.GET["page"] == "2"
+    assert dict(request.headers) == {
+        "User-Agent": "tests",
+        "Accept-Language": "de",
+        "X-Forwarded-For": "192.0.2.1",
+        "X-Request-Id": "7",
+        "X-Scheme": "https",
+        "X-Tenant": "acme",
+    }
+    assert request.META["GEOIP_COUNTRY"] == "AT"
+    assert request.is_secure()
+    assert request.get_full_path() == "/mcp?page=2&page=3"
+    assert request.GET.getlist("page") == ["2", "3"]
     assert json.loads(request.body or b"null") is None
 
 
-@pytest.mark.parametrize("parameter", ["a", "access_token"])
-def test_a_query_with_more_parameters_than_django_reads_is_left_out(parameter: str) -> None:
+def test_without_settings_a_query_is_left_out() -> None:
+    request = build_handler_request(RequestFactory().get("/mcp?page=2"), "ada")
+
+    assert request.get_full_path() == "/mcp"
+    assert request.GET.urlencode() == ""
+
+
+@override_settings(DJANGO_MCP={"HANDLER_QUERY": ["a"]})
+def test_a_query_with_more_parameters_than_django_reads_is_left_out() -> None:
     source = RequestFactory().get("/mcp")
-    source.META["QUERY_STRING"] = "&".join([f"{parameter}=1"] * 1001)
-    source.META["HTTP_REFERER"] = f"https://site.example/?{source.META['QUERY_STRING']}"
+    source.META["QUERY_STRING"] = "&".join(["a=1"] * 1001)
 
     request = build_handler_request(source, "ada")
 
     assert request.GET.urlencode() == ""
     assert request.get_full_path() == "/mcp"
-    assert request.headers["Referer"] == "https://site.example/?"
 
 
-@override_settings(DATA_UPLOAD_MAX_NUMBER_FIELDS=2)
+@override_settings(DATA_UPLOAD_MAX_NUMBER_FIELDS=2, DJANGO_MCP={"HANDLER_QUERY": ["a", "b"]})
 def test_a_query_with_as_many_parameters_as_django_reads_stays() -> None:
     request = build_handler_request(RequestFactory().get("/mcp?a=1&b=2"), "ada")
 
     assert request.GET.urlencode() == "a=1&b=2"
 
 
+def test_a_header_with_an_underscore_is_not_in_the_scope_for_another() -> None:
+    names = [(b"x_request_id", b"7"), (b"x-request-id", b"8"), (b"x-api-key", b"9")]
+    source = ASGIRequest(http_scope() | {"headers": names}, BytesIO())
+
+    request: Any = build_handler_request(source, "ada")
+
+    assert request.scope["headers"] == [(b"x-request-id", b"8")]
+
+
+@pytest.mark.parametrize("name", ["Authorization", "proxy-authorization", "HTTP_COOKIE", "Cookie"])
+def test_a_site_cannot_name_the_credentials_of_the_caller(name: str) -> None:
+    (problem,) = find_problems({"HANDLER_HEADERS": [name]})
+
+    assert "without Authorization and Cookie" in problem.hint
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "is_kept"),
     [
-        *(name for name in HEADERS if name != "X-Tenant"),
-        *("CSRF_COOKIE", "REMOTE_USER", "AUTH_TYPE", "SSL_CLIENT_CERT", "HTTP_X_CSRFTOKEN"),
-        *("session", "_cached_user", "_dont_enforce_csrf_checks", "api_key", "Mcp-Session-Id"),
+        *((name, False) for name in ("session", "_cached_user", "auth", "api_key", "jwt_payload")),
+        *((name, False) for name in ("totp", "pat", "account", "token", "_dont_enforce_csrf_checks")),
+        *((name, True) for name in ("tenant", "author", "site", "user_agent", "pattern", "urlconf")),
     ],
-)
-def test_names_of_credentials_are_recognized(name: str) -> None:
-    from django_mcp.auth.handler_requests import is_credential
+)  # fmt: skip
+def test_attributes_named_after_credentials_are_left_out(name: str, is_kept: bool) -> None:
+    source = RequestFactory().get("/mcp")
+    setattr(source, name, "set by middleware")
 
-    assert is_credential(name)
+    request = build_handler_request(source, "ada")
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("User-Agent", "HTTP_USER_AGENT", "X-Author", "Accept-Language", "tenant", "X-Real-Ip"),
-        *("HTTP_REFERER", "RAW_URI", "REMOTE_ADDR", "X-Request-Id", "X-Forwarded-For", "Accept"),
-    ],
-)
-def test_names_of_other_things_are_kept(name: str) -> None:
-    from django_mcp.auth.handler_requests import is_credential
-
-    assert not is_credential(name)
+    assert hasattr(request, name) == is_kept

@@ -338,11 +338,11 @@ def test_headers_about_the_answer_to_the_message_are_not_for_the_operation(ada: 
     @api.get("/long")
     @decorate_view(gzip_page, condition(etag_func=lambda request, **variables: '"one"'))
     def long(request: Any) -> str:
-        return f"{request.headers['Accept']} {request.headers['X-Other']} " + "x" * 1000
+        return f"{request.headers['Accept']} {request.headers['X-Request-Id']} " + "x" * 1000
 
     server = MCPServer("api", public=True)
     operation_tools(api, server=server, check=lambda ctx: "Accept" in ctx.request.headers)
-    headers = {"Accept-Encoding": "gzip", "If-None-Match": '"one"', "X-Other": "kept"}
+    headers = {"Accept-Encoding": "gzip", "If-None-Match": '"one"', "X-Request-Id": "kept"}
 
     found = MCPClient(server, user=ada, headers=headers).call("long").structured["result"]
 
