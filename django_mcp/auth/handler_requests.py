@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.conf import settings as site_settings
 from django.http import HttpRequest, QueryDict
+from django.http.request import HttpHeaders
 from django.utils.datastructures import MultiValueDict
 
 from django_mcp.conf import settings
@@ -64,7 +65,7 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     for name in (*_BODY, "GET", "headers"):
         # Cached properties of ASGI and WSGI requests as well.
         attributes.pop(name, None)
-    names = _list_names()
+    names = list_visible_names()
     request.META = {name: value for name, value in source.META.items() if name in names}
     request.META["QUERY_STRING"] = query = _keep_named(source.META.get("QUERY_STRING", ""))
     request.COOKIES = {}
@@ -88,21 +89,17 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     return request
 
 
-def _list_names() -> Collection[str]:
+def list_visible_names() -> Collection[str]:
     """Return the names in `META` that handlers see."""
     names = set(_VARIABLES)
     for name in settings.HANDLER_HEADERS:
-        variable = _to_variable(name)
+        variable = HttpHeaders.to_wsgi_name(name)
         # A header, or a variable of the server such as GEOIP_COUNTRY.
         names |= {variable, variable.removeprefix("HTTP_")}
     if site_settings.SECURE_PROXY_SSL_HEADER is not None:
         # request.is_secure() reads it.
         names.add(site_settings.SECURE_PROXY_SSL_HEADER[0])
     return names
-
-
-def _to_variable(header: str) -> str:
-    return f"HTTP_{header.upper().replace('-', '_')}"
 
 
 def _holds(value: Any, source: HttpRequest) -> bool:
@@ -136,11 +133,6 @@ def _clean_scope(scope: Mapping[str, Any], names: Collection[str], query: str) -
         (name, value)
         for name, value in scope["headers"]
         # Django ignores one with an underscore, which could pass for another.
-        if b"_" not in name and _is_named(name.decode("latin-1"), names)
+        if b"_" not in name and HttpHeaders.to_wsgi_name(name.decode("latin-1")) in names
     ]
     return {**kept, "headers": headers, "query_string": query.encode()}
-
-
-def _is_named(header: str, names: Collection[str]) -> bool:
-    variable = _to_variable(header)
-    return variable in names or variable in ("HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE")

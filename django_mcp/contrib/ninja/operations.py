@@ -394,7 +394,8 @@ class _Tool:
         def may_be_listed(user: Any) -> bool:
             if not self._routes.callbacks or not self._may_enter(user):
                 return False
-            return may_call(self._method.upper(), user, self._callbacks, self._permissions)
+            query = self._arguments.names_of(QUERY)
+            return may_call(self._method.upper(), user, self._callbacks, self._permissions, query)
 
         function = self._operation.view_func
         may_be_listed.__qualname__ = f"{function.__qualname__}.auth"

@@ -296,3 +296,49 @@ def test_a_function_that_reads_credentials_needs_another_one():
     (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert found.id == "django_mcp.ninja.W001"
     assert "its authentication has_header reads credentials" in found.msg
+
+
+def find_key(request: Any, place: str) -> Any:
+    """Look for a key where a call has none, or for the address, which each call has."""
+    places: dict[str, Any] = {
+        "headers": lambda: request.headers.get("X-Key"),
+        "META": lambda: request.META.get("HTTP_AUTHORIZATION"),
+        "cookies": lambda: request.COOKIES.get("sessionid"),
+        "query": lambda: request.GET.get("key") or request.GET.getlist("keys"),
+        "argument": lambda: request.GET["page"],
+        "named header": lambda: request.headers["X-Team"],
+        "address": lambda: request.headers.get("X-Key") or request.META["REMOTE_ADDR"],
+        "all headers": lambda: dict(request.headers),
+    }
+    return places[place]()
+
+
+def make_auth(place: str) -> Any:
+    def authenticate(request: Any) -> Any:
+        return find_key(request, place)
+
+    return authenticate
+
+
+@pytest.mark.parametrize(
+    ("place", "is_listed"),
+    [
+        *[("headers", False), ("META", False), ("cookies", False), ("query", False)],
+        *[("argument", True), ("named header", True), ("address", True), ("all headers", True)],
+    ],
+)
+def test_an_operation_whose_authentication_finds_no_credentials_is_listed_to_nobody(
+    place: str, is_listed: bool, settings: Any
+):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0, "HANDLER_HEADERS": ["x-team"]}
+    api = NinjaAPI(urls_namespace="helped")
+
+    @api.get("/helped", auth=make_auth(place))
+    def helped(request: Any, page: int = 1) -> Any:
+        return "seen"
+
+    server = MCPServer("helped", public=True)
+    operation_tools(api, server=server)
+
+    assert (names(server, AnonymousUser()) == ["helped"]) == is_listed
+    assert (names(server, BOSS) == ["helped"]) == is_listed
