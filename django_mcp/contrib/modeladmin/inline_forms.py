@@ -56,6 +56,11 @@ class BoundRows:
             path += [position] if name is None else [position, name]
         return to_pointer(path)
 
+    def wrong_count(self, told: str, count: int) -> ArgumentErrors:
+        """Return the error about the number of rows."""
+        what = "" if self.name else f"{self.inline.verbose_name_plural}: "
+        return ArgumentErrors([Problem(self.point_to(None), what + told % {"count": count})])
+
     def changed_forms(self) -> Iterator[tuple[Any, Collection[str] | None]]:
         """Yield the forms that change something, with the names of what they change; None: a whole row."""
         first_new = self.formset.initial_form_count()
@@ -144,7 +149,7 @@ class InlineForms:
             options["queryset"] = options["queryset"].select_related(*_find_joined(cls))
         unbound = cls(**options)
         queryset = unbound.get_queryset()
-        objects = list(queryset)
+        objects = list(queryset[: cls.absolute_max + 1])
         meta_key = cls.model._meta.pk
         bound = BoundRows(
             formset=None,
@@ -152,6 +157,8 @@ class InlineForms:
             key=meta_key.name,
             name=None if rows is None or known is None else known.name,
         )
+        if len(objects) > cls.absolute_max:
+            raise bound.wrong_count(_("At most %(count)s are allowed."), cls.absolute_max)
         plan = _Plan(bound, cls, objects, rows or [])
         self._check_rights(bound, inline, unbound, plan, instance)
         plan.check_counts(is_change=self._is_change)
@@ -165,6 +172,7 @@ class InlineForms:
                 data[f"{unbound.add_prefix(index)}-{DELETION_FIELD_NAME}"] = "on"
         formset = cls(**options, data=data, files=MultiValueDict())
         if cls.get_queryset is BaseModelFormSet.get_queryset:
+            queryset._result_cache = objects
             formset._queryset = queryset
         bound.formset = formset
         self._fill(bound, plan, known)
@@ -283,14 +291,10 @@ class _Plan:
         """Check how many rows there are afterwards; an object that has too many or too few may stay so."""
         cls = self._cls
         count = self._count - len(self._bound.deleted) + len(self.new)
-        told = None
-        if count < cls.min_num and not (is_change and count >= self._count):
-            told = _("At least %(count)s are needed.") % {"count": cls.min_num}
         if count > cls.max_num and count > self._count:
-            told = _("At most %(count)s are allowed.") % {"count": cls.max_num}
-        if told is not None:
-            what = "" if self._bound.name else f"{self._bound.inline.verbose_name_plural}: "
-            raise ArgumentErrors([Problem(self._bound.point_to(None), f"{what}{told}")])
+            raise self._bound.wrong_count(_("At most %(count)s are allowed."), cls.max_num)
+        if count < cls.min_num and not (is_change and count >= self._count):
+            raise self._bound.wrong_count(_("At least %(count)s are needed."), cls.min_num)
 
 
 def _find_place(places: Mapping[Any, int], key: Any, value: Any) -> int | None:

@@ -523,3 +523,32 @@ def test_an_inline_that_is_only_looked_at_is_no_argument(
     assert len(read(client, "get_order", id=orders[0].pk)["lines"]) == 2
     for tool in client.list_tools():
         assert "lines" not in tool["inputSchema"]["properties"]
+
+
+class Few(Lines):
+    max_num = 3
+
+    def get_formset(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+        return super().get_formset(request, obj, absolute_max=3, **kwargs)
+
+
+def test_an_object_with_more_rows_than_a_formset_takes_is_refused_before_they_are_loaded(
+    site: admin.AdminSite, make_client: Any, root: User, orders: list[Order]
+):
+    replace(site, Order, type("WithFew", (WithLines,), {"inlines": [Few]}))
+    client, order = make_client(root), orders[0]
+    first, _second = order.lines.order_by("pk")
+    sent = [{"id": first.pk, "quantity": 5}]
+    others = make_products("third", "fourth", "fifth")
+    OrderLine.objects.create(order=order, product=others[0], quantity=1, unit_price=1)
+    read(client, "update_order", id=order.pk, lines=sent)
+    for other in others[1:]:
+        OrderLine.objects.create(order=order, product=other, quantity=1, unit_price=1)
+
+    with CaptureQueriesContext(connection) as queries:
+        error = refuse(client, "update_order", id=order.pk, lines=sent)
+
+    assert "/lines: At most 3 are allowed." in error
+    of_rows = [each["sql"] for each in queries if 'FROM "shop_orderline"' in each["sql"]]
+    assert of_rows
+    assert all("LIMIT 4" in sql for sql in of_rows), of_rows
