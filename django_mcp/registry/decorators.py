@@ -43,6 +43,11 @@ class Registration:
     _registry: Registry
     _converter: ResultConverter
 
+    @property
+    def registry(self) -> Registry:
+        """What is registered."""
+        return self._registry
+
     def _find_provider(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         return None
@@ -202,7 +207,7 @@ class Registration:
 
     def tool_input_schema(self, name: str) -> JSONObject:
         """Return the input schema of a tool as published; raises KeyError if there is no such tool."""
-        entry = self._registry.tools[name]
+        entry = self.registry.tools[name]
         return dict(entry.published(entry.input_schema))
 
     # -- internals

@@ -98,12 +98,12 @@ class RoutesOfView:
         ]
         # Routers have a second URL for each, with the format at its end.
         plain = [names for names in forms if "format" not in names] or forms
+        # What the site has named is in the URL of each call.
+        plain = [names for names in plain if path.keys() <= set(names)]
         wanted = {*action.path, *path}
-        if not plain or any(set(names) == wanted for names in plain):
+        if not plain or all(set(names) == wanted for names in plain):
             return None
         names = list(dict.fromkeys(name for each in plain for name in each))
-        if not path.keys() <= set(names):
-            return None
         required = set(names).intersection(*plain)
         converters = {
             name: converter for route in routes for name, converter in route.converters.items()

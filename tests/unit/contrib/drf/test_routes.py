@@ -87,6 +87,14 @@ class Guarded(Plain):
     pass
 
 
+class Person(Echo):
+    """Is at the URL of each person, and at one of the caller."""
+
+
+class Latest(Plain):
+    pass
+
+
 class Partly(Nested):
     pass
 
@@ -108,6 +116,11 @@ router.register(r"parents/(?P<parent_pk>[0-9]+)/nested", Nested, basename="neste
 urlpatterns = [
     path("plain/latest", Guarded.as_view()),
     path("plain/<slug:slug>", Plain.as_view()),
+    path("people/me/", Person.as_view({"get": "retrieve"})),
+    path("people/<int:pk>/", Person.as_view({"get": "retrieve"})),
+    path("teams/<slug:team>/people/<int:pk>/", Person.as_view({"get": "retrieve"})),
+    path("latest/", Latest.as_view()),
+    path("latest/<int:year>/", Latest.as_view()),
     path("years/<int:year>/", cache_page(60)(never_cache(year))),
     path("partly/", Partly.as_view({"get": "list"})),
     path("restricted/", Restricted.as_view(permission_classes=[permissions.IsAdminUser])),
@@ -238,6 +251,35 @@ def test_a_view_sees_the_url_that_leads_to_it():
     assert call(server, "get", slug="a-b") == {"slug": "a-b", "path": "/plain/a-b"}
     assert call(server, "get", slug="latest") is None  # another view has this URL
     assert call(server, "get", slug="a.b") is None
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_variable_that_only_some_urls_have_may_be_left_out():
+    server = make_server(Person)
+
+    schema = server.tool_input_schema("retrieve")
+    assert (set(schema["properties"]), schema.get("required")) == ({"pk", "team"}, None)
+    assert call(server, "retrieve") == {}
+    assert call(server, "retrieve", pk=2) == {"pk": 2}
+    assert call(server, "retrieve", pk=2, team="a") == {"pk": 2, "team": "a"}
+    assert call(server, "retrieve", team="a") is None
+    assert faults(server) == {}
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_view_without_a_key_has_the_variables_of_all_its_urls():
+    server = make_server(Latest)
+
+    assert call(server, "get") == {"path": "/latest/"}
+    assert call(server, "get", year=2025) == {"year": 2025, "path": "/latest/2025/"}
+
+
+@pytest.mark.usefixtures("routed")
+def test_a_variable_that_the_site_names_is_in_each_url():
+    server = make_server(Person, path={"team": {"type": "string"}})
+
+    assert set(server.tool_input_schema("retrieve")["required"]) == {"pk", "team"}
+    assert call(server, "retrieve", pk=2, team="a") == {"pk": 2, "team": "a"}
 
 
 @pytest.mark.usefixtures("routed")
