@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
 from django.db import DatabaseError
 from rest_framework import filters, serializers
 from rest_framework.generics import GenericAPIView
@@ -31,6 +29,7 @@ from django_mcp.contrib.drf.schemas import (
     repeats_lookups,
     schema_of,
 )
+from django_mcp.contrib.drf.stand_in import make_stand_in
 from django_mcp.contrib.http_calls import (
     BODY,
     MAX_ERRORS,
@@ -163,19 +162,10 @@ def read_action(
         raise
     except ViewProblem as problem:
         try:
-            view = action.bind_for_schema(_make_stand_in())
+            view = action.bind_for_schema(make_stand_in())
             return _read_action(action, view, query, max_results)
         except ViewProblem:
             raise problem from None
-
-
-def _make_stand_in() -> Any:
-    """Return a user whom no row belongs to."""
-    users = get_user_model()
-    key: Any = users._meta.pk
-    with suppress(ValidationError):
-        return users(pk=key.to_python(0))
-    return users(pk=key.get_default())
 
 
 def _read_action(

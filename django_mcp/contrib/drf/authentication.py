@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -9,9 +10,10 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 
 from django_mcp.contrib.drf.actions import ViewAction
+from django_mcp.contrib.drf.listing import check_permissions
 
 
-def find_guard(action: ViewAction, callback: Any) -> str | None:
+def find_guard(action: ViewAction, variables: Collection[str], callback: Any) -> str | None:
     """Return the name of the class that alone keeps requests without credentials from an action.
 
     Such a class raises an exception for them, while the permission classes would let them pass. None: the
@@ -19,13 +21,13 @@ def find_guard(action: ViewAction, callback: Any) -> str | None:
 
     Args:
         action: of a view.
+        variables: the names of those in its URL.
         callback: what `as_view()` returned for a URL of it.
     """
     if action.auth is not None:
         return None
-    view = action.bind_without_call(AnonymousUser(), callback)
     try:
-        view.check_permissions(view.request)
+        view = check_permissions(action, AnonymousUser(), callback, variables)
     except Exception:  # noqa: BLE001 - whatever it raises, the request gets no further
         return None
     view.swagger_fake_view = False

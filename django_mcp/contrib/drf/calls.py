@@ -20,7 +20,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments
 from django_mcp.contrib.drf.authentication import find_guard
-from django_mcp.contrib.drf.reading import REFUSALS
+from django_mcp.contrib.drf.listing import may_be_listed
 from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
@@ -73,7 +73,8 @@ class ActionTool:
         self.action, self.arguments = action, arguments
         self._server, self._options, self._listed_if = server, options, listed_if
         self.routes = find_routes_of(action, path, is_named=action.key in (options.include or ()))
-        self._guard_of = cache(partial(find_guard, action))
+        self._variables = arguments.all.path_names
+        self._guard_of = cache(partial(find_guard, action, self._variables))
 
     def register(self, name: str) -> ToolEntry | None:
         """Register the tool; None if the options leave it out."""
@@ -91,10 +92,32 @@ class ActionTool:
             description=annotated.description or _describe(action),
             input_schema=arguments.all.schema,
             output_schema=arguments.output,
-            listed_if=_make_rule(action, self.routes, self._guard_of, self._listed_if),
+            listed_if=self._make_rule(),
             atomic=_alias(action),
             **({"destructive": False} if action.name == "create" else hints_of(action.method)),
         )
+
+    def _make_rule(self) -> Callable[..., Any]:
+        """Return what says to whom the tool is shown: nobody if no URL leads to its action, or a tool may not."""
+        action, routes, guard_of = self.action, self.routes, self._guard_of
+        variables, by_site = self._variables, self._listed_if
+
+        def find_open() -> list[Any]:
+            return [callback for callback in routes.callbacks if guard_of(callback) is None]
+
+        if by_site is None:
+
+            def is_listed(user: Any) -> Any:
+                return any(may_be_listed(action, user, each, variables) for each in find_open())
+
+            is_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
+            return is_listed
+
+        @wraps(by_site)
+        def is_listed_by_site(*args: Any, **kwargs: Any) -> Any:
+            return bool(find_open()) and by_site(*args, **kwargs)
+
+        return is_listed_by_site
 
     @property
     def fault_finder(self) -> Callable[[], tuple[str, str] | None]:
@@ -134,50 +157,6 @@ def _find_fault(
     else:
         return None
     return message, hint
-
-
-def _make_rule(
-    action: ViewAction,
-    routes: ViewRoutes,
-    guard_of: Callable[[Any], str | None],
-    listed_if: Callable[..., Any] | None,
-) -> Callable[..., Any]:
-    """Return what says to whom a tool is shown: nobody if no URL leads to its action, or a tool may not."""
-
-    def find_open() -> list[Any]:
-        return [callback for callback in routes.callbacks if guard_of(callback) is None]
-
-    if listed_if is None:
-
-        def may_be_listed(user: Any) -> Any:
-            return any(_may_be_listed(action, user, callback) for callback in find_open())
-
-        may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
-        return may_be_listed
-
-    @wraps(listed_if)
-    def may_be_listed_by_site(*args: Any, **kwargs: Any) -> Any:
-        return bool(find_open()) and listed_if(*args, **kwargs)
-
-    return may_be_listed_by_site
-
-
-def _may_be_listed(action: ViewAction, user: Any, callback: Any) -> bool:
-    """Return whether the view's permission classes let a user in, before any object is looked at."""
-    try:
-        view = action.bind_without_call(user, callback)
-        view.perform_authentication(view.request)
-        view.check_permissions(view.request)
-    except REFUSALS:
-        return False
-    except Exception as error:
-        error.add_note(
-            f"The permission classes of {action.source.__qualname__} need more than a user and a "
-            f"method to say who sees the tool of {action.name!r}. "
-            "Give viewset_tools() a listed_if=."
-        )
-        raise
-    return True
 
 
 def _alias(action: ViewAction) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any
 
 import django_filters
@@ -267,6 +268,43 @@ def test_what_a_view_reads_of_its_user_is_read_for_one_who_has_nothing(
     assert told(server) == []
 
 
+def find_profile(user: Any) -> Any:
+    """Return what `user.profile` is of a row that refers to its user: with none, it fails as such a relation."""
+    if user.pk:
+        return SimpleNamespace(customers=[user], is_manager=user.is_staff)
+    raise type("RelatedObjectDoesNotExist", (User.DoesNotExist, AttributeError), {})
+
+
+def test_what_a_view_reads_of_rows_of_its_user_is_read_for_one_without_rows(
+    server: MCPServer, ada: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(User, "profile", property(find_profile), raising=False)
+
+    class Chosen(OrderSerializer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            profile = self.context["request"].user.profile
+            self.fields["of"] = serializers.PrimaryKeyRelatedField(
+                queryset=User.objects.filter(pk=profile.company.owner), required=False
+            )
+            if profile.is_manager:
+                self.fields["discount"] = serializers.IntegerField()
+
+    class OfCompany(OwnOrders):
+        filterset_class = None
+        serializer_class = Chosen
+
+        def get_queryset(self) -> Any:
+            return Order.objects.filter(customer__in=self.request.user.profile.customers)
+
+    viewset_tools(OfCompany, server=server, prefix="own", actions=["list", "create"])
+    make_order(ada, "A-1")
+
+    assert told(server) == []
+    assert set(properties(server, "own_list", ada)) == {"search", "ordering", "cursor"}
+    assert set(properties(server, "own_create", ada)) == {"number", "note", "placed_at", "of"}
+
+
 def test_a_tool_lacks_what_a_filter_backend_cannot_tell(server: MCPServer, ada: User):
     viewset_tools(PartlyBroken, server=server, prefix="own", actions=["list"])
 
@@ -410,6 +448,57 @@ def test_the_variables_of_a_nested_url_are_arguments(server: MCPServer, ada: Use
     assert list(properties(server, "lines_create")) == ["order_number", "quantity"]
     assert data(server, "lines_list", order_number="A-1") == {"results": []}
     assert told(server) == []
+
+
+class OfShop(permissions.BasePermission):
+    """Lets the staff of the shop in the URL pass."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return bool(view.kwargs["order_number"] == request.user.first_name)
+
+
+class WithoutShop(OfShop):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        if request.parser_context["kwargs"].get("another") is None:
+            return False
+        return super().has_permission(request, view)
+
+
+@pytest.mark.parametrize(
+    ("classes", "shown_to"),
+    [
+        ([OfShop], ["nobody", "ada", "staff"]),
+        ([OfShop, permissions.IsAuthenticated], ["ada", "staff"]),
+        ([OfShop & permissions.IsAdminUser], ["staff"]),
+        ([permissions.IsAdminUser | OfShop], ["nobody", "ada", "staff"]),
+        ([~OfShop], ["nobody", "ada", "staff"]),
+        ([permissions.IsAdminUser | WithoutShop], ["staff"]),
+    ],
+)
+def test_a_permission_class_that_reads_the_url_is_asked_at_the_call_alone(
+    server: MCPServer, ada: User, classes: Any, shown_to: list[str]
+):
+    class OfTenant(Lines):
+        permission_classes = classes
+
+    viewset_tools(OfTenant, server=server, path={"order_number": {"type": "string"}}, prefix="own")
+    users = {"nobody": None, "ada": ada, "staff": User.objects.create_user("x", is_staff=True)}
+
+    assert [name for name, user in users.items() if "own_list" in tools(server, user)] == shown_to
+
+
+def test_a_call_is_judged_by_the_url_that_it_has(server: MCPServer, ada: User):
+    class OfTenant(Lines):
+        permission_classes = (OfShop,)
+
+    ada.first_name = "A-1"
+    make_order(ada, "A-1")
+    make_order(ada, "A-2")
+    viewset_tools(OfTenant, server=server, path={"order_number": {"type": "string"}}, prefix="own")
+
+    assert data(server, "own_list", ada, order_number="A-1") == {"results": []}
+    assert "permission" in error(server, "own_list", ada, order_number="A-2")
+    assert "permission" in error(server, "own_list", ada, order_number="A-3")
 
 
 def test_a_nested_view_is_shown_to_those_with_the_permissions_of_its_model(

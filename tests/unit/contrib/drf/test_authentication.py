@@ -64,6 +64,19 @@ class Mixed(Prices):
     authentication_classes = (OnlyIfGiven, PartnersOnly)
 
 
+class OfShop(permissions.BasePermission):
+    """Lets everybody pass, at the URLs of one shop."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return bool(view.kwargs["shop"] == "1")
+
+
+class Tenant(Prices):
+    """Its permission class reads the URL."""
+
+    permission_classes = (OfShop,)
+
+
 class Plain(Prices):
     """Its class is set where its URL is."""
 
@@ -84,6 +97,7 @@ class Public(Prices):
 
 urlpatterns = [
     path("prices/", Prices.as_view()),
+    path("tenant/<slug:shop>/", Tenant.as_view()),
     path("needs/", Needs.as_view()),
     path("mixed/", Mixed.as_view()),
     path("plain/", Plain.as_view(authentication_classes=[PartnersOnly])),
@@ -122,6 +136,14 @@ def test_a_view_that_only_its_authentication_guards_is_no_tool(
     assert problem.id == "django_mcp.drf.W003"
     assert view.__name__ in problem.msg
     assert "auth=" in (problem.hint or "")
+
+
+def test_a_permission_class_that_reads_the_url_alone_is_no_guard(server: MCPServer):
+    viewset_tools(Tenant, server=server, prefix="it")
+
+    assert names(server, ADA) == []
+    (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert problem.id == "django_mcp.drf.W003"
 
 
 @pytest.mark.parametrize("user", [None, ADA])
