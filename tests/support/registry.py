@@ -38,7 +38,7 @@ def bind(handler: Handler, arguments: dict[str, Any], ctx: Any) -> dict[str, Any
 
 class Site(Registration):
     def __init__(self, converter: ResultConverter | None = None) -> None:
-        self.registry = self._registry = Registry()
+        self._registry = Registry()
         self._converter = converter or PlainConverter()
 
     def _find_provider(self, annotation: Any) -> Provider | None:

@@ -46,7 +46,7 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-class _StandIn(SimpleLazyObject):
+class _StandIn(SimpleLazyObject):  # type: ignore[type-arg]
     """The user, for whom what their class has and no row gives, such as a profile, is nothing."""
 
     def __getattr__(self, name: str) -> Any:

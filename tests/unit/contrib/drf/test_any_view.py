@@ -471,7 +471,7 @@ class WithoutShop(OfShop):
         ([OfShop, permissions.IsAuthenticated], ["ada", "staff"]),
         ([OfShop & permissions.IsAdminUser], ["staff"]),
         ([permissions.IsAdminUser | OfShop], ["nobody", "ada", "staff"]),
-        ([~OfShop], ["nobody", "ada", "staff"]),
+        ([~OfShop], ["nobody", "ada", "staff"]),  # type: ignore[operator]
         ([permissions.IsAdminUser | WithoutShop], ["staff"]),
     ],
 )
