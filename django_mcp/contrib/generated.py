@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
+from django_mcp.contrib.compact import compact_input
 from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
@@ -128,6 +129,7 @@ class GeneratedFunction:
         run: takes the context and the arguments as a dict, and returns the result.
         source: the class or object that it is made from.
         action: what it does with it.
+        origin: what sort of source it is, in one word.
         variables: the arguments of a template, which are strings; None: the arguments are those of
             an input schema.
     """
@@ -137,10 +139,13 @@ class GeneratedFunction:
         run: Callable[[Context, dict[str, Any]], Any],
         source: Any,
         action: str,
+        *,
+        origin: str,
         variables: Sequence[str] | None = None,
     ) -> None:
         owner = source if hasattr(source, "__qualname__") else type(source)
         self._run = run
+        self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action
         self.__module__ = owner.__module__
@@ -156,6 +161,10 @@ class GeneratedFunction:
     def __call__(self, ctx: Context, **arguments: Any) -> Any:
         """Return the result of a call."""
         return self._run(ctx, arguments if self._is_of_template else arguments["arguments"])
+
+    def shorten_input(self, schema: JSONObject) -> JSONObject:
+        """Return the input schema as it is published."""
+        return compact_input(schema)
 
     def explain(self, error: Exception, arguments: Mapping[str, Any]) -> Exception:
         """Return what a caller is told in place of an error: its arguments are wrong, if they are.

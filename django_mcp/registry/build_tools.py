@@ -25,7 +25,7 @@ from django_mcp.registry.building import (
     whole_reader,
 )
 from django_mcp.registry.defaults import check_defaults
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import FUNCTION, ToolEntry
 from django_mcp.registry.moments import Moments
 from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
@@ -67,7 +67,10 @@ def build_tool(
     output_validator = (
         None if published_output is None else Validator(published_output, source, is_input=False)
     )
-    form_schema, published = published, make_portable(published)
+    form_schema = published
+    # A function that is generated may leave out of the schema what its validator alone needs.
+    shorten = getattr(function, "shorten_input", None)
+    published = make_portable(published if shorten is None else shorten(published))
     published_output = None if published_output is None else make_portable(published_output)
     handler = make_handler(signature, read, convert, fields["access"], providers, properties=inner)
     lazy_texts: list[Any] = []
@@ -93,7 +96,8 @@ def build_tool(
         validate_output=options.get("validate_output"),
         record_arguments=options.get("record_arguments") or False,
         has_lazy_texts=bool(lazy_texts),
-        defaulted=_find_defaulted(signature, published) - nullable,
+        origin=getattr(function, "origin", FUNCTION),
+        defaulted=_find_defaulted(signature, form_schema) - nullable,
         **fields,
     )
 

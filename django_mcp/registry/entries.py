@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace as replace_struct
 
 from django_mcp.protocol.annotations import Annotations, Icon
 from django_mcp.protocol.header_params import HeaderParam
@@ -20,7 +21,11 @@ from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry.access import OPEN, Access, Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.schemas import resolve_texts
+from django_mcp.registry.thin import make_thin
 from django_mcp.registry.validators import Validator
+
+FUNCTION = "function"
+"""The origin of a tool that a site writes."""
 
 EntryMapping: TypeAlias = Literal["tools", "resources", "templates", "prompts"]
 
@@ -120,6 +125,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         validate_output: whether results are checked; None: the server's default.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
+        origin: what it is made from: a function, or what it was generated from, such as a model.
         defaulted: the arguments with a default, without those that may be null though the schema does
             not allow it.
     """
@@ -140,6 +146,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     validate_output: bool | None = None
     record_arguments: bool = False
     has_lazy_texts: bool = False
+    origin: str = FUNCTION
     defaulted: frozenset[str] = frozenset()
 
     def _members(self) -> JSONObject:
@@ -155,6 +162,20 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     def may_run_again(self) -> bool:
         """Whether its author declared that a second run does no harm."""
         return self.annotations["idempotentHint"] or self.annotations["readOnlyHint"]
+
+    def with_output(self, form: str) -> ToolEntry:
+        """Return the tool with its output schema as a server lists it.
+
+        Args:
+            form: `"full"`, `"thin"`, `"none"`, or `"auto"`: `"thin"` for generated tools alone.
+        """
+        if self.output_schema is None or form == "full":
+            return self
+        if form == "none":
+            return replace_struct(self, output_schema=None)
+        if form == "auto" and self.origin == FUNCTION:
+            return self
+        return replace_struct(self, output_schema=make_thin(self.output_schema))
 
     def published(self, schema: JSONObject) -> JSONObject:
         """Return one of the schemas with its texts in the active language."""

@@ -153,6 +153,13 @@ class Options:
         "Whether results are checked against the output schema. A result that does not match is a "
         "server error.",
     )
+    output_schemas: str = setting(
+        "auto",
+        choice("auto", "full", "thin", "none"),
+        'How the output schemas of tools are listed. `"full"`: as they are. `"thin"`: names and types of '
+        'members, without texts, limits and `required`. `"none"`: not at all. `"auto"`: thin for '
+        "tools that are generated from models, admins and views, full for functions.",
+    )
     atomic: Atomic = setting(
         True,
         ATOMIC,

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, Any] = {
     "scopes": ["orders"],
     "auth_challenge": "http",
     "mode": "stateless",
+    "output_schemas": "thin",
     "unknown_arguments": "drop",
     "revisions": ["2025-11-25"],
     "throttle": {"principal": "600/m"},

@@ -85,7 +85,7 @@ class ActionTool:
         return register_generated(
             self._server,
             self._options,
-            GeneratedFunction(run, action.source, action.name),
+            GeneratedFunction(run, action.source, action.name, origin="view"),
             action=action.key,
             name=name,
             title=annotated.title,

@@ -307,7 +307,7 @@ class AdminTools:
             entry = register_generated(
                 self._server,
                 self._options,
-                GeneratedFunction(run, type(self._admin), action),
+                GeneratedFunction(run, type(self._admin), action, origin="admin"),
                 action=action,
                 name=name,
                 listed_if=self._own.listed_if or self._make_rule(action),

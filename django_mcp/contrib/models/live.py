@@ -82,7 +82,7 @@ class Live:
         key, uri = self._definition.key.name, self._uri
         server.register_resource(
             uri,
-            GeneratedFunction(self._reading.get, owner, ACTION, [key]),
+            GeneratedFunction(self._reading.get, owner, ACTION, origin="model", variables=[key]),
             permission=options.permission,
             scopes=options.scopes,
             check=self._make_check(options.check),

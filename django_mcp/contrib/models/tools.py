@@ -348,7 +348,7 @@ class ModelTools:
         register_generated(
             server,
             self.options,
-            GeneratedFunction(run, type(self), action),
+            GeneratedFunction(run, type(self), action, origin="model"),
             action=action,
             name=name,
             listed_if=self._permission_of(action),

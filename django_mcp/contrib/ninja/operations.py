@@ -245,7 +245,7 @@ class _Tool:
         return register_generated(
             server,
             options,
-            GeneratedFunction(self._run, operation.view_func, name),
+            GeneratedFunction(self._run, operation.view_func, name, origin="operation"),
             action=name,
             name=f"{prefix}_{name}" if prefix else name,
             title=operation.summary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -63,10 +64,12 @@ class Command(ServerCommand):
         except MCPError as error:
             raise wrong_use(error.message) from error
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
+        parts = _estimate_parts(server, lists["tools"])
         if options["json"]:
             listing: JSONObject = {"server": server.name, **lists}
             if options["tokens"]:
                 listing["tokens"] = {**tokens, "total": sum(tokens.values())}
+                listing["tokens_of_tools"] = parts
             if options["key"] is not None:
                 listing["refused"] = {
                     kind: {name: sorted(scopes) for name, scopes in named.items()}
@@ -88,6 +91,7 @@ class Command(ServerCommand):
             text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
             self.stdout.write(self.style.WARNING(printable(text)))
         if options["tokens"]:
+            self._print_tokens(parts)
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
 
     def _print_servers(self, server: MCPServer) -> None:
@@ -101,6 +105,18 @@ class Command(ServerCommand):
         others = [other_server.name for other_server in all_servers() if other_server is not server]
         if others:
             self.stdout.write(printable(f"Other servers: {', '.join(others)} (--server NAME)"))
+
+    def _print_tokens(self, parts: Mapping[str, Mapping[str, int]]) -> None:
+        """Print the tokens of tools by what these are made from, and by the parts of a tool."""
+        if not parts:
+            return
+        rows = [("Made from", *(label for label, _ in PARTS.values()))]
+        rows += [(origin, *map(str, sizes.values())) for origin, sizes in parts.items()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        self.stdout.write(self.style.MIGRATE_HEADING("Tokens of tools"))
+        for first, *others in rows:
+            cells = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+            self.stdout.write(f"  {first:<{widths[0]}}  {'  '.join(cells)}")
 
     def _print_list(self, kind: Kind, entries: list[JSONObject], *, with_tokens: bool) -> None:
         if not entries:
@@ -143,6 +159,27 @@ def _find_key(
         raise wrong_use(f"There is no valid API key {KEY_START}{printable(start)}.")
     usable = usable_entries(key.user, [server], key.allowed)
     return principal_of_key(key, APIKeyAuthenticator()), find_refused(usable, key.scopes.split())
+
+
+PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "names": ("names, descriptions", ("name", "description")),
+    "input": ("arguments", ("inputSchema",)),
+    "output": ("results", ("outputSchema",)),
+    "rest": ("the rest", ("title", "annotations", "icons", "_meta")),
+}
+"""The parts of a tool in wire form, with their headings. Most clients give models only the first two."""
+
+
+def _estimate_parts(server: MCPServer, tools: list[JSONObject]) -> dict[str, dict[str, int]]:
+    """Return the tokens of tools by origin and part."""
+    found: dict[str, dict[str, int]] = {}
+    for tool in tools:
+        origin = server.registry.tools[tool["name"]].origin
+        sizes = found.setdefault(origin, dict.fromkeys(PARTS, 0))
+        for part, (_label, members) in PARTS.items():
+            given = {name: tool[name] for name in members if name in tool}
+            sizes[part] += estimate_tokens(given) if given else 0
+    return found
 
 
 def estimate_tokens(entry: JSONObject) -> int:

@@ -157,8 +157,12 @@ def _page(
 
 def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -> JSONObject:
     """Return an entry in wire form; a tool with the scopes that it needs, where ChatGPT looks for them."""
-    wire = entry.to_wire()
-    scopes = call.exchange.caller.visible.scopes_of(entry) if isinstance(entry, ToolEntry) else ()
+    scopes: tuple[str, ...] = ()
+    if isinstance(entry, ToolEntry):
+        wire = entry.with_output(call.options.output_schemas).to_wire()
+        scopes = call.exchange.caller.visible.scopes_of(entry)
+    else:
+        wire = entry.to_wire()
     if scopes:
         schemes = [{"type": "oauth2", "scopes": list(scopes)}]
         meta = {"securitySchemes": schemes, **wire.get("_meta", {})}

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import translation
+from django.utils.translation import gettext_lazy
 
 from django_mcp import MCPServer
 from django_mcp.contrib.generated import (
@@ -33,7 +35,7 @@ def register(
     return register_generated(
         server,
         GeneratedOptions(**options),
-        GeneratedFunction(run, Source, action),
+        GeneratedFunction(run, Source, action, origin="source"),
         action=action,
         name=f"{action}_source",
         description="Double it.",
@@ -116,3 +118,72 @@ def test_a_duplicate_tool_name_is_an_error_naming_the_source(server: MCPServer):
 
     with pytest.raises(RegistrationError, match=r"Source\.double: there is a tool"):
         register(server)
+
+
+LONG_SCHEMA = object_schema(
+    {
+        "unit_price": {"type": "string", "title": "Unit price", "maxLength": 100},
+        "sku": {"type": "string", "title": "Stock keeping unit", "minLength": 1, "maxLength": 12},
+        "title": {
+            "type": "string",
+            "title": gettext_lazy("title"),
+            "description": "",
+            "default": "",
+        },
+        "is_gift": {"type": "boolean", "default": False},
+        "amount": {"type": "integer", "minimum": 0, "maximum": 2147483647, "default": 0},
+        "lines": {
+            "type": "array",
+            "items": object_schema({"default": {"type": "integer", "title": "Default"}}),
+            "maxItems": 1000,
+            "uniqueItems": True,
+        },
+    },
+    required=["sku"],
+)
+
+
+def test_a_published_schema_has_only_what_tells_a_model_something():
+    server = MCPServer("compact", public=True)
+    register_generated(
+        server,
+        GeneratedOptions(),
+        GeneratedFunction(lambda ctx, arguments: arguments, Source, "add", origin="source"),
+        action="add",
+        name="add",
+        input_schema=LONG_SCHEMA,
+        output_schema=LONG_SCHEMA,
+    )
+
+    with translation.override("de"):
+        tool = server.list_tools()[0]
+
+    assert tool["inputSchema"] == {
+        "type": "object",
+        "properties": {
+            "unit_price": {"type": "string"},
+            "sku": {"type": "string", "title": "Stock keeping unit", "maxLength": 12},
+            "title": {"type": "string"},
+            "is_gift": {"type": "boolean"},
+            "amount": {"type": "integer", "minimum": 0, "default": 0},
+            "lines": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"default": {"type": "integer"}}},
+            },
+        },
+        "additionalProperties": False,
+        "required": ["sku"],
+    }
+    assert tool["outputSchema"]["properties"]["sku"] == {"type": "string"}
+    refused = server.call_tool("add", {"sku": "0123456789012"})
+    assert refused.is_error
+    assert "sku" in refused.text
+
+
+@pytest.mark.parametrize(("form", "listed"), [("full", True), ("none", False), ("thin", True)])
+def test_a_server_chooses_the_form_of_output_schemas(form: str, listed: bool):
+    server = MCPServer("forms", public=True, output_schemas=form)
+    register(server)
+
+    assert ("outputSchema" in server.list_tools()[0]) is listed
+    assert server.call_tool("double_source", {"n": 2}).structured == {"n": 4}

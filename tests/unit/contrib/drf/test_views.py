@@ -350,7 +350,6 @@ def test_serializers_become_arguments(orders: MCPServer):
     assert "number" not in found["properties"]
     assert found["properties"]["secret"] == {
         "type": "string",
-        "minLength": 1,
         "description": "Kept from readers.",
     }
     line = found["properties"]["lines"]["items"]

@@ -33,7 +33,7 @@ def _own_receivers() -> Iterator[None]:
 
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer(f"models-{next(_numbers)}", public=True)
+    return MCPServer(f"models-{next(_numbers)}", public=True, output_schemas="full")
 
 
 class Orders(ModelTools):

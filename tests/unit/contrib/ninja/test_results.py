@@ -124,7 +124,7 @@ def make_api(namespace: str = "results", **options: Any) -> NinjaAPI:
 
 
 def make_server(api: NinjaAPI, **options: Any) -> MCPServer:
-    server = MCPServer("results", public=True)
+    server = MCPServer("results", public=True, output_schemas="full")
     operation_tools(api, server=server, **options)
     return server
 

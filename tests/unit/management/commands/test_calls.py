@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from io import StringIO
 from pathlib import Path
@@ -132,7 +133,13 @@ def test_the_size_of_the_catalogue_is_estimated(run: Run):
     )
     first = json.dumps(found["tools"][0], separators=(",", ":"), ensure_ascii=False)
     assert f"{-(-len(first) // 4)}  find_products" in run("mcp_list", "--tokens")[0]
-    assert f"About {found['tokens']['total']} tokens" in run("mcp_list", "--tokens")[0]
+    printed = run("mcp_list", "--tokens")[0]
+    assert f"About {found['tokens']['total']} tokens" in printed
+    sizes = found["tokens_of_tools"]["function"]
+    # Each tool is rounded up in each of its parts.
+    rounded = sum(sizes.values()) - found["tokens"]["tools"]
+    assert 0 <= rounded < len(sizes) * len(found["tools"])
+    assert re.search(rf"^  function +{' +'.join(map(str, sizes.values()))}$", printed, re.MULTILINE)
 
 
 def test_an_empty_server_explains_where_to_put_tools(run: Run):

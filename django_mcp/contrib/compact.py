@@ -1,0 +1,71 @@
+"""Leave out of the input schema of a generated tool what tells a model nothing.
+
+Only what is published is shorter. Arguments are checked against the whole schema, and the try form of the admin shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import override
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.subschemas import with_children
+
+LONG = 100
+"""The length of a text or a list from which on a limit is left out: a model rarely comes near it."""
+
+FAR = 2**15 - 1
+"""The number from which on a limit is left out: it is that of a column, such as 32,767 or 2,147,483,647."""
+
+_EMPTY: tuple[Any, ...] = (None, False, "")
+
+
+def compact_input(schema: JSONObject) -> JSONObject:
+    """Return an input schema without what tells a model nothing.
+
+    These are titles that repeat the name, empty descriptions and defaults, limits that are far away,
+    and that lists inside have no members but those described.
+    """
+    with override(None):  # the texts of the code: a translated title repeats the name as well
+        compact: JSONObject = _compact(schema)
+    if "additionalProperties" in schema:
+        compact["additionalProperties"] = schema["additionalProperties"]
+    return compact
+
+
+def _compact(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    compact = with_children(schema, _compact)
+    for name, each in compact.get("properties", {}).items():
+        if isinstance(each, dict) and "title" in each and _repeats(each["title"], name):
+            del each["title"]
+    if compact.get("additionalProperties") is False:
+        del compact["additionalProperties"]
+    for keyword, says_nothing in _RULES.items():
+        if keyword in compact and says_nothing(compact[keyword]):
+            del compact[keyword]
+    return compact
+
+
+_RULES: Mapping[str, Any] = {
+    "default": lambda value: any(value is empty for empty in _EMPTY) or value == "",
+    "description": lambda value: not str(value),
+    "maxItems": lambda value: value >= LONG,
+    "maxLength": lambda value: value >= LONG,
+    "maximum": lambda value: value >= FAR,
+    "minimum": lambda value: value <= -FAR,
+    "minLength": lambda value: value <= 1,
+    "uniqueItems": bool,
+}
+
+
+def _repeats(title: Any, name: str) -> bool:
+    """Return whether a title has no word that its name has not."""
+    return _plain(str(title)) == _plain(name)
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
