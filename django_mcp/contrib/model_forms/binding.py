@@ -168,7 +168,10 @@ def _is_unchanged(
     if model_field is None or not model_field.concrete:
         return False
     if model_field.many_to_many:
-        if not (isinstance(value, list) and _takes_keys(model_field) and shows_key(model_field)):
+        if not (isinstance(value, list) and _takes_keys(model_field)):
+            return False
+        # Of no members, no key is told.
+        if value and not shows_key(model_field):
             return False
         members = getattr(instance, model_field.name).order_by().values_list("pk", flat=True)
         most = len(value) + 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
@@ -18,7 +18,7 @@ from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request, m
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.followed import read_each
 from django_mcp.contrib.models.paths import Path
-from django_mcp.contrib.values import to_python
+from django_mcp.contrib.values import to_python, value_field
 
 SEARCH, GET, CREATE, UPDATE, DELETE = "search", "get", "create", "update", "delete"
 
@@ -31,31 +31,37 @@ OWN = (SEARCH, GET, CREATE, UPDATE, DELETE, RELATED)
 _VIEW_HOOKS = ("has_view_permission", "has_change_permission", "has_view_or_change_permission")
 
 
+def make_samples(model: type[Model]) -> Iterator[Model]:
+    """Yield objects that stand in for one of a model: one without a key, and one as if it were stored.
+
+    The second is for methods that look at relations to many, which no object without a key has.
+    """
+    yield model()
+    key: Any = model._meta.pk
+    with suppress(ValidationError):
+        stored = model(pk=value_field(key).to_python(0))
+        stored._state.adding = False
+        yield stored
+
+
 class AdminAccess:
     """Decides by the rules of one `ModelAdmin`. Every tool asks `allows`, by itself or through the methods below.
 
     Args:
         site: the admin site.
         model_admin: of one model.
+        sample: an object to describe what the admin has for one; None: its methods take none of `make_samples`.
 
     Attributes:
         judges_objects: whether the admin decides about each object, not about the user alone.
     """
 
-    def __init__(self, site: AdminSite, model_admin: ModelAdmin[Any]) -> None:
-        self.site = site
+    def __init__(self, site: AdminSite, model_admin: ModelAdmin[Any], sample: Any = None) -> None:
+        self.site, self.sample = site, sample
         self.model_admin = model_admin
         self.model: type[Model] = model_admin.model
         self.judges_objects = self.overrides(*_VIEW_HOOKS)
         self._others: dict[type[Model], AdminAccess | None] = {}
-
-    @cached_property
-    def sample(self) -> Any:
-        """An object that is not stored, to describe what the admin has for one.
-
-        It is set to None where methods of the admin take only stored ones.
-        """
-        return self.model()
 
     def overrides(self, *names: str) -> bool:
         """Return whether the class has methods of its own in place of those of Django."""

@@ -31,6 +31,7 @@ from django_mcp.contrib.modeladmin.access import (
     UPDATE,
     AdminAccess,
     get_actions,
+    make_samples,
 )
 from django_mcp.contrib.modeladmin.actions import AdminAction
 from django_mcp.contrib.modeladmin.checks import (
@@ -103,7 +104,7 @@ class AdminTools:
         model_admin: of the model.
         options: of the tools of this model.
         own: of `admin_tools`.
-        has_sample: whether methods of the `ModelAdmin` take an object that is not stored.
+        sample: of `AdminAccess`.
     """
 
     def __init__(
@@ -113,8 +114,7 @@ class AdminTools:
         model_admin: ModelAdmin[Any],
         options: GeneratedOptions,
         own: AdminOptions,
-        *,
-        has_sample: bool = True,
+        sample: Any,
     ) -> None:
         self._server = server
         self._site = site
@@ -124,9 +124,7 @@ class AdminTools:
         self._label = describe_admin(model_admin)
         if not getattr(model_admin.model._meta.pk, "concrete", False):
             raise TypeError("its primary key has several columns")
-        self._access = AdminAccess(site, model_admin)
-        if not has_sample:
-            self._access.sample = None
+        self._access = AdminAccess(site, model_admin, sample)
         self._request = make_request_of_anybody(site)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
         self._inlines = AdminInlines(
@@ -385,11 +383,12 @@ def make_tools(
         return None
     try:
         with reading_at_startup():
-            try:
-                return AdminTools(server, site, model_admin, options, own)
-            except Exception:
-                logger.debug("%s takes only stored objects", what, exc_info=True)
-                return AdminTools(server, site, model_admin, options, own, has_sample=False)
+            for sample in make_samples(model_admin.model):
+                try:
+                    return AdminTools(server, site, model_admin, options, own, sample)
+                except Exception:
+                    logger.debug("%s does not take the object %r", what, sample.pk, exc_info=True)
+            return AdminTools(server, site, model_admin, options, own, None)
     except Exception as error:
         # Its methods may need what only a request of a browser has.
         logger.debug("No tools of %s", what, exc_info=True)

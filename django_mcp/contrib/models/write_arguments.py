@@ -181,7 +181,9 @@ def _make_form(options: WriteOptions, shown: Shown, version: Any) -> Any:
     names = options.writable
     if names is None:
         names = [name for name in options.fields if name != getattr(version, "name", None)]
-        names = [name for name in names if _is_writable(shown, name)]
+        names = [
+            name for name in names if _is_writable(shown, name, is_new="create" in options.writes)
+        ]
     if not names:
         raise WriteProblem("there is no field to write", "Name some in writable.")
     try:
@@ -192,7 +194,7 @@ def _make_form(options: WriteOptions, shown: Shown, version: Any) -> Any:
         ) from error
 
 
-def _is_writable(shown: Shown, name: str) -> bool:
+def _is_writable(shown: Shown, name: str, *, is_new: bool) -> bool:
     field = shown.columns.get(name) or (name in shown.related and shown.relations[name])
     if not isinstance(field, models.Field) or not getattr(field, "editable", False):
         return False
@@ -200,7 +202,10 @@ def _is_writable(shown: Shown, name: str) -> bool:
         through: Any = field.remote_field.through
         if not through._meta.auto_created:
             return False  # its rows may need more than the two objects
-    return field.formfield() is not None and not isinstance(field, models.FileField)
+    if isinstance(field, models.FileField):
+        # No argument carries a file, which a new object may need; the form says so.
+        return is_new and not field.blank and not field.has_default()
+    return field.formfield() is not None
 
 
 def _check_form(options: WriteOptions, written: Written) -> None:

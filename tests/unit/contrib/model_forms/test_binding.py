@@ -16,7 +16,7 @@ from django.utils.translation import override
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.model_forms import bind_form, check_form
 from example_project.shop.models import Order, OrderLine, Product
-from tests.support.library.models import Sample
+from tests.support.library.models import Book, Sample, Tag
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +39,11 @@ class LineForm(forms.ModelForm):
         fields = ["order", "product", "quantity", "unit_price"]
 
 
+class RequiredMembers(forms.ModelMultipleChoiceField):
+    def __init__(self, queryset: Any, **options: Any) -> None:
+        super().__init__(queryset, **{**options, "required": True})
+
+
 def errors(form: Any) -> list[tuple[str, str]]:
     with pytest.raises(ArgumentErrors) as raised:
         check_form(form)
@@ -48,6 +53,21 @@ def errors(form: Any) -> list[tuple[str, str]]:
 def save(form: Any) -> Any:
     check_form(form)
     return form.save()
+
+
+def test_no_members_are_taken_back_by_a_form_that_asks_for_some():
+    book = Book.objects.create(isbn="1", title="T")
+    tagged = Book.objects.create(isbn="2", title="U")
+    tagged.tags.add(Tag.objects.create(name="t"))
+    form_class = forms.modelform_factory(
+        Book, fields=["title", "tags"], field_classes={"tags": RequiredMembers}
+    )
+
+    save(bind_form(form_class, {"tags": []}, instance=book, is_partial=True))
+    for changed in (tagged, None):
+        arguments = {"title": "Valid", "tags": []}
+        form = bind_form(form_class, arguments, instance=changed, is_partial=changed is not None)
+        assert [pointer for pointer, _text in errors(form)] == ["/tags"]
 
 
 def test_an_update_changes_only_the_named_fields(orders: list[Order]):

@@ -303,6 +303,29 @@ def test_security_models_with_object_permissions_cannot_be_ordered_by(
     assert "/ordering" in refuse(make_client(root, Book), "search_books", ordering="shelf__name")
 
 
+def test_methods_that_look_at_relations_of_the_object_are_described(
+    make_client: Any, site: Any, root: User
+):
+    class OfStored(admin.ModelAdmin):
+        readonly_fields = ["many"]
+
+        def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
+            names = ["title", "many"] if len(obj.tags.all()) > 1 else ["title"]
+            return [(None, {"fields": [*names, "shelf"] if obj.shelf_id else names})]
+
+        def many(self, book: Book) -> int:
+            return book.tags.count()
+
+    site.unregister(Book)
+    site.register(Book, OfStored)
+    book = Book.objects.create(isbn="1", title="T")
+    client = make_client(root, Book)
+
+    assert read(client, "get_book", isbn="1")["title"] == "T"
+    book.tags.set([Tag.objects.create(name="a"), Tag.objects.create(name="b")])
+    assert read(client, "update_book", isbn="1", title="Up")["title"] == "Up"
+
+
 # -- secrets
 
 

@@ -450,3 +450,23 @@ def test_names_of_views_and_models_are_known_as_well():
     assert {fault.hint.partition(" If ")[0] for fault in tools.find_faults()} == {
         "Write `save_model(self, user, instance, form, change)` instead."
     }
+
+
+@isolate_apps("tests.support.library")
+def test_a_new_object_that_needs_a_file_is_no_tool(server: MCPServer):
+    class Scan(models.Model):
+        name = models.CharField(max_length=10)
+        file = models.FileField()
+        copy = models.FileField(blank=True)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return self.name
+
+    fields = ["id", "name", "file", "copy"]
+    assert faults(server, Scan, fields=fields, writes=["create"]) == [
+        "M005 the field 'file' requires a file, which arguments cannot carry"
+    ]
+    assert faults(MCPServer("other"), Scan, fields=fields, writes=["update"]) == []
