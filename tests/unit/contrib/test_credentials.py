@@ -50,6 +50,13 @@ class Flights(viewsets.GenericViewSet[Any]):
         *("api-key", "ApiKeyViewSet", "APIKeys", "apikey", "access_key", "client_secret", "private-key"),
         *("impersonate", "hijack", "sudo", "login_as", "authenticate"),
         *("mfa_device", "verify_2fa", "TwoFactorView", "recovery_codes", "magic-link", "one_time_code"),
+        *("rotate_secret", "webhook_secret", "SecretViewSet", "secrets", "secret-rotate", "obtain_pair"),
+        *("switch_user", "become_user", "reset_pass", "set_pin", "pin_reset", "issue_pat", "revoke-pats"),
+        *("ssh_key", "SigningKeyViewSet", "deploy-keys", "rotate_keys", "key_rotation", "set_key"),
+        *("Session", "SessionViewSet", "session_list", "user_sessions", "revoke_session", "active-sessions"),
+        *("OAuthCallback", "oauth2", "SAMLView", "OpenIDView", "sso", "OIDCCallbackView", "auth", "AuthView"),
+        *("token", "Tokens", "TokenViewSet", "refresh_token", "token_refresh", "issue_tokens", "TokenPair"),
+        *("TokenBlacklistView", "new_token", "user_tokens", "count_tokens_login"),
     ],
 )  # fmt: skip
 def test_names_of_credentials_are_found(name: str):
@@ -61,6 +68,12 @@ def test_names_of_credentials_are_found(name: str):
     [
         *("Tokenizer", "tokenized", "blog_info", "Authors", "passengers", "compass", "boarding_pass"),
         *("key_accounts", "monkeys", "power", "secretary", "catalogue", "signing_bonus"),
+        *("token_count", "count_tokens", "TokenUsageView", "max_tokens", "next_page_token", "tokenize"),
+        *("input_tokens", "DesignTokenViewSet", "token-holders", "TokenClassification", "tokens_per_second"),
+        *("secret_santa", "SecretMenuViewSet", "training_sessions", "TrainingSessionViewSet", "sessions"),
+        *("book_session", "pin", "unpin", "PinViewSet", "drop_pin", "pass", "passes", "skip_pass", "patients"),
+        *("public_key", "keys", "KeyResults", "answer_key", "user", "switch", "AuthorViewSet", "authors"),
+        *("LoginRequiredMixin", "AuthRequiredMixin", "AuthMixin", "obtain_quote", "pair", "callback"),
     ],
 )  # fmt: skip
 def test_names_that_only_look_like_credentials_are_left(name: str):
