@@ -114,7 +114,8 @@ def check_outer_decorators() -> Iterator[CheckMessage]:
                 yield checks.Warning(
                     f"{handler.source} is inside of a decorator that does not run for its calls.",
                     hint="Write @tool, @resource, @prompt or @completion above all other decorators. Who may "
-                    "call is said by permission= and check=.",
+                    "call is said by permission= and check=. A decorator of a queue, such as @shared_task, "
+                    "queues no calls in either place: task= does.",
                 )
 
 

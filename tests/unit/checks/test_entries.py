@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import pytest
 from asgiref.sync import sync_to_async
+from celery import shared_task
 from django.contrib.auth.decorators import login_required
 from django.core.checks import INFO, CheckMessage, run_checks
 from django.db import transaction
@@ -366,6 +367,20 @@ def later() -> str:
     return ""
 
 
+@shared_task
+@register
+def queued() -> str:
+    """Answer."""
+    return ""
+
+
+@register
+@shared_task
+def queued_below() -> str:
+    """Answer."""
+    return ""
+
+
 @run_outside
 @register
 def unnamed() -> str:
@@ -393,9 +408,11 @@ def test_a_decorator_above_that_of_mcp_is_reported():
     for function in registered:
         server.tool(function)
 
-    reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in found(server, "W025")]
+    messages = found(server, "W025")
+    reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in messages]
 
-    assert sorted(reported) == ["guarded", "later", "stored", "unnamed"]
+    assert sorted(reported) == ["guarded", "later", "queued", "stored", "unnamed"]
+    assert all("such as @shared_task, queues no calls" in str(message.hint) for message in messages)
 
 
 def forgets(text: str) -> str:  # type: ignore[return]
