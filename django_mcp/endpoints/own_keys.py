@@ -20,7 +20,7 @@ from django.views.decorators.debug import sensitive_variables
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
 from django_mcp.endpoints.usable_entries import all_scopes_of, usable_entries
-from django_mcp.execution.tables import digest_of_quota
+from django_mcp.execution.tables import delete_some, digest_of_quota
 from django_mcp.log import logger
 from django_mcp.models import APIKey, UsedState
 from django_mcp.protocol.sanitize import clean
@@ -146,6 +146,7 @@ class OwnKeyForm(forms.Form):
             # Of concurrent requests of a user, one after the other counts.
             users = get_user_model()._base_manager.using(alias)
             users.select_for_update().filter(pk=self.user.pk).first()
+            delete_some(APIKey.objects.long_over().filter(user=self.user))
             made = APIKey.objects.filter(user=self.user, created_at__gt=now - timedelta(days=1))
             is_full = APIKey.objects.valid_of(self.user).count() >= MAX_VALID_KEYS
             if is_full or made.count() >= MAX_KEYS_A_DAY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -25,6 +25,9 @@ from django_mcp.server.exchange.visibility import Allowed
 SECRET_BYTES = 32
 PREFIX_BYTES = 6
 
+KEPT_DAYS = 90
+"""How long a key that was revoked or has expired stays in the admin's list."""
+
 _KEY = re.compile(r"mcp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
@@ -41,6 +44,11 @@ class APIKeyManager(PrimaryManager["APIKey"]):
         """Return the user's keys that are neither revoked nor expired, newest first."""
         is_valid = models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
         return self.filter(is_valid, user=user, revoked_at=None).order_by("-created_at", "-pk")
+
+    def long_over(self) -> models.QuerySet[APIKey]:
+        """Return the keys that were revoked or expired more than `KEPT_DAYS` ago, which are to be deleted."""
+        since = timezone.now() - timedelta(days=KEPT_DAYS)
+        return self.filter(models.Q(revoked_at__lte=since) | models.Q(expires_at__lte=since))
 
     def issue(
         self,
@@ -184,7 +192,7 @@ class APIKey(Table):
         )
 
     def revoke(self) -> None:
-        """Revoke the key permanently: every process refuses it within seconds. It stays in the admin's list."""
+        """Revoke the key permanently: every process refuses it within seconds. It stays in the admin's list for `KEPT_DAYS`."""
         if self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])

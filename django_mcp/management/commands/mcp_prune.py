@@ -20,6 +20,7 @@ from django_mcp.execution.tables import delete_some
 from django_mcp.execution.workers import gone_workers
 from django_mcp.extension_packages import load_parts
 from django_mcp.management.base import SiteCommand
+from django_mcp.models import APIKey
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.session import Closing
@@ -38,7 +39,8 @@ class Command(SiteCommand):
 
     help = (
         "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
-        "calls older than CALL_RETENTION_DAYS and their tallies, and processes that are gone; with OAuth also "
+        "calls older than CALL_RETENTION_DAYS and their tallies, keys that ended 90 days ago, and processes that are "
+        "gone; with OAuth also "
         "its expired tokens, old sign-ins, and clients without tokens that nobody used for 30 days. It deletes in small "
         "batches, so that other queries do not wait for long."
     )
@@ -101,6 +103,7 @@ def _find_expired() -> Expired:
         "states": [(state, delete_some) for state in expired_states()],
         "pages": [(expired_visits(), delete_some)],
         "links": [(expired_links(), delete_some)],
+        "keys": [(APIKey.objects.long_over(), delete_some)],
         **{
             name: rows
             for part in load_parts("site.pruning")

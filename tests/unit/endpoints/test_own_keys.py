@@ -208,6 +208,17 @@ def test_a_user_cannot_fill_the_table(browser: Client):
     assert APIKey.objects.count() == MAX_KEYS_A_DAY
 
 
+def test_a_new_key_replaces_those_that_ended_long_ago(browser: Client, ada: Any):
+    old, _ = APIKey.objects.issue(user=ada, name="old")
+    recent, _ = APIKey.objects.issue(user=ada, name="recent")
+    recent.revoke()
+    APIKey.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(days=91))
+
+    assert shown_key(browser.post(PAGE, NEW))
+
+    assert set(APIKey.objects.values_list("name", flat=True)) == {"recent", "Report"}
+
+
 def test_own_keys_are_revoked_and_those_of_others_unknown(
     browser: Client, ada: Any, django_user_model: Any
 ):

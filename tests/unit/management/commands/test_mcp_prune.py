@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.models import (
+    APIKey,
     BusMessage,
     CallRecord,
     CallTally,
@@ -42,6 +43,7 @@ NAMES = (
     "states",
     "pages",
     "links",
+    "keys",
     "tasks",
 )
 
@@ -109,6 +111,14 @@ def make_all() -> None:
         )
         minute = int((now - past * 1000).timestamp() // 60)
         CallTally.objects.create(width=15, minute=minute, step=0, calls=1)
+    for number, (revoked, expires) in enumerate([(90, None), (None, 90), (89, 1), (None, None)]):
+        APIKey.objects.create(
+            user=user,
+            name="key",
+            prefix=str(number),
+            revoked_at=None if revoked is None else now - timedelta(days=revoked),
+            expires_at=None if expires is None else now - timedelta(days=expires),
+        )
     for digest in ("gone 1", "gone 2"):
         GivenLink.objects.create(digest=digest, expires_at=now - hour)
     GivenLink.objects.create(digest="kept", expires_at=now + hour)
@@ -137,6 +147,7 @@ def test_expired_rows_are_deleted():
         NONE_SETTLED,
     ]
 
+    assert set(APIKey.objects.values_list("prefix", flat=True)) == {"2", "3"}
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
     left += (
         Worker,
