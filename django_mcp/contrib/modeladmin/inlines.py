@@ -187,8 +187,11 @@ class AdminInline:
 
     def _names(self, request: Any, instance: Any) -> list[Any]:
         """Return the names of the fields that a user sees of each row of an object."""
+        return self._without_own(self._shown.names_of_page(request, instance))
+
+    def _without_own(self, names: Collection[Any]) -> list[Any]:
         own = self._own_fields()
-        return [name for name in self._shown.names_of_page(request, instance) if name not in own]
+        return [name for name in names if name not in own]
 
     def read(
         self, request: Any, admin: Any, inline: Any, instance: Any, formset_class: Any
@@ -202,22 +205,33 @@ class AdminInline:
             instance: the object.
             formset_class: the one of the user, if it was made already; else None.
         """
+        shown, is_usual = self._shown, _attributes_of(inline) == _attributes_of(self._inline)
+        if not is_usual:
+            # Its `exclude`, for example, is another one for this user.
+            shown = AdminShown(InlineAccess(self._parent, inline), self._request, self._allowed)
         if formset_class is None:
             # To make the class takes long, but one that the site makes may have rules about the user.
             formset_class = (
-                inline.get_formset(request, instance) if self._makes_formsets else self._formset
+                self._formset
+                if is_usual and not self._makes_formsets
+                else inline.get_formset(request, instance)
             )
         prefix = self._formset.get_default_prefix() or self.name
         options = admin.get_formset_kwargs(request, instance, inline, prefix)
         formset = formset_class(**without_data(options))
-        names = self._names(request, instance)
+        names = self._without_own(shown.names_of_page(request, instance))
         rows = formset.get_queryset()
         if isinstance(rows, QuerySet):
-            rows = self._shown.load(rows, names)
+            rows = shown.load(rows, names)
         objects = list(rows[: MAX_KEYS + 1])
         for row in objects:
-            self._shown.complete(row, names)
-        return self._shown.read(request, objects, names)
+            shown.complete(row, names)
+        return shown.read(request, objects, names)
+
+
+def _attributes_of(inline: Any) -> dict[str, Any]:
+    """Return what the site has set on an inline, perhaps for one user, without what Django sets."""
+    return {name: value for name, value in vars(inline).items() if name != "max_num"}
 
 
 def without_data(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.admin import GenericStackedInline
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from django.forms.models import BaseInlineFormSet
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp.models import APIKey
@@ -332,6 +333,33 @@ def test_a_formset_that_the_site_makes_for_a_user_says_which_rows_are_shown(
 
 
 # -- rules of the formset
+
+
+def test_attributes_that_the_site_sets_on_an_inline_for_a_user_decide_what_is_shown(
+    make_client: Any, make_staff: Any, site: Any, root: User, orders: list[Order]
+):
+    class Small(BaseInlineFormSet):
+        def get_queryset(self) -> Any:
+            return super().get_queryset().filter(product__sku="p-0")
+
+    class Personal(WithLines):
+        def get_inline_instances(self, request: Any, obj: Any = None) -> Any:
+            inlines: Any = super().get_inline_instances(request, obj)
+            for inline in inlines:
+                if not request.user.is_superuser:
+                    inline.exclude, inline.formset = ["unit_price"], Small
+            return inlines
+
+    replace(site, Order, Personal)
+    staff, order = make_staff("staff", "shop.view_order", "shop.view_orderline"), orders[0]
+
+    (line,) = read(make_client(staff), "get_order", id=order.pk)["lines"]
+
+    assert line["id"] == order.lines.get(product__sku="p-0").pk
+    assert "unit_price" not in line
+    of_root = read(make_client(root), "get_order", id=order.pk)["lines"]
+    assert len(of_root) == 2
+    assert all("unit_price" in each for each in of_root)
 
 
 def test_an_object_keeps_as_many_rows_as_its_page_has(
