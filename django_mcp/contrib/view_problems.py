@@ -72,6 +72,19 @@ def reading_at_startup() -> Iterator[None]:
                 connection.close()
 
 
+@contextmanager
+def without_queries() -> Iterator[None]:
+    """Have each query fail with `DatabaseProblem`: what it would return changes with the data."""
+
+    def fail(*_args: Any) -> Any:
+        raise DatabaseProblem("it reads the database", "")
+
+    with ExitStack() as stack:
+        for connection in connections.all():
+            stack.enter_context(connection.execute_wrapper(fail))
+        yield
+
+
 def _open_connections() -> list[BaseDatabaseWrapper]:
     initialized = connections.all(initialized_only=True)
     return [connection for connection in initialized if connection.connection is not None]

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from django_mcp.contrib.drf.schemas import plain_key
 from django_mcp.contrib.values import takes_pattern
+from django_mcp.contrib.view_problems import without_queries
 from django_mcp.protocol.json import JSONObject
 
 MAX_JOINS = 20
@@ -51,14 +52,20 @@ def _takes_pattern(each: Any) -> bool:
 
 
 def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
-    described: JSONObject = {}
     try:
-        field = each.field
+        # Choices that are read from the database may be of rows that not every caller sees.
+        with without_queries():
+            described = dict(_describe(name, each))
     except DatabaseError:
         raise
     except Exception:  # noqa: BLE001 - whatever its choices need of a call
-        yield name, _schema_of_key(each)
-        return
+        described = {name: _schema_of_key(each)}
+    yield from described.items()
+
+
+def _describe(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
+    described: JSONObject = {}
+    field = each.field
     text = field.help_text or each.label
     if text:
         described["description"] = str(text)
@@ -76,10 +83,14 @@ def _parameters(name: str, each: Any) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _schema_of_key(each: Any) -> JSONObject:
-    """Return the schema of a filter by objects that only a call can tell."""
+    """Return the schema of a filter whose values only a call can tell."""
     key: JSONObject = {"type": ["string", "integer"]}
     if issubclass(each.field_class, forms.MultipleChoiceField | forms.ModelMultipleChoiceField):
         key = {"type": "array", "items": key}
+        if getattr(each, "conjoined", False):
+            key["maxItems"] = MAX_JOINS
+    if each.extra.get("required"):
+        key["required"] = True
     text = each.extra.get("help_text") or each.label
     return {**key, "description": str(text)} if text else key
 

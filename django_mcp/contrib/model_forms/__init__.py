@@ -14,6 +14,7 @@ from django_mcp.contrib.model_forms.filling import data_of_initial
 from django_mcp.contrib.model_forms.schema import (
     FormMaker,
     FormProblem,
+    choices_of,
     form_schema,
     key_schema,
     offered_fields,
@@ -26,6 +27,7 @@ __all__ = [
     "bind_form",
     "check_form",
     "check_new",
+    "choices_of",
     "data_of_initial",
     "end_filling",
     "fill_form",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -49,6 +50,7 @@ def form_schema(
     is_partial: bool = False,
     exclude: Collection[str] = (),
     allow_sensitive: Collection[str] = (),
+    personal_choices: Collection[str] = (),
 ) -> JSONObject:
     """Return the JSON Schema of the arguments that a form takes.
 
@@ -61,6 +63,7 @@ def form_schema(
             required then: what the form of an object starts with is known only with the object.
         exclude: fields to leave out.
         allow_sensitive: password fields that clients may fill in.
+        personal_choices: fields with other choices for each user, which are described by their type alone.
 
     Raises:
         FormProblem: a field is required that arguments cannot fill in.
@@ -77,11 +80,23 @@ def form_schema(
         elif name not in exclude and not field.disabled:
             raise _unfillable(name, field)
     properties = {
-        name: _describe(fields[name], name, find_model_field(form, name), is_partial=is_partial)
-        for name in fields
+        name: _describe(
+            _without_choices(field) if name in personal_choices else field,
+            name,
+            find_model_field(form, name),
+            is_partial=is_partial,
+        )
+        for name, field in fields.items()
         if name in offered
     }
     return object_schema(properties, required=required)
+
+
+def _without_choices(field: Any) -> Any:
+    """Return a copy of a field whose choices are told as those that a function returns."""
+    copied = copy.deepcopy(field)
+    copied.choices = lambda: ()
+    return copied
 
 
 def _check_models(form: Any) -> None:
@@ -273,6 +288,14 @@ def _values(field: Any) -> list[Any] | None:
     if len(plain) < len(values):
         plain = [str(value) for value in values]
     return plain if not field.required else [value for value in plain if value != ""]
+
+
+def choices_of(field: Any) -> list[tuple[Any, Any]] | None:
+    """Return the values and labels of the choices of a field; None if a function returns them, or it has none."""
+    choices = getattr(field, "choices", None)
+    if choices is None or isinstance(choices, CallableChoiceIterator):
+        return None
+    return list(_flat(choices))
 
 
 def choice_values(field: Any) -> list[Any]:

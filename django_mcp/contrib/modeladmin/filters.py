@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from django.contrib.admin.utils import (
     lookup_spawns_duplicates,
 )
 from django.core.exceptions import ValidationError
-from django.db import connections
 from django.db.models import Field, Q, QuerySet
 from django.utils.translation import gettext as _
 
@@ -24,11 +22,17 @@ from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import AdminAccess, grants
+from django_mcp.contrib.modeladmin.requests import make_request_of_nobody
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
 from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
 from django_mcp.contrib.values import MAX_TEXT_CHARS, to_python
-from django_mcp.contrib.view_problems import DatabaseProblem, reading_at_startup
+from django_mcp.contrib.view_problems import (
+    DatabaseProblem,
+    reading_at_startup,
+    without_queries,
+)
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 
@@ -303,9 +307,9 @@ def _read_simple(access: AdminAccess, request: Any, cls: Any) -> AdminFilter:
         raise LeftOut("it has no title or no parameter_name")
     schema: JSONObject = {"type": "string", "maxLength": MAX_TEXT_CHARS}
     try:
-        with reading_at_startup(), _no_queries():
+        with reading_at_startup(), without_queries():
             offered = cls(request, {}, access.model, admin).lookup_choices
-        if 0 < len(offered) <= MAX_CHOICES:
+        if 0 < len(offered) <= MAX_CHOICES and offered == _find_offered_to_nobody(access, cls):
             schema = {
                 "enum": [str(value) for value, _label in offered],
                 "description": " ".join(f"{value}: {label}." for value, label in offered),
@@ -331,17 +335,15 @@ def _read_simple(access: AdminAccess, request: Any, cls: Any) -> AdminFilter:
     )
 
 
-@contextmanager
-def _no_queries() -> Iterator[None]:
-    """Have each query fail, as it would where there is no database."""
-
-    def fail(*_args: Any) -> Any:
-        raise DatabaseProblem("it reads the database", "")
-
-    with ExitStack() as stack:
-        for connection in connections.all():
-            stack.enter_context(connection.execute_wrapper(fail))
-        yield
+def _find_offered_to_nobody(access: AdminAccess, cls: Any) -> Any:
+    """Return what a filter offers to a user without rights; None, if that fails."""
+    try:
+        with without_queries():
+            request = make_request_of_nobody(access.site)
+            return cls(request, {}, access.model, access.model_admin).lookup_choices
+    except Exception:
+        logger.debug("%s has no choices for nobody", cls, exc_info=True)
+        return None
 
 
 def narrow_all(

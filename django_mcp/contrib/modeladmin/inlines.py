@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from django.contrib.admin.options import InlineModelAdmin
@@ -15,6 +16,7 @@ from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, object_schema
 from django_mcp.contrib.model_forms import FormProblem, form_schema, key_schema
 from django_mcp.contrib.modeladmin.access import AdminAccess
+from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
 from django_mcp.contrib.modeladmin.sensitive import (
     is_of_security,
     is_secret,
@@ -86,6 +88,7 @@ class AdminInline:
         self._allowed = allow_sensitive
         self._parent = parent
         access = InlineAccess(parent, inline)
+        self._access = access
         self._makes_formsets = access.overrides("get_formset")
         self._shown = AdminShown(access, request, allow_sensitive)
         self._needed, problem = self._find_needed()
@@ -126,6 +129,7 @@ class AdminInline:
             is_partial=True,
             exclude=self.closed_fields(form.base_fields),
             allow_sensitive=self._allowed,
+            personal_choices=self._personal_choices,
         )["properties"]
         least = {"minItems": self.min_num} if is_new and self.min_num else {}
         if is_new:
@@ -151,6 +155,13 @@ class AdminInline:
             "title": str(self._inline.verbose_name_plural),
             **({"description": told} if told else {}),
         }
+
+    @cached_property
+    def _personal_choices(self) -> set[str]:
+        def make_form(request: Any) -> Any:
+            return self._inline.get_formset(request, self._parent.sample).form
+
+        return find_personal_choices(self._access, self.form_fields, make_form)
 
     def _find_needed(self) -> tuple[list[str], str | None]:
         """Return the fields that a new row needs, and why there can be none; None, if there can."""

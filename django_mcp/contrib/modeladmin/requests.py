@@ -197,10 +197,23 @@ def make_request_of(user: Any, site: AdminSite) -> Any:
 
 def make_request_of_anybody(site: AdminSite) -> Any:
     """Return a request that may do everything, to describe what a `ModelAdmin` takes."""
+    return _make_request_of_made_up(site, is_superuser=True)
+
+
+def make_request_of_nobody(site: AdminSite) -> Any:
+    """Return a request of a member of the staff without any permission, to tell what is not for all."""
+    request = _make_request_of_made_up(site, is_superuser=False)
+    for name in ("_perm_cache", "_user_perm_cache", "_group_perm_cache"):
+        setattr(request.user, name, set())  # Django's backend need not look them up
+    return request
+
+
+def _make_request_of_made_up(site: AdminSite, *, is_superuser: bool) -> Any:
     user: Any = get_user_model()()
     user.pk = user.pk or 0  # A queryset can be filtered by it, although it is not saved.
-    for name in ("is_active", "is_staff", "is_superuser"):
+    flags = {"is_active": True, "is_staff": True, "is_superuser": is_superuser}
+    for name, value in flags.items():
         with contextlib.suppress(AttributeError):
-            setattr(user, name, True)
+            setattr(user, name, value)
     # The URLs are not known yet when tools are registered.
     return _make_request(SimpleNamespace(request=None, user=user), site, "GET")

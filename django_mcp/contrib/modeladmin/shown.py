@@ -52,10 +52,11 @@ from django_mcp.protocol.json import JSONObject
 TEXT = "text"
 """The name of what an object is called in the admin."""
 
-_FORM_HOOKS = (
+FORM_HOOKS = (
     "get_exclude", "get_fields", "get_fieldsets", "get_form", "get_readonly_fields", "formfield_for_dbfield",
     "formfield_for_choice_field", "formfield_for_foreignkey", "formfield_for_manytomany",
 )  # fmt: skip
+"""The methods of a `ModelAdmin` that may give each user another form."""
 
 
 class AdminShown:
@@ -74,7 +75,7 @@ class AdminShown:
         self._whole_request = request
         self._columns: dict[Any, _Column] = {}
         self._page_names: list[Any] | None = None
-        self._asks_user = access.overrides(*_FORM_HOOKS)
+        self._asks_user = access.overrides(*FORM_HOOKS)
         self.key = access.model._meta.pk
         self._read_key = read_value(self.key)
         meta = access.model._meta

@@ -32,6 +32,7 @@ from django_mcp.contrib.modeladmin.inline_forms import (
     check_new_rows,
 )
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
+from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, lead_to_page, make_request
 from django_mcp.contrib.modeladmin.rights import (
@@ -106,7 +107,12 @@ class AdminWriting:
                     f"the field {name!r} is required and looks like a secret",
                     "Add it to allow_sensitive if it is none.",
                 )
-        schema = form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+        schema = form_schema(
+            form,
+            exclude=secrets,
+            allow_sensitive=self._allowed,
+            personal_choices=self._find_personal(form, None),
+        )
         needed = self._inlines.find_needed()
         if needed is not None:
             raise FormProblem(
@@ -125,6 +131,7 @@ class AdminWriting:
             is_partial=True,
             exclude=self._kept(form.base_fields),
             allow_sensitive=self._allowed,
+            personal_choices=self._find_personal(form, self._access.sample),
         )
         key = self._reading.key
         properties = {key: self._reading.key_schema, **schema["properties"]}
@@ -137,6 +144,10 @@ class AdminWriting:
             **self._confirmation(form.base_fields),
         }
         return object_schema(properties, required=required)
+
+    def _find_personal(self, form: Any, obj: Any) -> set[str]:
+        make = partial(self._make_form, obj=obj, is_change=False)
+        return find_personal_choices(self._access, form.base_fields, make)
 
     @cached_property
     def _form_of_object(self) -> Any:

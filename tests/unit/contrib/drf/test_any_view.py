@@ -305,6 +305,40 @@ def test_what_a_view_reads_of_rows_of_its_user_is_read_for_one_without_rows(
     assert set(properties(server, "own_create", ada)) == {"number", "note", "placed_at", "of"}
 
 
+def test_choices_that_a_filter_reads_from_the_database_are_not_told(server: MCPServer, ada: User):
+    User.objects.create_user("bob")
+
+    def list_customers() -> list[tuple[str, str]]:
+        return [(user.username, user.username) for user in User.objects.all()]
+
+    class Chosen(django_filters.FilterSet):
+        by = django_filters.ChoiceFilter(
+            field_name="customer__username", choices=list_customers, label="Customer"
+        )
+        notes = django_filters.MultipleChoiceFilter(
+            field_name="note", choices=list_customers, conjoined=True
+        )
+
+        class Meta:
+            model = Order
+            fields = ("status",)
+
+    class ChosenOrders(OwnOrders):
+        filterset_class = Chosen
+
+    viewset_tools(ChosenOrders, server=server, prefix="orders", actions=["list"])
+    make_order(ada, "A-1")
+
+    found = properties(server, "orders_list", ada)
+
+    assert "bob" not in str(found)
+    assert found["by"]["description"] == "Customer"
+    assert found["notes"]["maxItems"] == 20
+    assert set(found["status"]["enum"]) == set(Order.Status.values)
+    (order,) = data(server, "orders_list", ada, by="ada")["results"]
+    assert order["number"] == "A-1"
+
+
 def test_a_tool_lacks_what_a_filter_backend_cannot_tell(server: MCPServer, ada: User):
     viewset_tools(PartlyBroken, server=server, prefix="own", actions=["list"])
 

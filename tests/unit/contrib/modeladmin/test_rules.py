@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib import messages as django_messages
 from django.contrib.auth.models import Group, User
@@ -17,7 +18,7 @@ from django.urls import path, set_script_prefix
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
-from example_project.shop.models import Order
+from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Book, Shelf, Tag
 from tests.unit.contrib.modeladmin.conftest import Orders, OwnOrders
 
@@ -660,3 +661,80 @@ def test_methods_of_the_admin_that_take_only_stored_objects_are_described_withou
     assert client.call("get_book", isbn="1").structured["shelf"] is None
     changed = client.call("update_book", isbn="1", title="Persuasion")
     assert changed.structured["title"] == "Persuasion"
+
+
+# -- choices that not all have
+
+
+class CloseToAll(admin.SimpleListFilter):
+    title = "flag"
+    parameter_name = "flag"
+
+    def lookups(self, request: Any, model_admin: Any) -> Any:
+        return [("all", "All"), *([("fraud", "Fraud")] if request.user.is_superuser else [])]
+
+    def queryset(self, request: Any, queryset: Any) -> Any:
+        return queryset
+
+
+class Personal(Orders):
+    readonly_fields = ["placed_at"]
+    fields = ["number", "status", "note", "placed_at"]
+    list_filter = ["status", CloseToAll]
+
+    def formfield_for_choice_field(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if request.user.is_superuser:
+            kwargs["choices"] = [*Order.Status.choices, ("fraud", "Suspected fraud")]
+        return super().formfield_for_choice_field(db_field, request, **kwargs)
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        cls: Any = super().get_form(request, obj, change, **kwargs)
+        offered = User.objects.all() if request.user.is_superuser else User.objects.none()
+        names = [(user.username, user.username) for user in offered]
+        cls.base_fields["note"] = forms.ChoiceField(choices=names, required=False)
+        return cls
+
+
+class PersonalLines(admin.TabularInline):
+    model: Any = OrderLine
+
+    def get_formset(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+        made: Any = super().get_formset(request, obj, **kwargs)
+        names = [(1, "fraud")] if request.user.is_superuser else []
+        made.form.base_fields["quantity"] = forms.TypedChoiceField(coerce=int, choices=names)
+        return made
+
+
+def test_schemas_tell_no_choices_that_only_some_users_are_offered(
+    make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite, root: User
+):
+    Personal.inlines = [PersonalLines]
+    replace(site, Order, Personal)
+    staff = make_staff("staff", *(f"shop.{verb}_order" for verb in ("add", "change", "view")))
+
+    tools = make_client(staff).list_tools()
+
+    (create,) = [tool for tool in tools if tool["name"] == "create_order"]
+    assert "lines" in create["inputSchema"]["properties"]
+    assert "enum" not in create["inputSchema"]["properties"]["status"]
+    assert not [tool["name"] for tool in tools if "fraud" in str(tool).lower()]
+    assert not [tool["name"] for tool in tools if root.username in str(tool["inputSchema"])]
+
+
+def test_schemas_tell_the_choices_that_all_users_are_offered(
+    make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite
+):
+    class Written(Orders):
+        readonly_fields = ["placed_at"]
+        fields = ["number", "status", "note", "placed_at"]
+
+        def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
+            return ["status"] if not request.user.is_superuser else self.readonly_fields
+
+    replace(site, Order, Written)
+    staff = make_staff("staff", "shop.add_order", "shop.view_order")
+
+    tools = {tool["name"]: tool["inputSchema"] for tool in make_client(staff).list_tools()}
+
+    assert set(tools["create_order"]["properties"]["status"]["enum"]) == set(Order.Status.values)
+    assert tools["search_orders"]["properties"]["state"]["enum"] == ["open", "done"]
