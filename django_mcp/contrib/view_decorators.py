@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from gc import get_referents, is_tracked
-from inspect import getclosurevars, isfunction
+from inspect import getclosurevars, isfunction, ismethod
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,7 @@ def find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]
     """Return the views that a callback of a URLconf leads to, each behind what is around it, from the callback on.
 
     A decorator may say nothing of what it wraps, or something wrong. Then that is found in its closure, its
-    arguments, its attributes and those of the object that it belongs to.
+    arguments, its attributes, and those of the object and of the class that it belongs to.
     """
     views: list[list[Any]] = []
     seen: set[int] = set()
@@ -47,7 +48,7 @@ def find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]
         seen.add(id(layer))
         if is_view(layer):
             views.append(_list_layers(layer, around))
-        elif not is_made_by_class(layer):  # a view of another kind has none inside
+        else:
             has_caller = is_called or (is_container and has_caller)
             around = (layer, around) if is_called else around
             left.append((iter(_find_inside(layer)), has_caller, around))
@@ -74,9 +75,31 @@ def _find_inside(layer: Any) -> list[Any]:
     """Return what a decorator, or another object, may call. What it says it wraps is first."""
     told = [layer.__wrapped__] if callable(layer) and hasattr(layer, "__wrapped__") else []
     if not isfunction(layer):
-        return [*told, *get_referents(layer)]
+        owner = layer.__self__ if ismethod(layer) else layer
+        cls = owner if isinstance(owner, type) else type(owner)
+        return [*told, *get_referents(layer), *_attributes_of(cls)]
+    # What as_view() has returned makes an object of its class for each request.
+    of_class = _attributes_of(layer.__dict__.get("view_class"))
     # All that it refers to would include its module.
-    return [*told, *closure_of(layer), layer.__defaults__, layer.__kwdefaults__, layer.__dict__]
+    return [
+        *told,
+        *closure_of(layer),
+        layer.__defaults__,
+        layer.__kwdefaults__,
+        layer.__dict__,
+        *of_class,
+    ]
+
+
+_FRAMEWORKS = frozenset(("django", "ninja", "rest_framework", *sys.stdlib_module_names))
+
+
+def _attributes_of(cls: Any) -> list[Any]:
+    """Return the values of the attributes that a class of the site has, and those that it extends."""
+    if not isinstance(cls, type):
+        return []
+    own = [each for each in cls.__mro__ if each.__module__.partition(".")[0] not in _FRAMEWORKS]
+    return [value for each in own for value in vars(each).values()]
 
 
 def closure_of(function: Any) -> list[Any]:

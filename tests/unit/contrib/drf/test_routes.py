@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.conf.urls.i18n import i18n_patterns
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
+from django.http import HttpResponseForbidden
 from django.urls import include, path
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy, override
+from django.views import View
 from django.views.decorators.cache import cache_page, never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_safe
 from rest_framework import permissions, routers, viewsets
@@ -352,6 +354,60 @@ def test_a_view_with_a_login_decorator_in_the_urlconf_is_hidden():
         assert shown(make_server(Decorated, actions=["get"])) == []
         (hint,) = faults(server).values()
         assert "name='dispatch'" in hint
+    finally:
+        urlpatterns.pop()
+
+
+class StaffOnly(View):
+    view: Any = None
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.view(request, **kwargs) if request.user.is_staff else HttpResponseForbidden()
+
+
+def _guard_by_attribute(view: Any) -> Any:
+    guard: Any = type("Guard", (StaffOnly,), {"view": staticmethod(view)})
+    return guard.as_view()
+
+
+def _guard_by_option(view: Any) -> Any:
+    return StaffOnly.as_view(view=view)
+
+
+def _guard_by_class_method(view: Any) -> Any:
+    class Guard:
+        views: ClassVar[Any] = {"get": view}
+
+        @classmethod
+        def answer(cls, request: Any, **kwargs: Any) -> Any:
+            return cls.views["get"](request, **kwargs)
+
+    return Guard.answer
+
+
+def _guard_by_object(view: Any) -> Any:
+    class Guard:
+        guarded = staticmethod(view)
+
+        def __call__(self, request: Any, **kwargs: Any) -> Any:
+            return self.guarded(request, **kwargs)
+
+    return Guard()
+
+
+@pytest.mark.usefixtures("routed")
+@pytest.mark.parametrize(
+    "guard", [_guard_by_attribute, _guard_by_option, _guard_by_class_method, _guard_by_object]
+)
+def test_a_view_that_an_attribute_of_another_class_has_is_hidden(guard: Any):
+    class Held(Plain):
+        pass
+
+    urlpatterns.append(path("held/", guard(Held.as_view())))
+    try:
+        server = make_server(Held)
+        assert shown(server) == []
+        assert "no tool can run the decorator" in "".join(faults(server))
     finally:
         urlpatterns.pop()
 
