@@ -238,7 +238,7 @@ def _run(
             raise ToolError(join_errors(lines, response.status_code))
     data = response.data
     if not _writes_all(response):
-        response.render()
+        response = response.render()
         if "json" not in response.headers.get("Content-Type", "json"):
             return _to_file(response)
         data = decode(response.content) if response.content else None
@@ -265,8 +265,11 @@ def _is_about_items(errors: Any) -> bool:
 def _writes_all(response: Response) -> bool:
     """Return whether the renderer of a response writes all data, as that of Django REST framework does.
 
-    Others may leave something out, and to a template the data are no more than its variables.
+    Others may leave something out, and to a template the data are no more than its variables. What is called
+    after the renderer may change what it wrote, or has done so in a page of a cache.
     """
+    if response.is_rendered or response._post_render_callbacks:
+        return False
     renderer = getattr(response, "accepted_renderer", None)  # not in pages of a cache
     return (
         isinstance(renderer, JSONRenderer)

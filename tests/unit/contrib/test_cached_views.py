@@ -20,6 +20,7 @@ from django.views.decorators.cache import cache_page
 from django.views.decorators.vary import vary_on_cookie, vary_on_headers
 from ninja import NinjaAPI
 from ninja.decorators import decorate_view
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from django_mcp import MCPServer
@@ -66,6 +67,22 @@ class AnotherUnserved(APIView):
         return HttpResponse("another view", content_type="text/plain")
 
 
+def _hide_margin(response: Any) -> Any:
+    response.content = response.content.replace(b', "margin": 7', b"").replace(b',"margin":7', b"")
+    return response
+
+
+@method_decorator(cache_page(60), name="dispatch")
+class ChangedAtLast(APIView):
+    permission_classes = ()
+
+    def get(self, request: Any) -> Any:
+        calls.append(str(request.user))
+        response = Response({"price": 9, "margin": 7})
+        response.add_post_render_callback(_hide_margin)
+        return response
+
+
 api = NinjaAPI(urls_namespace="cached views")
 
 
@@ -79,6 +96,7 @@ def operation(request: Any) -> Any:
 urlpatterns = [
     path("plain/", Plain.as_view()),
     path("by-cookie/", ByCookie.as_view()),
+    path("changed/", ChangedAtLast.as_view()),
     path("api/", api.urls),
 ]
 
@@ -122,6 +140,18 @@ def test_a_cached_page_of_one_caller_is_not_given_to_another(
     for user in users:
         assert read(server, user, tool) == f"of {user}"
     assert Client().get(TOOLS[tool]).content == b"of AnonymousUser"
+
+
+def test_what_a_view_leaves_out_once_its_data_are_written_is_not_shown(users: list[Any]):
+    server = MCPServer("changed", public=True)
+    viewset_tools(ChangedAtLast, server=server, prefix="changed")
+
+    for user in users[:2] * 2:
+        found = server.call_tool("changed_get", user=user)
+        assert found.raw["structuredContent"] == {"price": 9}
+
+    assert calls == ["ann", "bob"]  # the others are pages of the cache
+    assert Client().get("/changed/").json() == {"price": 9}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
