@@ -157,23 +157,23 @@ def read_action(
         DatabaseProblem: its view needs the database, which does not answer.
     """
     try:
-        return _read_action(action, action.bind_for_schema(), query, max_results)
+        return _read_action(action, None, query, max_results)
     except DatabaseProblem:
         raise
     except ViewProblem as problem:
         try:
-            view = action.bind_for_schema(make_stand_in())
-            return _read_action(action, view, query, max_results)
+            return _read_action(action, make_stand_in(), query, max_results)
         except ViewProblem:
             raise problem from None
 
 
 def _read_action(
-    action: ViewAction, view: Any, query: Mapping[str, JSONObject], max_results: int
+    action: ViewAction, user: Any, query: Mapping[str, JSONObject], max_results: int
 ) -> ReadView:
     left_out: list[str] = []
     try:
         with reading_at_startup():
+            view = action.bind_for_schema(user)
             annotated = Annotated(action, view)
             serializer = _find_serializer(action, view, annotated)
             body, whole = _body(action, serializer)

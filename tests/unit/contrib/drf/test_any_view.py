@@ -339,6 +339,22 @@ def test_choices_that_a_filter_reads_from_the_database_are_not_told(server: MCPS
     assert order["number"] == "A-1"
 
 
+def test_a_view_that_refuses_a_request_before_it_is_read_stops_no_other(
+    server: MCPServer, ada: User
+):
+    class Early(OwnOrders):
+        def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            if not request.user.is_staff:
+                raise PermissionDenied
+            return super().initialize_request(request, *args, **kwargs)
+
+    viewset_tools(Early, server=server, prefix="early", actions=["list"])
+
+    assert "early_list" not in tools(server, ada)
+    (problem,) = told(server)
+    assert problem.id == "django_mcp.drf.W002"
+
+
 def test_a_tool_lacks_what_a_filter_backend_cannot_tell(server: MCPServer, ada: User):
     viewset_tools(PartlyBroken, server=server, prefix="own", actions=["list"])
 
