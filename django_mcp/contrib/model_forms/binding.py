@@ -141,7 +141,8 @@ def fill_form(
             initial = form.get_initial_for_field(field, name)
             is_empty = initial in (None, "")
             give(field, None if is_empty else data_of_initial(field, initial), is_empty)
-        if limit is not None and hasattr(field, "queryset"):
+        # What a form starts with is the site's choice, also if the user may not see it.
+        if is_given and limit is not None and hasattr(field, "queryset"):
             given = field.widget.value_from_datadict(data, form.files, form.add_prefix(name))
             field.queryset = limit(name, _find_chosen(field, given))
     if kept:

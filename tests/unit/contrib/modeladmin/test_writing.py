@@ -761,6 +761,36 @@ def test_a_field_of_the_form_that_the_page_leaves_out_is_not_shown(
     assert "position" not in changed
 
 
+def test_a_form_keeps_the_hidden_objects_that_it_starts_with(
+    make_client: Any, make_staff: Any, site: Any, orders: list[Order]
+):
+    class Buying(forms.ModelForm):
+        buyer = forms.ModelChoiceField(User.objects.all())
+
+        class Meta:
+            model = Order
+            fields = ["number", "buyer"]
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.initial["buyer"] = self.instance.customer_id
+
+        def clean(self) -> Any:
+            self.instance.customer = self.cleaned_data.get("buyer")
+            return super().clean()
+
+    replace(site, Order, type("Buyers", (admin.ModelAdmin,), {"form": Buying}))
+    client = make_client(make_staff("staff", "shop.view_order", "shop.change_order"))
+    first, other = orders[0], orders[4]
+
+    assert read(client, "update_order", id=first.pk, number="B")["number"] == "B"
+    first.refresh_from_db()
+    assert first.customer is not None
+    assert first.customer.username == "ann"
+    error = refuse(client, "update_order", id=first.pk, buyer=other.customer_id)
+    assert "/buyer: Select a valid choice" in error
+
+
 def test_an_error_lists_the_choices_of_the_bound_form(make_client: Any, site: Any, root: User):
     replace(site, Order, Places)
     sent = {"number": "A", "placed_at": "2026-01-01T00:00:00Z", "position": "up"}
