@@ -54,8 +54,8 @@ def admin_tools(
         actions: the actions of the admin that become tools, by name; True: all but those about passwords,
             tokens and sign-ins, False: none.
         include: what becomes a tool; by default everything.
-        exclude: what does not, and labels of models; `delete` stands for Django's action
-            `delete_selected` as well.
+        exclude: what does not, and labels of models. The tool `delete` also takes the place of Django's
+            action `delete_selected`.
         prefix: of the names of all tools.
         names: names of tools, by what they do.
         descriptions: of tools, by what they do; may be lazy.

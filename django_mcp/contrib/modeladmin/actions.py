@@ -57,6 +57,7 @@ class AdminAction:
         max_results: objects of a call at most.
 
     Attributes:
+        argument: the name of the argument with the keys of the objects.
         is_deletion: whether it is Django's own that deletes what is selected.
     """
 
@@ -78,6 +79,7 @@ class AdminAction:
         self._name = name
         self._description = description
         self._max_results = max_results
+        self.argument = IDS
         self.is_deletion = function is delete_selected
 
     @property
@@ -88,16 +90,20 @@ class AdminAction:
     @property
     def input(self) -> JSONObject:
         """The input schema of the tool."""
-        ids = {
+        keys = {**self.keys, "description": f"{self._reading.key} of each object."}
+        further = {CONFIRMATION: CONFIRMATION_SCHEMA} if self.is_deletion else {}
+        return object_schema({self.argument: keys, **further}, required=[self.argument])
+
+    @property
+    def keys(self) -> JSONObject:
+        """The schema of the keys of the objects."""
+        return {
             "type": "array",
             "items": self._reading.key_schema,
             "minItems": 1,
             "maxItems": self._max_results,
             "uniqueItems": True,
-            "description": f"{self._reading.key} of each object.",
         }
-        further = {CONFIRMATION: CONFIRMATION_SCHEMA} if self.is_deletion else {}
-        return object_schema({IDS: ids, **further}, required=[IDS])
 
     @property
     def output(self) -> JSONObject:
@@ -111,7 +117,7 @@ class AdminAction:
             ArgumentErrors: there are not all of the objects, or the user may not.
             ToolError: the action answers with a page.
         """
-        keys = arguments[IDS]
+        keys = arguments[self.argument]
         sent = {"action": self._name, ACTION_CHECKBOX_NAME: keys}
         if self.is_deletion:
             # The answer to the page that asks. Other actions that ask get none: no user has agreed.
@@ -145,7 +151,9 @@ class AdminAction:
         missing = [index for index, key in enumerate(wanted) if key not in objects]
         if missing:
             told = _("Not found.")
-            raise ArgumentErrors([Problem(to_pointer([IDS, index]), told) for index in missing])
+            raise ArgumentErrors(
+                [Problem(to_pointer([self.argument, index]), told) for index in missing]
+            )
         return rows, list(objects.values())
 
     def _to_key(self, key: Any) -> Any:

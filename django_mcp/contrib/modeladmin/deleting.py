@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from django.contrib.admin.models import DELETION
 from django.contrib.admin.utils import NestedObjects, model_ngettext
@@ -37,13 +37,29 @@ DELETED_SCHEMA: JSONObject = {
 }
 
 
+class Several(Protocol):
+    """The action that deletes several objects."""
+
+    @property
+    def keys(self) -> JSONObject:
+        """The schema of their keys."""
+
+    def run(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Delete them, or say what has to be confirmed before."""
+
+
 class AdminDeleting:
     """Deletes objects.
 
     Args:
         access: decides what a user may do.
         reading: has the argument that says which object is meant.
+
+    Attributes:
+        several: deletes several objects, if the admin has Django's action for that.
     """
+
+    several: Several | None = None
 
     def __init__(self, access: AdminAccess, reading: AdminReading) -> None:
         self._access = access
@@ -52,21 +68,27 @@ class AdminDeleting:
 
     @property
     def input(self) -> JSONObject:
-        """The input schema of the tool that deletes one object."""
-        key = self._reading.key
-        return object_schema(
-            {key: self._reading.key_schema, CONFIRMATION: CONFIRMATION_SCHEMA}, required=[key]
-        )
+        """The input schema of the tool."""
+        key, schema = self._reading.key, self._reading.key_schema
+        if self.several is not None:
+            schema = {
+                "anyOf": [schema, self.several.keys],
+                "description": "One, or a list of them.",
+            }
+        return object_schema({key: schema, CONFIRMATION: CONFIRMATION_SCHEMA}, required=[key])
 
     def delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
-        """Delete an object, or say what has to be confirmed before.
+        """Delete an object or several, or say what has to be confirmed before.
 
         Raises:
             DoesNotExist: there is none, or the user may not.
             ToolError: other objects need it, or the user may not delete what falls with it.
         """
+        key = arguments[self._reading.key]
+        if self.several is not None and isinstance(key, list):
+            return self.several.run(ctx, arguments)
         request = make_request(ctx, self._access.site, "POST", {"post": "yes"})
-        instance = self._access.lock_one(request, DELETE, arguments[self._reading.key])
+        instance = self._access.lock_one(request, DELETE, key)
         deletion = self.describe(request, [instance])
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:

@@ -149,6 +149,11 @@ class AdminTools:
         self._deleting = AdminDeleting(self._access, self._reading)
         self._refused: list[str] = []
         self._actions = self._find_actions()
+        for name, action in list(self._actions.items()):
+            # One tool deletes one object or several.
+            if action.is_deletion and options.has(DELETE):
+                action.argument = self._reading.key
+                self._deleting.several = self._actions.pop(name)
         self._singular, self._plural = find_words(model_admin.model)
         self._entries: list[ToolEntry] = []
 

@@ -425,9 +425,7 @@ def test_security_delete_permission_applies_to_each_object(
     unknown = refuse(client, "delete_order", id=10**6)
     assert refuse(client, "delete_order", id=orders[0].pk) == unknown
     assert read(client, "delete_order", id=orders[3].pk)["deleted"] is False
-    assert "/ids/1: Not found." in refuse(
-        client, "delete_selected_orders", ids=[orders[3].pk, orders[0].pk]
-    )
+    assert "/id/1: Not found." in refuse(client, "delete_order", id=[orders[3].pk, orders[0].pk])
 
 
 def test_security_bulk_actions_require_change_permission_on_each_object(
@@ -517,7 +515,7 @@ def test_two_users_write_only_their_own_querysets(
     for tool, unknown in (("update_order", 10**6), ("delete_order", 10**6)):
         assert refuse(client, tool, id=foreign) == refuse(client, tool, id=unknown)
     assert "/ids/1" in refuse(client, "ship_orders", ids=[mine, foreign])
-    assert "/ids/0" in refuse(client, "delete_selected_orders", ids=[foreign])
+    assert "/id/0" in refuse(client, "delete_order", id=[foreign])
     assert not read(client, "update_order", id=mine, note="x").get("error")
 
 
@@ -563,7 +561,7 @@ def test_nothing_is_deleted_unless_the_user_agrees(
     client.answer({"delete": False}, False)
 
     assert read(client, "delete_order", id=orders[0].pk)["deleted"] is False
-    assert read(client, "delete_selected_orders", ids=[orders[0].pk])["deleted"] is False
+    assert read(client, "delete_order", id=[orders[0].pk])["deleted"] is False
     assert Order.objects.count() == 5
 
 
@@ -616,13 +614,34 @@ def test_several_objects_are_deleted_after_the_user_agrees(
     client = make_client(root)
     client.answer({"delete": True})
 
-    done = read(client, "delete_selected_orders", ids=[orders[0].pk, orders[1].pk])
+    done = read(client, "delete_order", id=[orders[0].pk, orders[1].pk])
 
     assert done["message"] == "2 orders was deleted."
     assert done["falls"] == [{"what": "order lines", "count": 4}]
     assert Order.objects.count() == 3
     assert OrderLine.objects.count() == 6
     assert LogEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize("has_action", [False, True])
+def test_only_an_admin_that_offers_the_action_deletes_several_at_once(
+    make_client: Any, site: Any, root: User, orders: list[Order], has_action: bool
+):
+    class Without(AllOrders):
+        def get_actions(self, request: Any) -> Any:
+            actions = super().get_actions(request)
+            if not has_action or request.user == root:
+                del actions["delete_selected"]
+            return actions
+
+    site.unregister(Order)
+    site.register(Order, Without)
+    client = make_client(root)
+
+    text = refuse(client, "delete_order", id=[orders[0].pk, orders[1].pk])
+
+    assert ("/id" in text) is not has_action
+    assert Order.objects.count() == 5
 
 
 @pytest.mark.parametrize(
@@ -673,7 +692,7 @@ def test_an_action_requires_that_the_admin_offers_it(
     client = make_client(make_staff("clerk", "shop.change_order"))
 
     client.assert_visible("update_order")
-    client.assert_hidden("ship_orders", "delete_selected_orders")
+    client.assert_hidden("ship_orders", "delete_order")
     client.force_login(root)
     client.assert_visible("ship_orders")
 
