@@ -99,6 +99,15 @@ def _to_fields(data: Mapping[str, Any]) -> QueryDict:
     return query_dict
 
 
+def add_fields(request: Any, data: MultiValueDict[str, Any]) -> None:
+    """Add to a request what else the form of a browser would send, such as the rows of inlines."""
+    fields = request.POST.copy()
+    for name, values in data.lists():
+        fields.setlist(name, to_texts([value for value in values if value is not None]))
+    fields._mutable = False
+    request.POST = fields
+
+
 def _match(site: AdminSite, view: Any, name: str, **kwargs: str) -> ResolverMatch:
     return ResolverMatch(
         _wrap(view), (), kwargs, url_name=name, app_names=["admin"], namespaces=[site.name]

@@ -34,7 +34,12 @@ from django_mcp.contrib.modeladmin.inline_forms import (
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
 from django_mcp.contrib.modeladmin.reading import AdminReading
-from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, lead_to_page, make_request
+from django_mcp.contrib.modeladmin.requests import (
+    MESSAGES_SCHEMA,
+    add_fields,
+    lead_to_page,
+    make_request,
+)
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
     ask_about_rights,
@@ -328,6 +333,8 @@ class AdminWriting:
             problems += error.problems
         if problems:
             raise ArgumentErrors(problems)
+        for each in formsets:
+            add_fields(request, each.formset.data)
         return form, formsets
 
     def _describe_change(

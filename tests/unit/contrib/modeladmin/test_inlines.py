@@ -434,6 +434,41 @@ def test_the_hooks_of_the_admin_save_the_rows(
     assert lines_of(orders[0]) == [("p-0", 105), ("p-1", 2)]
 
 
+def test_the_hooks_of_the_admin_find_the_rows_in_the_data_of_the_request(
+    make_client: Any, site: Any, root: User, orders: list[Order]
+):
+    sent: list[dict[str, str]] = []
+
+    class Hooked(WithLines):
+        def save_related(self, request: Any, form: Any, formsets: Any, change: bool) -> None:
+            sent.append(request.POST.dict())
+            super().save_related(request, form, formsets, change)
+
+    replace(site, Order, Hooked)
+    (order, *_others), (new,) = orders, make_products("new")
+    first, second = order.lines.order_by("pk")
+    lines = [
+        {"id": second.pk, "_delete": True},
+        {"product": new.pk, "quantity": 3, "unit_price": "2.50"},
+    ]
+
+    read(make_client(root), "update_order", id=order.pk, note="n", lines=lines)
+
+    assert sent == [
+        {
+            "note": "n",
+            "lines-TOTAL_FORMS": "3",
+            "lines-INITIAL_FORMS": "2",
+            "lines-0-id": str(first.pk),
+            "lines-1-id": str(second.pk),
+            "lines-1-DELETE": "on",
+            "lines-2-product": str(new.pk),
+            "lines-2-quantity": "3",
+            "lines-2-unit_price": "2.50",
+        }
+    ]
+
+
 def test_an_error_of_the_database_undoes_the_object_and_its_rows(
     make_client: Any, site: Any, root: User, orders: list[Order]
 ):
