@@ -6,9 +6,11 @@ import hashlib
 import sys
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from functools import lru_cache
 from http import HTTPStatus
 from inspect import isawaitable
+from types import NoneType
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +23,7 @@ from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
 from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
+from django_mcp.contrib.values import MAX_EXPONENT
 from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
@@ -292,7 +295,7 @@ def to_object(data: Any, max_results: int) -> JSONObject:
         content: JSONObject = cut_rows(data, max_results)
         return content
     if not isinstance(data, list):
-        return {"result": data}
+        return {"result": cut_rows(data, max_results)}
     results = [cut_rows(row, max_results) for row in data[:max_results]]
     return (
         {"results": results, TRUNCATED: True} if len(data) > max_results else {"results": results}
@@ -305,19 +308,29 @@ def cut_rows(data: Any, most: int) -> Any:
     The object that holds such a list names it in `truncated`.
     """
     if isinstance(data, list):
-        return [cut_rows(row, most) for row in data]
+        return [row if type(row) in _AS_IT_IS else cut_rows(row, most) for row in data]
     if not isinstance(data, dict):
-        return data
+        return _write_decimal(data) if isinstance(data, Decimal) else data
     rows, cut = {}, []
     for name, each in data.items():
         if isinstance(each, list) and len(each) > most and isinstance(each[0], dict):
             cut.append(name)
             rows[name] = cut_rows(each[:most], most)
         else:
-            rows[name] = cut_rows(each, most) if isinstance(each, list | dict) else each
+            rows[name] = each if type(each) in _AS_IT_IS else cut_rows(each, most)
     if cut:
         rows.setdefault(TRUNCATED, cut)
     return rows
+
+
+_AS_IT_IS = frozenset([str, int, float, bool, NoneType])
+"""The types of most values, which no function has to look at."""
+
+
+def _write_decimal(value: Decimal) -> Any:
+    """Return a decimal without an exponent, as `0E-10` is no text for people, unless it would be long."""
+    is_short = "E" in str(value) and abs(value.adjusted()) < MAX_EXPONENT
+    return format(value, "f") if is_short else value
 
 
 def join_errors(lines: Iterable[str], status: int) -> str:

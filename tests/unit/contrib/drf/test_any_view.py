@@ -241,6 +241,23 @@ def told(server: MCPServer) -> list[Any]:
     return [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
 
 
+def test_decimals_of_a_response_have_no_exponent(server: MCPServer):
+    class Sums(APIView):
+        permission_classes = ()
+
+        def get(self, request: Any) -> Response:
+            sums = [Decimal("0E-10"), Decimal("1E+2"), Decimal("2.50"), Decimal("1E+5000")]
+            return Response({"sums": sums, "one": sums[0], "rows": [{"sum": sums[1]}]})
+
+    viewset_tools(Sums, server=server, prefix="sums")
+
+    assert data(server, "sums_get") == {
+        "sums": ["0.0000000000", "100", "2.50", "1E+5000"],
+        "one": "0.0000000000",
+        "rows": [{"sum": "100"}],
+    }
+
+
 # -- views that need a caller
 
 
