@@ -247,10 +247,9 @@ class ViewClass:
         """
         if method not in METHODS or not callable(getattr(self.view_class, name, None)):
             return None
-        is_taken = name in {action.key for action in known}
         return ViewAction(
             name=name,
-            key=f"{name}_{method}" if is_taken else name,
+            key=_choose_key(name, method, {action.key for action in known}),
             method=method,
             view_class=self.view_class,
             is_detail=name in STANDARD and STANDARD[name][1],
@@ -314,6 +313,12 @@ def _is_of_frameworks(module: str) -> bool:
     return module.partition(".")[0] in ("builtins", "django", "rest_framework")
 
 
+def _choose_key(name: str, method: str, taken: Collection[str]) -> str:
+    """Return what options call an action: its name, with the method if that is taken."""
+    keys = (name, f"{name}_{method}", f"{name}_http_{method}")
+    return next((key for key in keys if key not in taken), keys[-1])
+
+
 def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[ViewAction]:
     for name, (method, is_detail) in STANDARD.items():
         if hasattr(view, name):
@@ -328,13 +333,16 @@ def _view_set_actions(view: type[Any], common: Mapping[str, Any]) -> Iterator[Vi
                 path=_path(view, common["kwargs"], is_detail=is_detail),
                 **common,
             )
-    for extra in view.get_extra_actions():
+    extras = view.get_extra_actions()
+    # What a function is called is its key, whatever other functions have several methods.
+    functions = {*STANDARD, *(name for extra in extras for name in extra.mapping.values())}
+    for extra in extras:
         known: set[str] = set()
         for method, name in extra.mapping.items():
             if method not in METHODS:
                 continue
             # A method that `@action.mapping` added has a function of its own.
-            key = f"{name}_{method}" if name in known else name
+            key = _choose_key(name, method, functions) if name in known else name
             known.add(name)
             yield ViewAction(
                 name=name,

@@ -1,10 +1,11 @@
-"""Annotations that `@extend_schema` of drf-spectacular gives an action, if that package is installed."""
+"""Annotations that `@extend_schema` of drf-spectacular, or `@swagger_auto_schema` of drf-yasg, gives an action."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.contrib.drf.actions import ViewAction
+from django_mcp.contrib.drf.actions import METHODS, ViewAction
 from django_mcp.protocol.json import JSONObject
 
 
@@ -31,8 +32,10 @@ class Annotated:
 
     def __init__(self, action: ViewAction, view: Any) -> None:
         self._parameters: list[Any] = []
-        schema = _find_schema(action)
+        told = _find_yasg(action)
+        schema = None if told else _find_schema(action)
         if schema is None:
+            self._read_yasg(told)
             return
         schema.view, schema.method, schema.path = view, action.method.upper(), ""
         base = _spectacular_base()
@@ -50,6 +53,19 @@ class Annotated:
         self.has_request, self.has_response = request is not _UNSAID, responses is not _UNSAID
         self.request = request if self.has_request else None
         self.response = _find_success(responses) if self.has_response else None
+
+    def _read_yasg(self, told: Mapping[str, Any]) -> None:
+        """Read what `@swagger_auto_schema` was given."""
+        self.title, self.description = (
+            told.get("operation_summary"),
+            told.get("operation_description"),
+        )
+        self.is_excluded = told.get("auto_schema", told) is None
+        self.has_request, self.request = "request_body" in told, told.get("request_body")
+        found = _find_success(told.get("responses", {}))
+        # A `Response` of drf-yasg is a mapping.
+        self.response = found.get("schema") if isinstance(found, Mapping) else found
+        self.has_response = self.response is not None
 
     def query(self) -> dict[str, JSONObject]:
         """Return the parameters of the query that were annotated, as JSON Schemas."""
@@ -111,6 +127,15 @@ def _find_schema(action: ViewAction) -> Any:
         return None
     made = given() if isinstance(given, type) else given
     return made if isinstance(made, _spectacular_base()) else None
+
+
+def _find_yasg(action: ViewAction) -> Mapping[str, Any]:
+    """Return the arguments that drf-yasg keeps on the function, for all of its methods or by their names."""
+    told: Mapping[str, Any] = getattr(action.function, "_swagger_auto_schema", {})
+    of_method: Mapping[str, Any] = (
+        told if set(told).isdisjoint(METHODS) else told.get(action.method, {})
+    )
+    return of_method
 
 
 _UNSAID: Any = object()

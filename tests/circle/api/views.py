@@ -9,6 +9,7 @@ from django.db.models import Count
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_yasg.utils import swagger_auto_schema
 from rest_framework import (
     filters,
     generics,
@@ -99,6 +100,13 @@ class CompanyViewSet(viewsets.ModelViewSet):
     def largest(self, request: Any) -> Response:
         """Show the companies with the most projects."""
         found = self.get_queryset().annotate(many=Count("projects")).order_by("-many", "pk")[:2]
+        return Response(ShortCompanySerializer(found, many=True).data)
+
+    @swagger_auto_schema(responses={200: ShortCompanySerializer(many=True)})
+    @action(detail=False, pagination_class=None)
+    def smallest(self, request: Any) -> Response:
+        """Show the companies with the fewest projects."""
+        found = self.get_queryset().annotate(many=Count("projects")).order_by("many", "pk")[:2]
         return Response(ShortCompanySerializer(found, many=True).data)
 
     @action(detail=True, methods=["get", "put", "delete"])

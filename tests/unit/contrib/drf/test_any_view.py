@@ -503,6 +503,77 @@ def test_an_extra_action_reads_only_a_serializer_of_its_own(server: MCPServer):
     assert set(properties(server, "by_show")) == {"pk"}
 
 
+def test_two_functions_never_share_a_tool(server: MCPServer):
+    class Stars(viewsets.GenericViewSet):
+        permission_classes = ()
+
+        @action(detail=False, methods=["get", "delete"])
+        def star(self, request: Any) -> Response:
+            return Response({"by": f"star {request.method}"})
+
+        @action(detail=False)
+        def star_delete(self, request: Any) -> Response:
+            return Response({"by": "star_delete"})
+
+    viewset_tools(Stars, server=server, prefix="")
+
+    assert set(tools(server)) == {"star", "star_http_delete", "star_delete"}
+    assert data(server, "star_delete") == {"by": "star_delete"}
+    assert data(server, "star_http_delete") == {"by": "star DELETE"}
+    assert told(server) == []
+
+
+def keep(**options: Any) -> Any:
+    """Do what `@swagger_auto_schema` of drf-yasg does: it keeps its arguments on the function."""
+
+    def decorate(function: Any) -> Any:
+        function._swagger_auto_schema = options
+        return function
+
+    return decorate
+
+
+def test_what_drf_yasg_is_told_counts(server: MCPServer):
+    class Described(viewsets.GenericViewSet):
+        queryset = Product.objects.all()
+        permission_classes = ()
+
+        @keep(operation_summary="Best", responses={200: ProductSerializer(many=True)})
+        @action(detail=False)
+        def best(self, request: Any) -> Response:
+            return Response(ProductSerializer(self.get_queryset(), many=True).data)
+
+        @keep(
+            put={
+                "request_body": ProductSerializer,
+                "responses": {"200": {"schema": ProductSerializer}},
+            },
+            get={"operation_description": "Look at one.", "responses": {404: "No such product"}},
+        )
+        @action(detail=True, methods=["get", "put"])
+        def one(self, request: Any, pk: Any) -> Response:
+            return Response(ProductSerializer(self.get_object()).data)
+
+        @keep(auto_schema=None)
+        @action(detail=False)
+        def inner(self, request: Any) -> Response:
+            return Response({})
+
+    Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
+    viewset_tools(Described, server=server, prefix="d")
+
+    listed = tools(server)
+    assert set(listed) == {"d_best", "d_one", "d_one_put"}
+    assert listed["d_best"]["title"] == "Best"
+    assert listed["d_one"]["description"] == "Look at one."
+    rows = listed["d_best"]["outputSchema"]["properties"]["results"]["items"]["properties"]
+    assert set(rows) == {"sku", "name", "price"}
+    assert set(properties(server, "d_one_put")) == {"pk", "sku", "name", "price"}
+    assert set(listed["d_one_put"]["outputSchema"]["properties"]) == {"sku", "name", "price"}
+    assert listed["d_one"]["outputSchema"] == {"type": "object"}
+    assert [each["sku"] for each in data(server, "d_best")["results"]] == ["mug"]
+
+
 # -- views whose URLs say more
 
 
