@@ -56,8 +56,19 @@ class ToolsOfView:
 
     def register(self, actions: Iterable[ViewAction]) -> None:
         """Register the tools of some actions, unless the options leave them out."""
+        actions = list(actions)
+        has_patch = any(
+            action.standard_name == "partial_update"
+            and action.is_of_framework
+            and self._options.has(action.key)
+            for action in actions
+        )
         for action in actions:
-            if self._options.has(action.key):
+            # The framework's PATCH with all fields does what its PUT does.
+            is_needless = has_patch and action.standard_name == "update"
+            if self._options.has(action.key) and (
+                not is_needless or self._options.include is not None
+            ):
                 self._actions[action.key] = action
                 self._add(action)
         self.entries[:] = [entry for _tool, entry in self._tools.values()]

@@ -112,9 +112,27 @@ def test_each_action_is_a_tool(orders: MCPServer, ada: User):
         "orders_partial_update",
         "orders_retrieve",
         "orders_ship",
-        "orders_update",
         "orders_whoami",
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        ({}, ["orders_partial_update"]),
+        ({"exclude": ["partial_update"]}, ["orders_update"]),
+        (
+            {"actions": ["update", "partial_update"]},
+            ["orders_partial_update", "orders_update"],
+        ),
+    ],
+)
+def test_an_update_of_all_fields_is_a_tool_if_it_is_named_or_the_only_one(
+    server: MCPServer, options: Any, written: list[str]
+):
+    entries = viewset_tools(views.OrderViewSet, server=server, prefix="orders", **options)
+
+    assert sorted(entry.name for entry in entries if "update" in entry.name) == written
 
 
 def test_the_methods_become_hints(orders: MCPServer):
@@ -125,7 +143,7 @@ def test_the_methods_become_hints(orders: MCPServer):
     assert said["orders_list"] == {"readOnlyHint", "idempotentHint"}
     assert said["orders_create"] == set()
     assert said["orders_ship"] == {"destructiveHint"}
-    assert said["orders_update"] == {"destructiveHint", "idempotentHint"}
+    assert said["orders_partial_update"] == {"destructiveHint"}
     assert said["orders_destroy"] == {"destructiveHint", "idempotentHint"}
 
 
@@ -217,7 +235,6 @@ def test_the_descriptions_of_a_view_differ(server: MCPServer, has_model: bool, h
         "list": f"List {many}.{end}",
         "retrieve": f"Get one {one}.{end}",
         "create": f"Create one {one}.{end}",
-        "update": f"Replace one {one}.{end}",
         "partial_update": f"Change fields of one {one}.{end}",
         "destroy": f"Delete one {one}.{end}",
         "mark_returned": f"Mark returned, for {one}.{end}",
@@ -240,7 +257,6 @@ def test_the_methods_of_a_generic_view_are_described(server: MCPServer):
     assert {entry.name: str(entry.description) for entry in entries} == {
         "all_get": "List products.",
         "one_get": "Get one product.\n\nWhat is sold.",
-        "one_put": "Replace one product.\n\nWhat is sold.",
         "one_patch": "Change fields of one product.\n\nWhat is sold.",
         "one_delete": "Delete one product.\n\nWhat is sold.",
     }
@@ -276,7 +292,7 @@ def test_a_view_without_a_queryset_is_a_check_warning(server: MCPServer):
         if each.id == "django_mcp.drf.W002" and ".Unfinished " in each.msg
     }
     assert set(messages) == {
-        f"The action {name!r}" for name in ("list", "update", "partial_update", "destroy")
+        f"The action {name!r}" for name in ("list", "partial_update", "destroy")
     }
     for each in messages.values():
         assert "its view has neither a queryset nor a get_queryset()" in each.msg
