@@ -2,52 +2,38 @@
 
     python -m tests.benchmarks.model_tools
 
-`tests.benchmarks.views` does the same for views of Django REST framework and operations of Django Ninja. It runs the handlers alone, without the protocol, on SQLite in memory, and prints medians.
+`tests.benchmarks.views` does the same for views of Django REST framework and operations of Django Ninja. Both run the
+handlers alone, without the protocol, on SQLite in memory; `tests.benchmarks.pairs` says how they measure.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
-import time
-from collections.abc import Callable
+import sys
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import django
 
-ROUNDS = 15
+from tests.benchmarks.pairs import Pairs, main
+
 ORDERS = 50
 LIMIT = 20
 
 
-def main() -> None:
-    """Print how much longer each handler takes than the one by hand."""
+def make_pairs() -> Pairs:
+    """Return the handler of each tool, and the one by hand."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     django.setup()
     from django.db import connection
 
     connection.creation.create_test_db(verbosity=0)
     handlers = _handlers()
-    cases = {**handlers, **_writing_handlers(), **_admin_handlers()}
-    for name, (ours, by_hand, calls) in cases.items():
-        found = [_measure(ours, calls) / _measure(by_hand, calls) for _ in range(ROUNDS)]
-        print(f"{name}: {statistics.median(found):.2f} times")
+    return {**handlers, **_writing_handlers(), **_admin_handlers()}
 
 
-def _measure(run: Callable[[], Any], calls: int) -> float:
-    start = time.process_time()
-    for _ in range(calls):
-        run()
-    return time.process_time() - start
-
-
-Handlers = dict[str, tuple[Callable[[], Any], Callable[[], Any], int]]
-"""The tool's handler, the one by hand, and how often each is called in a round."""
-
-
-def _handlers() -> Handlers:
+def _handlers() -> Pairs:
     from django.contrib.auth.models import User
     from django.db.models import Prefetch
 
@@ -65,13 +51,12 @@ def _handlers() -> Handlers:
         for product in products:
             order.lines.create(product=product, quantity=1, unit_price=1)
 
-    def rows(*, is_cut: bool) -> Any:
-        lines = OrderLine.objects.select_related("product").order_by("pk")
-        lines = lines.only("order", "quantity", "product__sku")
+    lines = OrderLine.objects.select_related("product").order_by("pk")
+    lines = lines.only("order", "quantity", "product__sku")
+
+    def rows() -> Any:
         found = Order.objects.visible_to(user).select_related("customer")
-        return found.only("number", "status", "placed_at", "customer__username").prefetch_related(
-            Prefetch("lines", lines[:101] if is_cut else lines, to_attr="shown_lines")
-        )
+        return found.only("number", "status", "placed_at", "customer__username")
 
     def show(order: Any) -> dict[str, Any]:
         return {
@@ -85,12 +70,15 @@ def _handlers() -> Handlers:
             ],
         }
 
-    def get(*, is_cut: bool = True) -> Any:
-        return show(rows(is_cut=is_cut).get(number="A-000"))
+    def get() -> Any:
+        order = rows().get(number="A-000")
+        order.shown_lines = list(lines.filter(order=order)[:101])
+        return show(order)
 
     def search(*, is_cut: bool = True) -> Any:
-        page = rows(is_cut=is_cut).order_by("number")[: LIMIT + 1]
-        return [show(order) for order in page][:LIMIT]
+        shown = lines[:101] if is_cut else lines
+        page = rows().prefetch_related(Prefetch("lines", shown, to_attr="shown_lines"))
+        return [show(order) for order in page.order_by("number")[: LIMIT + 1]][:LIMIT]
 
     reading, ctx = Orders.register(server=MCPServer("measured")).reading, SimpleNamespace(user=user)
     context: Any = ctx
@@ -104,14 +92,13 @@ def _handlers() -> Handlers:
         return reading.search(context, {"limit": LIMIT})
 
     return {
-        "get": (get_by_tool, get, 100),
-        "get, by hand with all lines": (get_by_tool, partial(get, is_cut=False), 100),
-        "search": (search_by_tool, search, 30),
-        "search, by hand with all lines": (search_by_tool, partial(search, is_cut=False), 30),
+        "get": (get_by_tool, get),
+        "search": (search_by_tool, search),
+        "search, by hand with all lines": (search_by_tool, partial(search, is_cut=False)),
     }
 
 
-def _writing_handlers() -> Handlers:
+def _writing_handlers() -> Pairs:
     """Return handlers that add and change orders, by a form of the same fields and with a line of the history."""
     from itertools import count
 
@@ -124,7 +111,6 @@ def _writing_handlers() -> Handlers:
     from django_mcp import MCPServer
     from django_mcp.contrib.models import ModelTools
     from example_project.shop.models import Order
-    from tests.unit.contrib.models.conftest import START
 
     user, names = User.objects.create_user("writer"), ["number", "status", "note", "placed_at"]
 
@@ -164,10 +150,12 @@ def _writing_handlers() -> Handlers:
         row = Order.objects.only(*names).get(pk=order.pk)
         return {name: getattr(row, name) for name in names}
 
+    def new() -> dict[str, Any]:
+        return {"number": next(numbers), "status": "placed", "placed_at": "2026-01-01T00:00:00Z"}
+
     def create() -> Any:
         with transaction.atomic():
-            given = {"number": next(numbers), "status": "placed", "placed_at": START}
-            return save(form_class(given), ADDITION)
+            return save(form_class(new()), ADDITION)
 
     def update() -> Any:
         with transaction.atomic():
@@ -176,18 +164,17 @@ def _writing_handlers() -> Handlers:
             return save(form_class(given, instance=order), CHANGE)
 
     def create_by_tool() -> Any:
-        given = {"number": next(numbers), "status": "placed", "placed_at": "2026-01-01T00:00:00Z"}
-        return run["create_order"](context, given)
+        return run["create_order"](context, new())
 
     def update_by_tool() -> Any:
         return run["update_order"](context, {"number": "A-000", "note": "ring"})
 
     assert update_by_tool() == update()
     assert create_by_tool().keys() == create().keys()
-    return {"create": (create_by_tool, create, 30), "update": (update_by_tool, update, 30)}
+    return {"create": (create_by_tool, create), "update": (update_by_tool, update)}
 
 
-def _admin_handlers() -> Handlers:
+def _admin_handlers() -> Pairs:
     """Return handlers of the admin's tools for the same orders, which a clerk may view and change."""
     from django.contrib import admin
     from django.contrib.admin.utils import construct_change_message
@@ -278,15 +265,14 @@ def _admin_handlers() -> Handlers:
     assert run["search_orders"](context, arguments)["results"] == search()
     assert run["update_order"](context, {"id": key, "note": "ring"}) == change()
     return {
-        "admin: get": (lambda: run["get_order"](context, {"id": key}), get, 100),
-        "admin: search": (lambda: run["search_orders"](context, arguments), search, 30),
+        "admin: get": (lambda: run["get_order"](context, {"id": key}), get),
+        "admin: search": (lambda: run["search_orders"](context, arguments), search),
         "admin: update": (
             lambda: run["update_order"](context, {"id": key, "note": "ring"}),
             change,
-            20,
         ),
     }
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(make_pairs, "tests.benchmarks.model_tools"))

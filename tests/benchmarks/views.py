@@ -1,15 +1,13 @@
 """Compare the tools of REST views and of Ninja's operations with these: `python -m tests.benchmarks.views`.
 
-Processor time of a tool's handler and of the view called directly, on SQLite in memory. Both take
-turns, batch by small batch; the table tells the median of the ratios of neighbours, and their quartiles.
+Each tool's handler is compared with the view called directly, on SQLite in memory; see `tests.benchmarks.pairs`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
-import time
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -19,48 +17,27 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "example_project.settings"
 
 import django
 
-BATCHES = 60
-CALLS = 10
+from tests.benchmarks.pairs import Pairs, main
+
 LINES = 3
 ORDERS = 50
 
 Handler = Callable[[], Any]
 
 
-def main() -> None:
+def make_pairs() -> Pairs:
+    """Return the tool's handler of each view or operation, and the view."""
     django.setup()
-    for name, tool, view in cases():
+    pairs = {name: (tool, view) for name, tool, view in cases()}
+    for name, (tool, view) in pairs.items():
         assert_equal(tool(), view(), name)
-        ratios, costs = compare(tool, view)
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        print(
-            f"{name:24} {statistics.median(costs) * 1e6 / CALLS:8.0f} us   "
-            f"{middle:.2f} times the view ({low:.2f} to {high:.2f})"
-        )
+    return pairs
 
 
 def assert_equal(tool: Any, view: Any, name: str) -> None:
     """Fail if the two do not have the same result."""
     if tool != view:
         raise SystemExit(f"{name}: {tool} is not {view}")
-
-
-def compare(first: Handler, second: Handler) -> tuple[list[float], list[float]]:
-    """Return the ratios of neighbouring batches, and what the first one's batches took in seconds."""
-    ratios, costs = [], []
-    for _ in range(BATCHES):
-        one, other = measure(first), measure(second)
-        ratios.append(one / other)
-        costs.append(one)
-    return ratios, costs
-
-
-def measure(handler: Handler) -> float:
-    """Return the processor time of a batch of calls, in seconds."""
-    begun = time.process_time()
-    for _ in range(CALLS):
-        handler()
-    return time.process_time() - begun
 
 
 def cases() -> list[tuple[str, Handler, Handler]]:
@@ -227,4 +204,4 @@ def of_operations(ctx: Any) -> list[tuple[str, Handler, Handler]]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(make_pairs, "tests.benchmarks.views"))
