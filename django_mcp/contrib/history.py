@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -10,20 +11,26 @@ from django.apps import apps
 from django.conf import settings
 
 
-@contextmanager
-def recording_user(make_request: Callable[[], Any], model_admin: Any = None) -> Iterator[None]:
+def recording_user(
+    make_request: Callable[[], Any], model_admin: Any = None
+) -> AbstractContextManager[Any]:
     """Have django-simple-history and django-reversion record the user of a request for what is written.
 
     Args:
         make_request: returns a request of the user; it is called if one of the packages is installed.
         model_admin: what writes; its class may be one of django-reversion.
     """
-    with ExitStack() as stack:
-        if apps.is_installed("simple_history"):
-            stack.enter_context(_in_simple_history(make_request()))
-        if apps.is_installed("reversion"):
-            stack.enter_context(_in_reversion(make_request(), model_admin))
-        yield
+    stack = ExitStack()
+    if _is_installed("simple_history"):
+        stack.enter_context(_in_simple_history(make_request()))
+    if _is_installed("reversion"):
+        stack.enter_context(_in_reversion(make_request(), model_admin))
+    return stack
+
+
+def _is_installed(app: str) -> bool:
+    # An installed app is imported, which is known much faster: Django asks all apps for their names.
+    return app in sys.modules and apps.is_installed(app)
 
 
 def recording_caller(request: Any) -> AbstractContextManager[Any]:
@@ -37,7 +44,7 @@ def recording_caller(request: Any) -> AbstractContextManager[Any]:
     if request.method in ("GET", "HEAD", "OPTIONS"):
         return nullcontext()
     stack = ExitStack()
-    if apps.is_installed("simple_history"):
+    if _is_installed("simple_history"):
         stack.enter_context(_in_simple_history(request))
     if "reversion.middleware.RevisionMiddleware" in settings.MIDDLEWARE:
         stack.enter_context(_create_revision(request.user))
@@ -80,11 +87,15 @@ def _create_revision(user: Any) -> Iterator[None]:
         yield
 
 
-def note_comment(message: str) -> None:
-    """Have django-reversion keep what was changed, if it makes a revision."""
-    if not apps.is_installed("reversion"):
+def note_comment(entry: Any) -> None:
+    """Have django-reversion keep what was changed, if it makes a revision.
+
+    Args:
+        entry: the `LogEntry` of the change.
+    """
+    if not _is_installed("reversion"):
         return
     from reversion import get_comment, is_active, set_comment
 
     if is_active() and not get_comment():
-        set_comment(message)
+        set_comment(entry.get_change_message())

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal, DecimalException
+from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -42,7 +43,13 @@ BOUNDS = ("[)", "[]", "(]", "()")
 
 def is_a(value: Any, path: str) -> bool:
     """Return whether an object is of a class, which its path names, as its package may be missing."""
-    return any(f"{cls.__module__}.{cls.__qualname__}" == path for cls in type(value).__mro__)
+    cls: Any = type(value)
+    return _is_class(cls, path)
+
+
+@lru_cache(maxsize=1024)
+def _is_class(found: Any, path: str) -> bool:
+    return any(f"{cls.__module__}.{cls.__qualname__}" == path for cls in found.__mro__)
 
 
 def text_of(instance: models.Model) -> str | None:

@@ -101,6 +101,8 @@ def read_verdict(verdict: object) -> bool:
     Raises:
         TypeError: it returned something that is true whatever the function would have found out.
     """
+    if isinstance(verdict, bool):
+        return verdict
     if inspect.iscoroutine(verdict):
         verdict.close()
         raise TypeError(

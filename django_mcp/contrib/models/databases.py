@@ -20,6 +20,22 @@ def find_database(rows: QuerySet[Any]) -> str:
     return router.db_for_write(rows.model) if named is None else named
 
 
+def has_conditions_alone(rows: QuerySet[Any]) -> bool:
+    """Return whether a queryset is nothing but conditions on the columns of its table."""
+    query: Any = rows.query
+    return not (
+        query.is_sliced
+        or query.combinator
+        or query.distinct
+        or query.group_by
+        or query.annotations
+        or query.extra
+        or query.extra_tables
+        or query.values_select
+        or sum(count > 0 for count in query.alias_refcount.values()) > 1
+    )
+
+
 @contextmanager
 def in_transaction(using: str, ctx: Context) -> Iterator[None]:
     """Run in a transaction of a database, which is the one that is open, if there is one.

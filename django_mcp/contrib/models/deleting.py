@@ -39,11 +39,10 @@ class Deleting:
             DoesNotExist: there is none for the user.
             ToolError: other objects need it, or the confirmation is not for this.
         """
-        with self._writing.in_transaction(ctx, "delete"):
-            return self._delete(ctx, arguments)
+        with self._writing.locking(ctx, "delete", arguments) as instance:
+            return self._delete(ctx, arguments, instance)
 
-    def _delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
-        instance = self._writing.lock(ctx.user, "delete", arguments)
+    def _delete(self, ctx: Context, arguments: dict[str, Any], instance: Any) -> JSONObject:
         meta, key = self._definition.model._meta, self._definition.key
         what = f"{meta.verbose_name} {key.value_to_string(instance)}"
         falls = self._find_falls(instance, what)

@@ -361,8 +361,9 @@ def _end(
     """Return the position after a page: behind the last row that was shown, and the hidden ones after it."""
     if not seen:
         return Position(values=start, skipped=passed + len(found))
-    hidden = len(found) - 1 - found.index(seen[-1])
-    return Position(values=[key.read(seen[-1]) for key in keys], skipped=hidden)
+    last = seen[-1]
+    hidden = 0 if found[-1] is last else len(found) - 1 - found.index(last)
+    return Position(values=[key.read(last) for key in keys], skipped=hidden)
 
 
 def _fingerprint(user: Any, search: Any) -> str:

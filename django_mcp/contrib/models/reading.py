@@ -95,16 +95,21 @@ class Reading:
         """Return an object as a user sees it; raises `DoesNotExist`."""
         related = self._find_related(user)
         matching = rows.filter(**{self._definition.key.name: key}).order_by()
-        for values in related.read(self._definition.shown, list(self._load(matching, related)[:1])):
-            return values
+        for instance in self._load(matching, related, is_single=True)[:1]:
+            shown = self._definition.shown
+            shown.load_lists(instance, related.narrow)
+            return related.read(shown, [instance])[0]
         raise self._definition.missing()
 
-    def _load(self, rows: QuerySet[Any], related: Related) -> QuerySet[Any]:
+    def _load(
+        self, rows: QuerySet[Any], related: Related, *, is_single: bool = False
+    ) -> QuerySet[Any]:
         return self._definition.shown.load(
             rows,
             extra=[self._definition.key.name],
             select=self._select,
             prefetch=self._prefetch,
+            is_single=is_single,
             narrow=related.narrow,
         )
 

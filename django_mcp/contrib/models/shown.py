@@ -11,7 +11,14 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from django.db.models import Field, ForeignObjectRel, Model, Prefetch, QuerySet
+from django.db.models import (
+    Field,
+    ForeignObjectRel,
+    Model,
+    Prefetch,
+    QuerySet,
+    prefetch_related_objects,
+)
 
 from django_mcp.contrib.generated import (
     MAX_KEYS,
@@ -138,6 +145,7 @@ class Shown:
         prefetch: Sequence[Any] = (),
         *,
         is_whole: bool = False,
+        is_single: bool = False,
         narrow: Narrow = lambda rows: rows,
     ) -> QuerySet[Any]:
         """Return a queryset that loads all that is shown: one query, and one for each to-many relation.
@@ -148,6 +156,7 @@ class Shown:
             select: further relations to join.
             prefetch: further relations to prefetch.
             is_whole: load all columns, since a computed field may read any of them.
+            is_single: one instance is loaded, for which `load_lists` is called then.
             narrow: returns those of some related rows that are shown. It is asked only about lists that are
                 cut after it, since a computed field may need all rows of the others.
         """
@@ -156,8 +165,23 @@ class Shown:
             queryset = queryset.select_related(*joined, *select)
         if not (is_whole or select or prefetch):
             queryset = queryset.only(*only, *extra)
-        fetched_now = [relation.to_prefetch(narrow) for relation in fetched]
-        return queryset.prefetch_related(*fetched_now, *prefetch)
+        lookups = [
+            relation.to_prefetch(narrow)
+            for relation in fetched
+            if not (is_single and relation.is_cut)
+        ]
+        lookups += prefetch
+        return queryset.prefetch_related(*lookups) if lookups else queryset
+
+    def load_lists(self, instance: Any, narrow: Narrow) -> None:
+        """Load the lists of one instance that are cut.
+
+        A prefetch would find the first rows of each instance with a window function, which takes as long as
+        all the rest; for one of them a limit does.
+        """
+        for relation in self._plan[2]:
+            if relation.is_cut:
+                relation.load_for(instance, narrow)
 
     @cached_property
     def _plan(self) -> tuple[list[str], list[str], list[_Fetched]]:
@@ -350,21 +374,46 @@ class _Fetched:
     """Whether the manager of another package loads the rows."""
 
     def to_prefetch(self, narrow: Narrow) -> Prefetch[Any] | str:
+        """Return what loads the rows of several instances."""
         if self.is_own:
             return self.path
+        rows, is_cut = self._find(narrow)
+        if is_cut:
+            return Prefetch(self.path, rows[: self.shown.most + 1], to_attr=self._attribute)
+        return Prefetch(self.path, rows)
+
+    def load_for(self, instance: Any, narrow: Narrow) -> None:
+        """Load the rows of one instance."""
+        *steps, name = self.path.split("__")
+        for step in steps:
+            instance = getattr(instance, step, None)
+            if instance is None:
+                return
+        rows, is_cut = self._find(narrow)
+        if is_cut:
+            # Not `.all()`, whose rows are those of a new manager of the class of the default one.
+            rows = getattr(instance, name)._apply_rel_filters(rows)
+            setattr(instance, self._attribute, list(rows[: self.shown.most + 1]))
+        else:
+            prefetch_related_objects([instance], Prefetch(name, rows))
+
+    @property
+    def _attribute(self) -> str:
+        return f"{_CUT}{self.path.rpartition('__')[2]}"
+
+    def _find(self, narrow: Narrow) -> tuple[QuerySet[Any], bool]:
+        """Return the rows, in order, and whether they are to be cut; one more tells that there are more.
+
+        Only an attribute of its own can have rows that are cut.
+        """
         # The default manager, as related managers have it: it may leave out deleted rows.
         rows = self.shown.model._default_manager.all()
-        queryset = self.shown.load(rows, self.back, is_whole=self.is_whole, narrow=narrow)
-        query: Any = queryset.query
+        rows = self.shown.load(rows, self.back, is_whole=self.is_whole, narrow=narrow)
+        query: Any = rows.query
         is_cut = self.is_cut and not (query.distinct or query.group_by or query.combinator)
         if is_cut:
-            queryset = narrow(queryset)
-        ordered = queryset if queryset.ordered else queryset.order_by("pk")
-        if is_cut:
-            # One more tells that there are more. Only an attribute of its own can have rows that are cut.
-            name = self.path.rpartition("__")[2]
-            return Prefetch(self.path, ordered[: self.shown.most + 1], to_attr=f"{_CUT}{name}")
-        return Prefetch(self.path, ordered)
+            rows = narrow(rows)
+        return (rows if rows.ordered else rows.order_by("pk")), is_cut
 
 
 _CUT = "mcp_rows_of_"

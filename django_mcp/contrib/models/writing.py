@@ -19,7 +19,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.history import note_comment, recording_user
 from django_mcp.contrib.http_calls import build_request
 from django_mcp.contrib.model_forms import bind_form, check_form, check_new
-from django_mcp.contrib.models.databases import find_database, in_transaction
+from django_mcp.contrib.models.databases import find_database, has_conditions_alone, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
 from django_mcp.contrib.models.write_arguments import IF_UNMODIFIED, Written, check_unmodified
@@ -82,8 +82,9 @@ class Writing:
         Raises:
             ArgumentErrors: values are not valid.
         """
-        with self.in_transaction(ctx, "create"):
-            return self._write(ctx, "create", self._bind(ctx, arguments))
+        using = find_database(self._hooks.find_rows(ctx.user, "create"))
+        with self._in_transaction(ctx, using):
+            return self._write(ctx, "create", self._bind(ctx, arguments), using)
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         """Change an object, and return it; raises `DoesNotExist` if there is none for the user.
@@ -92,37 +93,46 @@ class Writing:
             ArgumentErrors: values are not valid.
             ToolError: the object was changed since the caller read it.
         """
-        with self.in_transaction(ctx, "update"):
-            instance = self.lock(ctx.user, "update", arguments)
+        with self.locking(ctx, "update", arguments) as instance:
             check_unmodified(self._written.version, instance, arguments)
-            return self._write(ctx, "update", self._bind(ctx, arguments, instance))
+            using = instance._state.db
+            return self._write(ctx, "update", self._bind(ctx, arguments, instance), using)
 
     @contextmanager
-    def in_transaction(self, ctx: Context, action: str) -> Iterator[None]:
+    def locking(self, ctx: Context, action: str, arguments: dict[str, Any]) -> Iterator[Any]:
+        """Run in a transaction that has locked the object of a call; yields the object.
+
+        Raises:
+            DoesNotExist: there is none for the user.
+        """
+        permitted = self._hooks.find_rows(ctx.user, action)
+        using = find_database(permitted)
+        with self._in_transaction(ctx, using):
+            yield self._lock(permitted.using(using), arguments)
+
+    @contextmanager
+    def _in_transaction(self, ctx: Context, using: str) -> Iterator[None]:
         """Run in a transaction of the database of the objects, whose user packages of the history learn.
 
         The transaction around the call is one of the database that routers choose.
         """
-        using = find_database(self._hooks.find_rows(ctx.user, action))
         with (
             in_transaction(using, ctx),
             recording_user(lambda: build_request(ctx, "POST", QueryDict())),
         ):
             yield
 
-    def lock(self, user: Any, action: str, arguments: dict[str, Any]) -> Any:
-        """Return the object of a call, locked until the end of the transaction.
-
-        Raises:
-            DoesNotExist: there is none for the user.
-        """
+    def _lock(self, permitted: models.QuerySet[Any], arguments: dict[str, Any]) -> Any:
         name, key = self._definition.key.name, self._reading.key_of(arguments)
-        permitted = self._hooks.find_rows(user, action)
-        using = find_database(permitted)
-        seen = permitted.using(using).filter(**{name: key})
-        # Locked by a query of its own: rows of a joined or grouped one cannot be.
-        rows = self._definition.model._base_manager.using(using).select_for_update()
-        for row in rows.filter(pk__in=seen.order_by().values("pk"))[:1]:
+        seen = permitted.filter(**{name: key}).order_by()
+        # Not of a manager of the site, which may add more than the row has.
+        rows = self._definition.model._base_manager.using(seen.db).order_by().select_for_update()
+        if seen.model is rows.model and has_conditions_alone(seen):
+            rows = rows & seen
+        else:
+            # Rows of a joined or grouped query cannot be locked.
+            rows = rows.filter(pk__in=seen.values("pk"))
+        for row in rows[:1]:
             return row
         raise self._definition.missing()
 
@@ -142,10 +152,9 @@ class Writing:
         check_form(form)
         return form
 
-    def _write(self, ctx: Context, action: str, form: Any) -> Any:
+    def _write(self, ctx: Context, action: str, form: Any, using: str) -> Any:
         is_change = action == "update"
         instance = form.instance
-        using = find_database(self._hooks.find_rows(ctx.user, action))
         try:
             with transaction.atomic(using=using):
                 check_new(instance, using)
@@ -162,6 +171,7 @@ class Writing:
             )
             raise ArgumentErrors(list(_find_conflicts(instance))) from None
         log_write(ctx.user, instance, form=form, is_change=is_change)
+        # Asked again: what the user may see can depend on what was written.
         rows = self._hooks.find_rows(ctx.user, action).using(using)
         key = getattr(instance, self._definition.key.attname)
         try:
@@ -207,7 +217,7 @@ def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = F
         user.pk, [instance], action_flag=flag, change_message=message, single_object=True
     )
     if form is not None:
-        note_comment(entry.get_change_message())
+        note_comment(entry)
 
 
 def log_without_text(user: Any, instance: Any, flag: int, message: Any) -> None:

@@ -73,6 +73,17 @@ def test_related_rows_are_cut_in_the_query(server: MCPServer, root: User, sample
     assert len([each for each in queries if "library_" in each]) == 3
 
 
+def test_related_rows_of_one_object_are_cut_by_a_limit(
+    server: MCPServer, root: User, samples: list[Sample]
+):
+    with captured_queries() as queries:
+        server.call_tool("get_sample", {"code": "many"}, user=root)
+
+    rows = [sql for sql in queries if "library_part" in sql or "library_tag" in sql]
+    assert len(rows) == 2
+    assert [sql for sql in rows if "ROW_NUMBER" in sql.upper() or "LIMIT 10" not in sql] == []
+
+
 def test_a_page_has_fewer_objects_if_each_has_lists_inside_of_lists(root: User):
     class Owners(ModelTools):
         model = User

@@ -10,6 +10,7 @@ from django import forms
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.contrib.contenttypes.models import ContentType
+from django.db.models import Count, QuerySet
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
@@ -231,6 +232,33 @@ def test_an_update_needs_one_lock_one_write_and_one_read(client: MCPClient):
 
 
 # -- new objects
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        Order.objects.filter(customer__username="ann"),
+        Order.objects.filter(lines__quantity__gt=0, customer__username="ann"),
+        Order.objects.filter(lines__quantity__gt=0, customer__username="ann").distinct(),
+        Order.objects.annotate(n=Count("lines")).filter(n=2, customer__username="ann"),
+        Order.objects.filter(pk__in=Order.objects.filter(customer__username="ann").values("pk")),
+        Order.objects.filter(number__in=["A-0", "A-1"]).only("status").select_related("customer"),
+        Order.objects.filter(number__startswith="A").extra(select={"one": "1"}),
+    ],
+)
+def test_an_update_finds_its_object_in_any_queryset(
+    server: MCPServer, orders: list[Order], ann: User, rows: QuerySet[Order]
+):
+    class Filtered(EditedOrders):
+        def get_queryset(self, user: Any) -> Any:
+            return rows.all()
+
+    Filtered.register(server=server)
+    client = MCPClient(server, user=ann)
+
+    assert write(client, "update_order", number="A-0", note="ring")["note"] == "ring"
+    assert problems(client, "update_order", number="B-3", note="ring") == ["Order not found."]
+    assert list(Order.objects.filter(note="ring")) == [orders[0]]
 
 
 def test_an_object_can_only_be_created_for_its_user(client: MCPClient, ann: User, bob: User):
