@@ -17,6 +17,56 @@ PACKAGE = ROOT / "django_mcp"
 BEGIN = "<!-- Written by `python -m tests.support.checks_page` from the code; a test compares. Do not edit. -->\n"
 END = "<!-- Here the written table ends. -->\n"
 
+TEXTS = {
+    "django_mcp.E001": "A value in `DJANGO_MCP` is wrong, or `DJANGO_MCP` is not a dict.",
+    "django_mcp.E002": "`DJANGO_MCP` has a key that is no setting, or nothing reads a setting such as "
+    "`DJANGO_MCP_PAGE_SIZE`.",
+    "django_mcp.E006": "An authenticator of a server cannot be loaded or created.",
+    "django_mcp.E007": "An authenticator needs something that the site lacks, such as the sessions app.",
+    "django_mcp.E010": "An authenticator of bearer tokens names no authorization server, so clients cannot "
+    "find out where to get a token.",
+    "django_mcp.M001": "Nothing defines which objects a user may see.",
+    "django_mcp.M002": "An option names a field that looks like a secret.",
+    "django_mcp.M003": "An option names a field or lookup that does not exist or cannot be used.",
+    "django_mcp.M004": "Several objects may have the same value of `lookup_field`, or the field cannot "
+    "order the objects.",
+    "django_mcp.M005": "An option for writing is wrong: `writes`, `writable`, `form` or `version_field`.",
+    "django_mcp.M006": "The class, or one that it is mixed from, has an attribute that nothing reads.",
+    "django_mcp.O015": "A tool or `OAUTH_BASE_SCOPES` names scopes that no token can have, or there is no "
+    "scope at all.",
+    "django_mcp.O016": "The metadata is not at the root of the site, where clients look for it.",
+    "django_mcp.O017": "The URLconf also includes django-oauth-toolkit's own URLs.",
+    "django_mcp.O018": "Sessions, users or the CSRF check are missing from `MIDDLEWARE`.",
+    "django_mcp.O019": "`LOGIN_URL` leads nowhere.",
+    "django_mcp.O020": "Clients would not accept the URLs in the metadata.",
+    "django_mcp.O021": "The caller determines the host of the URLs in the metadata.",
+    "django_mcp.O022": "A server accepts tokens of this site's authorization server, which does not exist.",
+    "django_mcp.O024": "A scope that a tool names is not described, while others are.",
+    "django_mcp.W006": "Outside of `DEBUG`, everybody may use tools of a public server that are not read-only.",
+    "django_mcp.W007": "A mounted server rejects everybody, because it is neither public nor has authenticators.",
+    "django_mcp.W012": "A server accepts tokens of another issuer, and no metadata names this issuer.",
+    "django_mcp.drf.I001": "A tool leaves out files, or filters with regular expressions of the client.",
+    "django_mcp.drf.W001": "An action of a REST view is no tool yet.",
+    "django_mcp.drf.W002": "An action of a REST view cannot become a tool.",
+    "django_mcp.drf.W003": "A tool of a REST view cannot be called, since no open URL of the site fits it.",
+    "django_mcp.drf.W004": "A tool of a REST view lacks the arguments of a filter backend, which cannot tell "
+    "them without a call.",
+    "django_mcp.drf.W005": "An action of a REST view is no tool, since it is about passwords, tokens or sign-ins.",
+    "django_mcp.modeladmin.I001": "A filter or the search of an admin does not become an argument, or leaves "
+    "out a field.",
+    "django_mcp.modeladmin.W001": "`admin_tools()` creates no tool of a model, or of something that the admin "
+    "can do with it.",
+    "django_mcp.modeladmin.W002": "An admin overrides or adds views of its pages, which tools do not run.",
+    "django_mcp.modeladmin.W003": "An action of an admin, or a model, is no tool, since it is about passwords, "
+    "tokens or sign-ins.",
+    "django_mcp.ninja.I001": "A tool leaves out files, or filters with regular expressions of the client.",
+    "django_mcp.ninja.W001": "An operation of a Ninja API cannot become a tool.",
+    "django_mcp.ninja.W002": "A tool of a Ninja API cannot be called, since no open URL of the site fits it.",
+    "django_mcp.ninja.W003": "An operation of a Ninja API is no tool, since it is about passwords, tokens or "
+    "sign-ins.",
+}
+"""What the table says of checks whose function reports several."""
+
 CHECK_ID = re.compile(r"django_mcp\.(?:[a-z]+\.)?[EWIMO]\d{3}")
 _NUMBER = re.compile(r"[EWIMO]\d{3}")
 _LEVELS = {"E": "Error", "W": "Warning", "I": "Information"}
@@ -31,14 +81,14 @@ def block() -> str:
     # To parse all of the package takes a second.
     sources = [ast.parse(text) for text in texts if _NUMBER.search(text) or _OF_GENERATED in text]
     functions = [each for tree in sources for each in _functions(tree)]
-    reports, explained = _read_docstrings(functions), _first_sentences()
+    reports = _read_docstrings(functions)
     rows: dict[str, str] = {}
     for tree in sources:
         for id, around in _find_ids(tree):
             rule = next((each for each in around if _name_of(each) == "_Rule"), None)
             text = reports[id] if rule is None else ast.literal_eval(_keywords(rule)["message"])
             if rule is None and id in reports.shared:
-                text = explained[id]
+                text = TEXTS[id]
             rows[id] = f"| `{id}` | {_level(id, around)} | {text[0].upper()}{text[1:]} |"
     head = ["| Check | Level | What it reports |", "| --- | --- | --- |"]
     return "\n".join([BEGIN, *head, *(rows[id] for id in sorted(rows, key=_order)), "", END])
@@ -54,18 +104,6 @@ def explanations() -> str:
     """Return what is written by hand."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     return before + rest.partition(END)[2]
-
-
-def _first_sentences() -> dict[str, str]:
-    """Return the first sentence of what is written by hand about each id, without links."""
-    sentences: dict[str, str] = {}
-    for ids, text in re.findall(
-        r"^((?:`[^`]+`(?:, )?)+): (.+?)(?:\n\n|\Z)", explanations(), re.MULTILINE | re.DOTALL
-    ):
-        plain = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text.replace("\n", " "))
-        sentence = re.split(r"(?<=\.) (?=[A-Z`])", plain)[0]
-        sentences.update(dict.fromkeys(re.findall(r"`([^`]+)`", ids), sentence))
-    return sentences
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, str]]:
