@@ -17,7 +17,12 @@ HEAD = """# Settings
 each unknown key and each wrong value, with the allowed values.
 
 `MCPServer(...)` takes the settings of a server as keywords in lower case: `MCPServer("staff", page_size=50)`.
+
+Whole numbers are at most 10**15, and seconds above 0 and below 1e9.
 """
+
+EVERYWHERE = (", at most 10**15", " above 0 and below 1e9")
+"""What the head says of all numbers."""
 
 SECTIONS = {
     Scope.OWN: """## The default server
@@ -59,6 +64,8 @@ def _row(name: str, setting: Setting) -> str:
     default = setting.default
     shown = repr(default).replace("'", '"')
     wanted = setting.rule.wanted
+    for each in EVERYWHERE:
+        wanted = wanted.replace(each, "")
     cells = [f"`{name}`", f"`{shown}`", f"{wanted[0].upper()}{wanted[1:]}.", setting.help]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
