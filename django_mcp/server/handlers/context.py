@@ -13,12 +13,12 @@ from typing_extensions import TypeVar
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
+from django_mcp.protocol.trace_context import find_trace
 from django_mcp.server.exchange.call import NoAnswer
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
 from django_mcp.server.exchange.timers import Shield
 from django_mcp.server.handlers.progress_and_logs import ProgressAndLogs
-from django_mcp.server.handlers.watching import find_trace
 from django_mcp.server.services import ServedCall
 
 PrincipalT = TypeVar("PrincipalT", default=Any)
@@ -108,7 +108,7 @@ class Context(ProgressAndLogs, Generic[PrincipalT]):
 
     @property
     def trace_context(self) -> Mapping[str, str]:
-        """The client's `traceparent`, `tracestate` and `baggage`, those it sent; unchecked."""
+        """The client's `traceparent`, `tracestate` and `baggage`, those that it sent and that are well-formed."""
         return find_trace(self._call.meta)
 
     @property

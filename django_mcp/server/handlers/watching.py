@@ -12,22 +12,10 @@ from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from django_mcp.log import logger
+from django_mcp.protocol.trace_context import find_trace
 from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
-
-MAX_TRACE_CHARS = 8192
-"""Longer values are not passed on. The minimum that W3C Baggage requires to support."""
-
-
-def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the trace context in a request's `_meta`, unchecked; empty when there is none."""
-    trace = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
-    return {
-        key: value
-        for key, value in trace.items()
-        if type(value) is str and len(value) <= MAX_TRACE_CHARS
-    }
 
 
 def attach_trace(meta: Mapping[str, Any]) -> Callable[[], None] | None:

@@ -66,6 +66,48 @@ async def test_the_trace_ends_with_the_call(server: MCPServer):
         assert seen() == before
 
 
+FORGED = "x\n2026-11-29 ERROR django_mcp forged"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"baggage": FORGED},
+        {"baggage": f"user=5,{FORGED}"},
+        {"baggage": f"user={FORGED}"},
+        {"baggage": f"user=5;{FORGED}"},
+        {"baggage": ",".join("x" * 4000)},
+        {"baggage": ",".join(f"k{number}=1" for number in range(200))},
+        {"baggage": f"user={'5' * 5000}"},
+        {"baggage": "user=\u00e4"},
+        {"traceparent": PARENT, "tracestate": FORGED},
+        {"traceparent": PARENT, "tracestate": f"a=b,{FORGED}"},
+        {"traceparent": PARENT, "tracestate": ",".join(f"k{number}=1" for number in range(40))},
+        {"traceparent": f"{PARENT}-{FORGED}"},
+        {"traceparent": PARENT + "-" + "x" * 600},
+    ],
+)
+async def test_what_opentelemetry_would_log_of_a_client_is_not_passed_on(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, meta: dict[str, Any]
+):
+    text = await call(server, "inline", meta)
+
+    assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
+    assert text.endswith(str({"traceparent": PARENT} if meta.get("traceparent") == PARENT else {}))
+
+
+async def test_a_whole_trace_context_is_passed_on(server: MCPServer):
+    given = {
+        "traceparent": PARENT,
+        "tracestate": "a=b, tenant@vendor=x y",
+        "baggage": "shop=a%20b;ttl=5;secure , user=5",
+    }
+
+    text = await call(server, "inline", given)
+
+    assert text.endswith(f" 5 {given}")
+
+
 @pytest.mark.parametrize(
     "meta",
     [
