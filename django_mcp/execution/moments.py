@@ -78,7 +78,7 @@ def localize(moment: datetime | None) -> datetime | None:
     if moment is None or timezone.is_naive(moment):
         return write_moment(moment)
     try:
-        return _with_minutes(timezone.localtime(moment))
+        return _with_minutes(moment.astimezone(timezone.get_current_timezone()))
     except (OverflowError, ValueError):
         return moment
 

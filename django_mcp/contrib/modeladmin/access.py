@@ -331,6 +331,8 @@ class AdminAccess:
 
 def grants(answer: Any) -> bool:
     """Return whether a rule of an admin grants something; a coroutine, which counts as true, does not."""
+    if isinstance(answer, bool):
+        return answer
     if inspect.iscoroutine(answer):
         answer.close()
         return False

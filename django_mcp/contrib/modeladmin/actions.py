@@ -20,7 +20,11 @@ from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess, get_actions
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.reading import AdminReading
-from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, lead_to_page, make_request
+from django_mcp.contrib.modeladmin.requests import (
+    MESSAGES_SCHEMA,
+    lead_to_page,
+    make_request_for_page,
+)
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 
@@ -122,7 +126,7 @@ class AdminAction:
         if self.is_deletion:
             # The answer to the page that asks. Other actions that ask get none: no user has agreed.
             sent["post"] = "yes"
-        request = make_request(ctx, self._access.site, "POST", sent)
+        request = make_request_for_page(ctx, self._access.site, "POST", sent)
         lead_to_page(request, self._admin, "changelist")
         rows, objects = self._select(request, keys)
         entry = get_actions(self._admin, request).get(self._name)

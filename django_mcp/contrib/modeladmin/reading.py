@@ -19,7 +19,7 @@ from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
 from django_mcp.contrib.modeladmin.form_values import FormValues
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
-from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request
+from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request_for_page
 from django_mcp.contrib.modeladmin.sensitive import is_secret
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.filters import MAX_TERMS
@@ -169,7 +169,7 @@ class AdminReading:
 
     def get(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
-        request = make_request(ctx, self._access.site, "GET")
+        request = make_request_for_page(ctx, self._access.site, "GET")
         return self.read_one(request, GET, arguments[self.key])
 
     def read_one(self, request: Any, action: str, key: Any) -> JSONObject:
@@ -221,7 +221,7 @@ class AdminReading:
         Raises:
             ArgumentErrors: a value or the cursor is not valid.
         """
-        request = make_request(ctx, self._access.site, "GET")
+        request = make_request_for_page(ctx, self._access.site, "GET")
         lead_to_page(request, self._admin, "changelist")
         names = self._shown.names_of_list(request)
         keys = self._order(request, arguments.get("ordering"), names)

@@ -67,22 +67,28 @@ def make_request(
         method: the HTTP method.
         data: what the form of a browser would send.
     """
-    request = _make_request(caller, site, method, data)
+    request = make_request_for_page(caller, site, method, data)
     _lead(request, _find_place(site, "index", *_surroundings()))
     return request
 
 
-def _make_request(
+def make_request_for_page(
     caller: Any, site: AdminSite, method: str, data: Mapping[str, Any] | None = None
 ) -> Any:
+    """Return the request of `make_request` for `lead_to_page`, which is called next."""
     request = build_request(caller, method, _no_fields())
     request.POST = _to_fields(data) if data else _no_fields()
     request._files = MultiValueDict()
     request.session = {}
     request._messages = Messages()
     request.current_app = site.name
-    request.resolver_match = _match(site, site.index, "index")
+    request.resolver_match = _match_index(site)
     return request
+
+
+@lru_cache(maxsize=100)
+def _match_index(site: AdminSite) -> ResolverMatch:
+    return _match(site, site.index, "index")
 
 
 @cache
@@ -138,9 +144,11 @@ def lead_to_page(request: Any, model_admin: ModelAdmin[Any], page: str, key: Any
     """
     meta, site = model_admin.opts, model_admin.admin_site
     name = f"{meta.app_label}_{meta.model_name}_{page}"
-    place = _find_place(site, name, *_surroundings(), has_key=key is not None)
+    surroundings = _surroundings()
+    place = _find_place(site, name, *surroundings, has_key=key is not None)
     kwargs = {} if key is None else {"object_id": quote(str(key))}
     if place is None:
+        _lead(request, _find_place(site, "index", *surroundings))
         request.resolver_match = _match(site, getattr(model_admin, f"{page}_view"), name, **kwargs)
         return
     if key is None:
@@ -225,4 +233,4 @@ def _make_request_of_made_up(site: AdminSite, *, is_superuser: bool) -> Any:
         with contextlib.suppress(AttributeError):
             setattr(user, name, value)
     # The URLs are not known yet when tools are registered.
-    return _make_request(SimpleNamespace(request=None, user=user), site, "GET")
+    return make_request_for_page(SimpleNamespace(request=None, user=user), site, "GET")

@@ -74,6 +74,7 @@ class AdminShown:
         self._allowed = allow_sensitive
         self._whole_request = request
         self._columns: dict[Any, _Column] = {}
+        self._secrets: dict[str, bool] = {}
         self._page_names: list[Any] | None = None
         self._asks_user = access.overrides(*FORM_HOOKS)
         self.key = access.model._meta.pk
@@ -107,11 +108,13 @@ class AdminShown:
         return self._page_names
 
     def _without_secrets(self, names: Iterable[Any]) -> list[Any]:
-        return [
-            name
-            for name in names
-            if callable(name) or not is_secret(self._admin, str(name), self._allowed)
-        ]
+        return [name for name in names if callable(name) or not self._is_secret(str(name))]
+
+    def _is_secret(self, name: str) -> bool:
+        known = self._secrets.get(name)
+        if known is None:
+            known = self._secrets[name] = is_secret(self._admin, name, self._allowed)
+        return known
 
     # -- loading
 
@@ -177,12 +180,13 @@ class AdminShown:
     def _read_column(self, request: Any, column: _Column, objects: Sequence[Any]) -> list[Any]:
         """Return the values of a column that is more than a field of the model."""
         if column.is_relation:
-            others = [other for instance in objects for other in column.find_related(instance)]
+            related = [column.find_related(instance) for instance in objects]
+            others = chain.from_iterable(related)
             seen = self._access.see_related(request, column.relation.related_model, others)
             return read_each(
-                objects,
-                lambda instance: column.read_related(instance, seen),
-                column.find_first,
+                related,
+                lambda theirs: column.show_related(theirs, seen),
+                lambda theirs: None if column.is_many or not theirs else theirs[0],
             )
         values = read_each(objects, lambda instance: column.compute(self._admin, instance))
         passed = [column.find_passed(self._admin, instance) for instance in objects]
@@ -216,7 +220,8 @@ class AdminShown:
         return {"type": "object", "properties": properties, "required": [self.key.name]}
 
     def _columns_of(self, names: Collection[Any]) -> list[_Column]:
-        return [self._column_of(name) for name in names]
+        known = self._columns
+        return [known.get(name) or self._column_of(name) for name in names]
 
     def _column_of(self, name: Any) -> _Column:
         column = self._columns.get(name)
@@ -309,10 +314,6 @@ class _Column:
             related = None
         return [] if related is None else [related]
 
-    def find_first(self, instance: Any) -> Any:
-        """Return the object that the relation leads to, if it leads to one; None, if to none or to many."""
-        return None if self.is_many else next(iter(self.find_related(instance)), None)
-
     def has_more(self, instance: Any) -> bool:
         """Return whether the to-many relation leads to more objects than are shown."""
         return len(self._rows_of(instance)) > MAX_KEYS
@@ -350,9 +351,13 @@ class _Column:
         order = getattr(computes, "admin_order_field", "")
         return [order.removeprefix("-")] if isinstance(order, str) else list(find_paths(order))
 
-    def read_related(self, instance: Any, seen: Collection[Any]) -> Any:
-        """Return the related objects that the user sees, or the key of one that is hidden."""
-        related = self.find_related(instance)
+    def show_related(self, related: Sequence[Any], seen: Collection[Any]) -> Any:
+        """Return those of the related objects that the user sees, or the key of one that is hidden.
+
+        Args:
+            related: what `find_related` has found.
+            seen: the keys of those that the user sees.
+        """
         shown = [
             {
                 "pk": None if self._hides_key else to_plain(instance.pk),

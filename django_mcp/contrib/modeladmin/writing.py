@@ -38,7 +38,7 @@ from django_mcp.contrib.modeladmin.requests import (
     MESSAGES_SCHEMA,
     add_fields,
     lead_to_page,
-    make_request,
+    make_request_for_page,
 )
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
@@ -216,7 +216,7 @@ class AdminWriting:
             DoesNotExist: the user may not.
         """
         given, rows = self._split(without_confirmation(arguments))
-        request = make_request(ctx, self._access.site, "POST", given)
+        request = make_request_for_page(ctx, self._access.site, "POST", given)
         lead_to_page(request, self._admin, "add")
         if not self._access.allows(request, CREATE):
             raise self._access.missing()
@@ -245,7 +245,7 @@ class AdminWriting:
                 if name not in (key, IF_UNMODIFIED)
             }
         )
-        request = make_request(ctx, self._access.site, "POST", given)
+        request = make_request_for_page(ctx, self._access.site, "POST", given)
         instance = self._access.lock_one(request, UPDATE, arguments[key])
         check_unmodified(self._version, instance, arguments)
         form = self._make_form(request, instance, is_change=True)

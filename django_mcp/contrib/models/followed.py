@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -33,12 +33,12 @@ def read_each(
     results = []
     for index, instance in enumerate(objects):
         source = follow(instance)
-        before = set() if source is None else set(_find_loaded(source))
+        before = _NONE if source is None else _find_loaded(source)
         results.append(read(instance))
         # It costs a query, which a single row does not repay.
         if source is None or len(objects) - index <= 2:
             continue
-        new = {path for path in _find_loaded(source) if path not in before} - known
+        new = _find_loaded(source) - before - known
         if new:
             known |= new
             rest = [follow(each) for each in objects[index + 1 :]]
@@ -49,12 +49,19 @@ def read_each(
     return results
 
 
-def _find_loaded(instance: Model, prefix: str = "", depth: int = 1) -> Iterator[str]:
-    """Yield the paths of the relations to one object each that an object has loaded."""
+_NONE: frozenset[str] = frozenset()
+
+
+def _find_loaded(instance: Model) -> Set[str]:
+    """Return the paths of the relations to one object each that an object has loaded."""
+    return set(_walk(instance)) if instance._state.fields_cache else _NONE
+
+
+def _walk(instance: Model, prefix: str = "", depth: int = 1) -> Iterator[str]:
     for name, other in instance._state.fields_cache.items():
         if not isinstance(other, Model):
             continue
         path = f"{prefix}{name}"
         yield path
         if depth < MAX_DEPTH:
-            yield from _find_loaded(other, f"{path}__", depth + 1)
+            yield from _walk(other, f"{path}__", depth + 1)
