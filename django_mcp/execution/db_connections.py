@@ -139,12 +139,20 @@ def _has_pool(connection: BaseDatabaseWrapper) -> bool:
 
 def _make_unpooled(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     database = connection.settings_dict
-    # A test database can only be dropped without connections to it. A test run has an outbox.
-    age_s = 0 if hasattr(mail, "outbox") else OWN_AGE_S
+    age_s = 0 if _is_test_run() else OWN_AGE_S
     options = {key: value for key, value in database["OPTIONS"].items() if key != "pool"}
     return type(connection)(
         {**database, "OPTIONS": options, "CONN_MAX_AGE": age_s}, connection.alias
     )
+
+
+def _is_test_run() -> bool:
+    """Return whether Django's test runner or pytest-django runs: it makes an outbox.
+
+    A connection of a thread has to be closed then, because a test database can only be dropped without
+    connections to it.
+    """
+    return hasattr(mail, "outbox")
 
 
 class _Closer:
@@ -177,6 +185,8 @@ def _tidy(found: Iterable[BaseDatabaseWrapper]) -> None:
             if connection.alias not in closers:
                 closers[connection.alias] = _Closer(connection)
             continue
+        if _is_test_run():
+            connection.close_at = 0  # as with a `CONN_MAX_AGE` of 0
         connection.close_if_unusable_or_obsolete()
 
 

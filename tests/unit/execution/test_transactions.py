@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.core import mail
 from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.db.models import F
 from django.utils import timezone
@@ -383,6 +384,24 @@ def test_connections_are_closed_after_each_handler():
     assert connections["first"].connection is None
 
 
+@pytest.fixture
+def no_test_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections are kept as on a site, and not closed as in its tests."""
+    monkeypatch.delattr(mail, "outbox", raising=False)
+
+
+def test_connections_are_closed_in_tests_whatever_conn_max_age(monkeypatch: pytest.MonkeyPatch):
+    """An open connection keeps a test database from being dropped."""
+    monkeypatch.setattr(mail, "outbox", [], raising=False)
+    connections["first"].settings_dict["CONN_MAX_AGE"] = 60
+    connections["first"].close()
+
+    run(lambda: make_product("a"))
+
+    assert connections["first"].connection is None
+
+
+@pytest.mark.usefixtures("no_test_run")
 def test_connections_follow_conn_max_age():
     connections["first"].settings_dict["CONN_MAX_AGE"] = 60
     connections["first"].close()
@@ -396,6 +415,7 @@ def test_connections_follow_conn_max_age():
 
 
 @only_postgresql  # SQLite has no server that could go away
+@pytest.mark.usefixtures("no_test_run")
 def test_a_broken_connection_is_replaced():
     connections["first"].settings_dict["CONN_MAX_AGE"] = 60
     connections["first"].close()
