@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from functools import cache
 from typing import Any
 
@@ -26,7 +27,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
             if it does not accept any. The lifespan is served also if it does not know that, as Django's.
 
     Raises:
-        ImproperlyConfigured: the app is not installed, or clients could not find out where to get tokens.
+        ImproperlyConfigured: `application` is none, the app is not installed, or clients could not find out where to get tokens.
     """
     from django.conf import settings
     from django.core.handlers.asgi import ASGIHandler
@@ -38,6 +39,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django_mcp.registry.plain_types import make_conversions
     from django_mcp.serving import require_serving_app
 
+    _check_application(application)
     require_serving_app()
     is_wrapped.set()
     require_authorization_servers()
@@ -87,6 +89,18 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
             _warn_if_untold(scope, is_told=is_told)
 
     return serve
+
+
+def _check_application(application: Any) -> None:
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        inspect.signature(application).bind(None, None, None)
+    except (TypeError, ValueError):
+        raise ImproperlyConfigured(
+            f"django_mcp_application() takes an ASGI application, not {application!r:.100}. Write "
+            "django_mcp_application(get_asgi_application())."
+        ) from None
 
 
 def _warn_if_untold(scope: Any, *, is_told: bool) -> None:

@@ -122,6 +122,14 @@ def check_actions(
                 )
 
 
+def refuse_positional(given: Sequence[object], call: str, remedy: str) -> None:
+    """Refuse arguments by position, which Python's own error does not say what to do with."""
+    if given:
+        raise ImproperlyConfigured(
+            f"{call} takes its options by name: {remedy}, and another server is server=."
+        )
+
+
 class GeneratedFunction:
     """A function that is made from a source, under the name of that source.
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from django_mcp.registry import hints
 from django_mcp.registry.problems import RegistrationError, describe_source
 from django_mcp.registry.signatures import (
+    CONTEXT_NAMES,
     EMPTY,
     Injectables,
     Provider,
@@ -126,10 +127,11 @@ def takes_user(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return True
     try:
-        signature.bind(None)
+        bound = signature.bind(None)
     except TypeError:
         return False
-    return True
+    # With one of these names it expects what has a user, and would fail in each call.
+    return not bound.arguments.keys() & CONTEXT_NAMES.keys()
 
 
 def read_scopes(given: str | Sequence[str] | None, source: str) -> tuple[str, ...] | None:

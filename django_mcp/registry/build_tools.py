@@ -76,6 +76,11 @@ def build_tool(
     lazy_texts: list[Any] = []
     resolve_texts([published, published_output], lazy_texts.append)
     is_read_only = options.get("read_only") is True
+    if is_read_only and options.get("destructive"):
+        raise RegistrationError(
+            f"{source}: read_only=True says that it changes nothing, and destructive=True that it destroys. "
+            f"Leave one of them out."
+        )
     aliases = tool_aliases(
         options.get("atomic"), source, is_read_only=is_read_only, is_async=handler.is_async
     )

@@ -25,6 +25,13 @@ def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(target, localns=_closure(target), include_extras=True)
     except NameError as error:
+        written = getattr(inspect.unwrap(target), "__annotations__", {}).values()
+        labels = [text for text in written if str(text).startswith(f"{error.name}.")]
+        if labels and isinstance(labels[0], str):
+            raise RegistrationError(
+                f"{source}: the annotation {labels[0]!r} is a text, and no {error.name!r} exists at run time. "
+                f"Annotate the class itself; that of settings.AUTH_USER_MODEL is get_user_model()."
+            ) from None
         raise RegistrationError(
             f"{source}: the name {error.name!r} in its annotations does not exist at run time. "
             f"Import it outside `if TYPE_CHECKING:`, or define it at the top of the module."
@@ -47,6 +54,35 @@ def _closure(function: Any) -> dict[str, Any] | None:
         except ValueError:  # not assigned yet
             continue
     return known
+
+
+_LITERALS = (str, int, bool, bytes, enum.Enum, types.NoneType)
+
+
+def find_fault(annotation: Any) -> str | None:
+    """Return why an annotation is no type, such as a function or a list; None if nothing is wrong.
+
+    Python and pydantic accept some of these, and clients could send anything then, or nothing.
+    """
+    inner = strip(annotation)
+    name = getattr(inner, "__name__", "")
+    if inspect.isroutine(inner):
+        return f"the function `{name}` is no type. Write the type, or call the function if it returns one"
+    if isinstance(inner, list | tuple | dict | set):
+        return (
+            f"{inner!r:.60} is no type. Write one such as list[str], or int | str for alternatives"
+        )
+    if get_origin(inner) is Literal:
+        wrong = [value for value in get_args(inner) if not isinstance(value, _LITERALS)]
+        if wrong:
+            return (
+                f"a Literal has plain values, and {wrong[0]!r:.60} is none. The choices of a model field are "
+                f"its TextChoices class, or Literal[tuple(values)]"
+            )
+        return None
+    if get_origin(inner) is Callable:  # whose parameters are a list
+        return None
+    return next(filter(None, map(find_fault, get_args(inner))), None)
 
 
 def strip_with_metadata(annotation: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -29,7 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 EMPTY: Any = inspect.Parameter.empty
 """No default, or no annotation."""
 
-_CONTEXT_NAMES = {"ctx": "Context", "context": "Context", "request": "HttpRequest"}
+CONTEXT_NAMES = {"ctx": "Context", "context": "Context", "request": "HttpRequest"}
+"""Names that authors give to parameters for what the server fills, and its types."""
 
 _REFUSED_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "*{}",
@@ -112,13 +113,18 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     parameters: list[Parameter] = []
     injections: dict[str, Provider] = {}
     for given_parameter in named:
-        if given_parameter.name in _CONTEXT_NAMES and given_parameter.name not in known:
+        if given_parameter.name in CONTEXT_NAMES and given_parameter.name not in known:
             raise RegistrationError(
                 f"{source}: the parameter `{given_parameter.name}` has no annotation, so clients would have to "
-                f"send it. Write `{given_parameter.name}: {_CONTEXT_NAMES[given_parameter.name]}` to get it from the server, "
+                f"send it. Write `{given_parameter.name}: {CONTEXT_NAMES[given_parameter.name]}` to get it from the server, "
                 f"or annotate it with the type that clients send."
             )
         annotation = known.get(given_parameter.name, Any)
+        fault = hints.find_fault(annotation)
+        if fault is not None:
+            raise RegistrationError(
+                f"{source}: the annotation of the parameter `{given_parameter.name}`: {fault}."
+            )
         try:
             provider = find_provider(annotation, injectables)
         except RegistrationError as error:
@@ -134,6 +140,9 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
             if parameter.description is None and given_parameter.name in texts:
                 parameter = replace(parameter, description=texts[given_parameter.name])
             parameters.append(parameter)
+    fault = hints.find_fault(known.get("return"))
+    if fault is not None:
+        raise RegistrationError(f"{source}: the return annotation: {fault}.")
     return Signature(
         function=function,
         source=source,
@@ -167,6 +176,7 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
                 f"Write out each argument as an ordinary parameter."
             )
     _check_bound(function, parameters, source)
+    _check_wrapper(function, parameters, source)
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [parameter for parameter in parameters if parameter.name not in fixed]
@@ -181,6 +191,25 @@ def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], s
             raise RegistrationError(
                 f"{source}: `{first.name}` would be an argument of the client. Register the bound "
                 f"method instead: `server.register_tool(instance.{function.__name__})`."
+            )
+
+
+def _check_wrapper(
+    function: Callable[..., Any], parameters: list[inspect.Parameter], source: str
+) -> None:
+    """Refuse a function whose decorator needs an argument that the function inside does not take."""
+    if not hasattr(function, "__wrapped__"):
+        return
+    taken = {parameter.name for parameter in parameters}
+    for outer in inspect.signature(function, follow_wrapped=False).parameters.values():
+        is_needed = outer.default is EMPTY and outer.kind not in (
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        )
+        if is_needed and outer.name not in taken:
+            raise RegistrationError(
+                f"{source}: a decorator of it needs `{outer.name}`, which its calls do not have. Decorators of "
+                f"views, such as login_required, are not for handlers: write permission= or check=."
             )
 
 

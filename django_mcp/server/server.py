@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.building import Providers
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import EntryMapping
+from django_mcp.registry.problems import describe_source
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Provider
@@ -320,7 +322,19 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         `ProtocolError`, wrong arguments, timeouts and Django's `Http404`, `PermissionDenied` and
         `ValidationError` are not. `reference` is in the log and in the client's message; it is None
         for an error of this package, and for a `check=` that failed, which looks like a missing entry.
+
+        Raises:
+            TypeError: it cannot be called in this way.
         """
+        try:
+            inspect.signature(function).bind(None, None, None)
+        except TypeError:
+            raise TypeError(
+                f"{describe_source(function)} takes other arguments. Write def "
+                f"{getattr(function, '__name__', 'report')}(error, ctx, reference)."
+            ) from None
+        except ValueError:  # it has no signature
+            pass
         self.registry.error_handlers = (*self.registry.error_handlers, function)
         return function
 

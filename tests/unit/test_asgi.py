@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
+from django.core.asgi import get_asgi_application
+from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
@@ -357,3 +359,8 @@ async def test_readiness_checks_every_database(databases: str, monkeypatch: pyte
     connections["second"].settings_dict.update(down)
     assert await ready() == (503, {"status": "unavailable"})
     assert (await ask(application, "/mcp/health", method="GET")).status == 200
+
+
+def test_an_application_that_was_not_made_is_refused():
+    with pytest.raises(ImproperlyConfigured, match="django_mcp_application\\(get_asgi_application"):
+        django_mcp_application(get_asgi_application)  # type: ignore[arg-type]

@@ -21,10 +21,10 @@ ALL = "__all__"
 
 
 def admin_tools(
-    *,
+    *given: object,
     server: MCPServer | None = None,
     site: AdminSite | None = None,
-    models: Sequence[Any] | str,
+    models: Sequence[Any] | str | None = None,
     actions: bool | Collection[str] = True,
     include: Collection[str] | None = None,
     exclude: Collection[str] = (),
@@ -45,6 +45,7 @@ def admin_tools(
     action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
 
     Args:
+        given: nothing; all options are named.
         server: gets the tools; by default the default server.
         site: the admin site; by default `django.contrib.admin.site`.
         models: labels such as `"shop.order"`, or classes; `"__all__"`: all that the site
@@ -85,10 +86,15 @@ def admin_tools(
     from django.contrib import admin
     from django.utils.module_loading import autodiscover_modules
 
-    from django_mcp.contrib.generated import GeneratedOptions, check_actions
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions, refuse_positional
     from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
     from django_mcp.servers import choose_server
 
+    refuse_positional(given, "admin_tools()", 'models=["shop.order"] names the models')
+    if models is None:
+        raise ImproperlyConfigured(
+            'admin_tools(): write models=["shop.order"] or models="__all__".'
+        )
     server = choose_server(server)
     if site is None:
         site = admin.site

@@ -14,7 +14,7 @@ from django.db.models import Model
 
 from django_mcp.registry import rules
 from django_mcp.registry.problems import RegistrationError, describe_source, find_near
-from django_mcp.registry.signatures import returns_nothing
+from django_mcp.registry.signatures import CONTEXT_NAMES, returns_nothing
 
 _CUTOFF = 0.7
 """How like the name of an option that of a function has to be to be taken for it."""
@@ -149,7 +149,9 @@ def check_hooks(owner: str, tools: Any, base: type) -> None:
         parameters = list(inspect.signature(original).parameters)
         place = f"{owner}: {describe_source(hook)}"
         try:
-            inspect.signature(hook).bind(*parameters[1:])
+            bound = inspect.signature(hook).bind(*parameters[1:])
+            if CONTEXT_NAMES.keys() & bound.arguments.keys():
+                raise TypeError  # it expects a request, as a method of ModelAdmin does
         except TypeError:
             raise RegistrationError(
                 f"{place} takes other arguments. Write def {name}({', '.join(parameters)})."

@@ -17,6 +17,7 @@ from django_mcp.contrib.generated import (
     MAX_RESULTS,
     GeneratedFunction,
     GeneratedOptions,
+    refuse_positional,
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
@@ -31,7 +32,7 @@ from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
-from django_mcp.registry.problems import check_names, suggest
+from django_mcp.registry.problems import RegistrationError, check_names, suggest
 from django_mcp.servers import MCPServer, choose_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
@@ -115,7 +116,12 @@ class ModelTools:
     check: Callable[..., Any] | None = None
     max_results: int = MAX_RESULTS
 
-    def __init__(self, server: MCPServer, options: GeneratedOptions) -> None:
+    def __init__(
+        self, server: MCPServer | None = None, options: GeneratedOptions | None = None
+    ) -> None:
+        if server is None or options is None:
+            name = type(self).__qualname__
+            raise RegistrationError(f"{name}() is made by {name}.register(): write that alone.")
         # The server holds its tools, and these hold no server that is not used any more.
         self._server = ref(server)
         self.options = options
@@ -194,10 +200,13 @@ class ModelTools:
     # -- registration
 
     @classmethod
-    def register(cls, *, server: MCPServer | None = None, **options: Any) -> ModelTools:
+    def register(
+        cls, *positional: object, server: MCPServer | None = None, **options: Any
+    ) -> ModelTools:
         """Register the tools of this class on a server, and return the instance that runs them.
 
         Args:
+            positional: nothing; all options are named.
             server: gets the tools; by default the default server.
             options: override those of the class; see `GeneratedOptions`.
 
@@ -206,6 +215,11 @@ class ModelTools:
                 option has a value of another type.
             TypeError: there is no such option.
         """
+        refuse_positional(
+            positional,
+            f"{cls.__qualname__}.register()",
+            "the model is an attribute of the class, `model`",
+        )
         server = choose_server(server)
         check_names(options, _GENERATED, f"{cls.__qualname__}.register()")
         # A function of the class is taken as it is, not as a method.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.checks import CheckMessage, run_checks
 from django.core import mail
+from django.core.checks import CheckMessage, run_checks
 from django.db import connection, connections, transaction
 from django.test import override_settings
 

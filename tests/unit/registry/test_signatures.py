@@ -1,7 +1,7 @@
 """Reading signatures and docstrings: what the client passes, what the server fills, what is refused."""
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Optional, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Optional, TypeVar
 
 import pytest
 from pydantic import Field
@@ -96,6 +96,63 @@ def test_a_type_checking_only_name_is_rejected_with_a_hint():
     assert "test_signatures" in str(refusal.value)
     assert "'Decimal'" in str(refusal.value)
     assert "TYPE_CHECKING" in str(refusal.value)
+
+
+def test_the_label_of_a_model_is_rejected_with_a_hint():
+    def greet(user: "accounts.Member") -> None: ...  # type: ignore[name-defined] # noqa: F821
+
+    with pytest.raises(RegistrationError) as refusal:
+        read(greet)
+
+    assert "the annotation 'accounts.Member' is a text" in str(refusal.value)
+    assert "get_user_model()" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "problem"),
+    [
+        (find, "the function `find` is no type. Write the type, or call the function"),
+        (list[find], "the function `find` is no type"),  # type: ignore[valid-type]
+        (any, "the function `any` is no type"),
+        ([str], r"\[<class 'str'>\] is no type. Write one such as list\[str\]"),
+        ((int, str), "is no type. Write one such as"),
+        (Literal[[("novel", "Novel")]], "a Literal has plain values"),  # type: ignore[valid-type]
+        (Literal["a", 1.5] | None, "and 1.5 is none"),  # type: ignore[valid-type]
+    ],
+)
+def test_an_annotation_that_is_no_type_is_rejected(annotation: Any, problem: str):
+    def handle(value: Any) -> None: ...
+
+    handle.__annotations__["value"] = annotation
+    with pytest.raises(RegistrationError, match=f"the parameter `value`: .*{problem}"):
+        read(handle)
+
+    handle.__annotations__ = {"value": str, "return": annotation}
+    with pytest.raises(RegistrationError, match=f"the return annotation: .*{problem}"):
+        read(handle)
+
+
+def test_a_decorator_that_needs_a_request_is_rejected():
+    def login_required(view: Any) -> Any:
+        @functools.wraps(view)
+        def inner(request: Any, *args: Any, **kwargs: Any) -> Any:
+            return view(request, *args, **kwargs)
+
+        return inner
+
+    with pytest.raises(RegistrationError, match="a decorator of it needs `request`"):
+        read(login_required(find))
+
+
+def test_a_decorator_that_passes_its_arguments_on_is_accepted():
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(query: str, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
+            return function(query, *args, **kwargs)
+
+        return inner
+
+    assert names(logged(find)) == ["query", "limit"]
 
 
 def test_a_hint_that_is_not_a_type_is_rejected():

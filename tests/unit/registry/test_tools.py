@@ -216,6 +216,9 @@ def test_other_names_are_rejected(site: Site, name: Any):
         ({"permission": [""]}, r"permission= cannot be \[''\]. It must be 'app.codename'"),
         ({"permission": lambda user, order: True}, "synchronous function of the user alone"),
         ({"permission": lambda: True}, "synchronous function of the user alone"),
+        ({"permission": lambda ctx: ctx.user.is_staff}, "synchronous function of the user alone"),
+        ({"listed_if": lambda request: True}, "synchronous function of the user alone"),
+        ({"read_only": True, "destructive": True}, "read_only=True says that it changes nothing"),
         ({"listed_if": lambda user, order: True}, "synchronous function of the user alone"),
     ],
 )

@@ -657,3 +657,9 @@ def test_what_the_text_of_a_row_reads_is_loaded_once(
         counted.append(len(queries))
 
     assert counted[0] == counted[1]
+
+
+@pytest.mark.parametrize("given", [(Order,), ("shop.order",), ()])
+def test_the_models_are_given_by_name(server: MCPServer, given: Any):
+    with pytest.raises(ImproperlyConfigured, match=r'models=\["shop.order"\]'):
+        admin_tools(*given, server=server)

@@ -11,6 +11,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.checks import WARNING, run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
 
@@ -470,3 +471,19 @@ def test_a_new_object_that_needs_a_file_is_no_tool(server: MCPServer):
         "M005 the field 'file' requires a file, which arguments cannot carry"
     ]
     assert faults(MCPServer("other"), Scan, fields=fields, writes=["update"]) == []
+
+
+def test_a_class_is_registered_without_being_called(server: MCPServer):
+    with pytest.raises(RegistrationError, match=r"Orders\(\) is made by Orders.register\(\)"):
+        Orders().register(server=server)
+    with pytest.raises(ImproperlyConfigured, match=r"`model`, and another server is server="):
+        Orders.register(Order, server=server)
+
+
+def test_a_method_of_a_request_is_refused(server: MCPServer):
+    class Asking(Orders):
+        def get_queryset(self, request: Any) -> Any:
+            return Order.objects.filter(customer=request.user)
+
+    with pytest.raises(RegistrationError, match=r"Write def get_queryset\(self, user\)"):
+        Asking.register(server=server)

@@ -162,3 +162,11 @@ async def test_a_failing_or_hanging_error_handler_changes_nothing(
     assert heard[0] in answer["content"][0]["text"]
     failed = [each for each in caplog.records if each.getMessage().startswith("The error handler")]
     assert [each.levelno for each in failed] == [logging.ERROR] * 2
+
+
+def test_a_function_with_other_parameters_is_refused(server: MCPServer):
+    def report(error: BaseException) -> None: ...
+
+    with pytest.raises(TypeError, match=r"report .* Write def report\(error, ctx, reference\)"):
+        server.on_error(report)
+    server.on_error(lambda *details: None)
