@@ -108,12 +108,15 @@ def check_permissions() -> Iterator[CheckMessage]:
     from django_mcp.auth.permissions import find_unknown_permissions
 
     for server in all_servers():
+        sources: dict[tuple[str, str | None], list[str]] = {}
         for source, name, near in find_unknown_permissions(server.engine.derived.requirements):
+            sources.setdefault((name, near), []).append(source)
+        for (name, near), (source, *others) in sources.items():
             first = (
                 f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
             )
             yield checks.Warning(
-                f"{source} needs the permission {name!r}, which no model of the installed apps has.",
+                f"{source}{f' and {len(others)} more need' if others else ' needs'} the permission {name!r}, which no model of the installed apps has.",
                 hint=f"{first} declare it in Meta.permissions of a model and migrate.",
             )
 

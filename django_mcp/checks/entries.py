@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from itertools import chain
+from textwrap import dedent
 from types import CellType
 from typing import Any, get_args, get_origin
 
@@ -14,13 +17,15 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.db.models import Model, QuerySet
 from django.http.response import HttpResponseBase
+from django.utils import timezone
+from msgspec import Struct
 
 from django_mcp.checks.declared import check
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.registry import hints
 from django_mcp.registry.entries import TemplateEntry, ToolEntry
-from django_mcp.registry.problems import did_you_mean, find_near
+from django_mcp.registry.problems import did_you_mean, find_near, innermost
 from django_mcp.registry.signatures import EMPTY, read_docs, returns_nothing
 from django_mcp.servers import all_servers
 
@@ -160,6 +165,73 @@ def check_returned_responses() -> Iterator[CheckMessage]:
                     f"{entry.source} returns {plain.__name__}, so that each call fails.",
                     hint="Return the data that the response would have, or a File.",
                 )
+
+
+@check(id="django_mcp.W031")
+def check_dated_defaults() -> Iterator[CheckMessage]:
+    """W031: a default is the time at which the process started, such as that of `at: datetime = timezone.now()`."""
+    now = timezone.now()
+    # In every time zone.
+    days = {(now + timedelta(days=each)).date() for each in (-1, 0, 1)}
+    for source, parameter in _find_parameters():
+        default = parameter.default
+        if isinstance(default, date) and date(default.year, default.month, default.day) in days:
+            yield checks.Warning(
+                f"{source}: the default of the parameter `{parameter.name}` is the time at which the process "
+                "started.",
+                hint=f"Write {parameter.name}: {type(default).__name__} | None = None, and take the present time in "
+                "the function.",
+            )
+
+
+@check(id="django_mcp.W032")
+def check_alternatives() -> Iterator[CheckMessage]:
+    """W032: an annotation joins types with `or` or `and`, of which Python keeps one."""
+    for source, parameter in _find_parameters():
+        written = _find_annotations(parameter.function).get(parameter.name)
+        if written is not None and any(isinstance(node, ast.BoolOp) for node in ast.walk(written)):
+            yield checks.Warning(
+                f"{source}: Python reads the annotation `{ast.unparse(written)}` of the parameter "
+                f"`{parameter.name}` as one of these types.",
+                hint="Write alternatives as int | None.",
+            )
+
+
+class _Given(Struct, frozen=True):
+    """A parameter as its function has it."""
+
+    name: str
+    default: Any
+    function: Any
+
+
+def _find_parameters() -> Iterator[tuple[str, _Given]]:
+    """Yield the parameters of all functions that are registered, with their sources."""
+    for server in all_servers():
+        for entry in server.registry.entries():
+            function = inspect.unwrap(innermost(entry.handler.origin))
+            try:
+                parameters = inspect.signature(function).parameters.values()
+            except (TypeError, ValueError):
+                continue
+            for each in parameters:
+                yield entry.source, _Given(each.name, each.default, function)
+
+
+def _find_annotations(function: Any) -> Mapping[str, ast.expr]:
+    """Return the annotations of a function as they are written, by parameter; none if its text is not there."""
+    if not inspect.isfunction(function) or not function.__annotations__:
+        return {}
+    try:
+        tree = ast.parse(dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):  # as of a lambda in the middle of an expression
+        return {}
+    found = tree.body[0]
+    if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {}
+    given = found.args
+    every = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+    return {each.arg: each.annotation for each in every if each.annotation is not None}
 
 
 @check(id="django_mcp.I007")

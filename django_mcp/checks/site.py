@@ -55,12 +55,22 @@ def check_settings() -> Iterator[CheckMessage]:
                 hint=f"Write it into the dict: DJANGO_MCP = {{{key!r}: ...}}.",
                 id="django_mcp.E002",
             )
-        elif name != "DJANGO_MCP" and find_near(name, ["DJANGO_MCP"], cutoff=0.9):
+        elif name != "DJANGO_MCP" and (
+            find_near(name, ["DJANGO_MCP"], cutoff=0.9) or _holds_settings(name)
+        ):
             yield Error(
                 f"Nothing reads the setting {name}.",
                 hint="Did you mean 'DJANGO_MCP'?",
                 id="django_mcp.E002",
             )
+
+
+def _holds_settings(name: str) -> bool:
+    """Return whether a setting such as `DJANGO_MCP_ENDPOINTS` is what `DJANGO_MCP` is meant to be."""
+    if "MCP" not in name or hasattr(site_settings, "DJANGO_MCP"):
+        return False
+    value = getattr(site_settings, name)
+    return isinstance(value, dict) and bool(value) and value.keys() <= SETTINGS.keys()
 
 
 @check(id="django_mcp.E003")
@@ -146,15 +156,19 @@ def check_module_names() -> Iterator[CheckMessage]:
     if module is None:
         return
     for config in apps.get_app_configs():
+        folder, package, place = Path(config.path), config.name, f"a {module}.py of the app"
         if module_has_submodule(config.module, module):
-            continue
-        folder = Path(config.path)
-        for path in sorted([*folder.glob("mcp*.py"), *folder.glob("tools.py")]):
+            # A package has to import its modules, and one without __init__.py imports none.
+            folder, package, place = folder / module, f"{package}.{module}", f"{module}/__init__.py"
+            paths = list(folder.glob("[!_]*.py"))
+        else:
+            paths = [*folder.glob("mcp*.py"), *folder.glob("tools.py")]
+        for path in sorted(paths):
             # What the site imports by itself is found.
-            if f"{config.name}.{path.stem}" not in sys.modules and _has_entries(path):
+            if f"{package}.{path.stem}" not in sys.modules and _has_entries(path):
                 yield checks.Warning(
                     f"{path} is not imported, so what it registers is not found.",
-                    hint=f"Call it {module}.py, or import it in a {module}.py of the app.",
+                    hint=f"Call it {module}.py, or import it in {place}.",
                 )
 
 

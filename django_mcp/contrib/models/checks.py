@@ -50,6 +50,42 @@ def check_registered(**_kwargs: Any) -> list[CheckMessage]:
     return messages
 
 
+@register("django_mcp", Tags.models)
+def check_unread_options(**_kwargs: Any) -> list[CheckMessage]:
+    """M009: a class has options for writing, and no `writes`, so that nothing reads them."""
+    return [
+        checks.Warning(
+            f"{tools.class_name} has `{name}`, which nothing reads without `writes`.",
+            hint="Write writes = [...] with some of 'create', 'update' and 'delete', or leave it out.",
+            id="django_mcp.M009",
+        )
+        for tools in _find_registered()
+        for name in ("writable", "form")
+        if getattr(tools, name) is not None and not tools.writes
+    ]
+
+
+@register("django_mcp", Tags.models, Tags.security)
+def check_writers(**_kwargs: Any) -> list[CheckMessage]:
+    """M010: every user who is signed in may change every object, since nothing narrows them."""
+    return [
+        checks.Warning(
+            f"{tools.class_name} lets every user who is signed in {' and '.join(tools.writes)} all objects.",
+            hint="Define has_permission(self, user, action), or get_queryset(self, user) in place of everyone.",
+            id="django_mcp.M010",
+        )
+        for tools in _find_registered()
+        if tools.writes and tools.is_writable_by_all
+    ]
+
+
+def _find_registered() -> list[ModelTools]:
+    """Return the classes that are registered; none if a setting cannot be read, since E001 reports that."""
+    with suppress(ImproperlyConfigured):
+        return list(registered_tools())
+    return []
+
+
 def _find_final(base: type[ModelTools]) -> Iterator[type[ModelTools]]:
     """Yield the classes with a model that no other class extends."""
     extended = base.__subclasses__()

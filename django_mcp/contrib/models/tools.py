@@ -424,6 +424,16 @@ class ModelTools:
         return []
 
     @property
+    def is_writable_by_all(self) -> bool:
+        """Whether nothing of this class says which of the users who are signed in may write, or what."""
+        options = self.options
+        return (
+            type(self).has_permission is ModelTools.has_permission
+            and not self._has_rows_of_its_own
+            and (options.permission, options.scopes, options.check) == (None, None, None)
+        )
+
+    @property
     def shown(self) -> Shown:
         """The fields that are shown."""
         return self.definition.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, TypeVar
 
 import pytest
@@ -13,6 +14,7 @@ from django.core.checks import INFO, CheckMessage, run_checks
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import JsonResponse
+from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Context
@@ -534,3 +536,54 @@ def test_a_constraint_that_is_not_for_its_type_is_reported():
         "the keyword 'le' at /properties/text, which is not for the type there.",
         "the keyword 'maxLength' at /properties/count, which is not for the type there.",
     ]
+
+
+def at_start(at: datetime = timezone.now()) -> str:  # noqa: B008
+    """Say when."""
+    return str(at)
+
+
+def today(day: date = timezone.localdate()) -> str:  # noqa: B008
+    """Say which day."""
+    return str(day)
+
+
+def long_ago(at: datetime = datetime(2020, 1, 1, tzinfo=UTC)) -> str:
+    """Say when."""
+    return str(at)
+
+
+def test_a_default_that_is_the_present_time_is_reported():
+    server = MCPServer("defaults")
+    for function in (at_start, today, long_ago):
+        server.tool(read_only=True)(function)
+
+    messages = found(server, "W031")
+
+    assert [each.msg.split(" is the time")[0].rpartition(" ")[2] for each in messages] == [
+        "`at`",
+        "`day`",
+    ]
+    assert "Write at: datetime | None = None" in str(messages[0].hint)
+
+
+def either(limit: int or None, text: str = "") -> str:  # type: ignore[valid-type]
+    """Return either."""
+    return text
+
+
+def one_of(limit: int | None, text: str = "a" or "b") -> str:  # noqa: SIM222
+    """Return one of them."""
+    return text
+
+
+def test_types_that_are_joined_by_or_are_reported():
+    server = MCPServer("alternatives")
+    for function in (either, one_of):
+        server.tool(read_only=True)(function)
+    server.register_tool(lambda limit: "", name="short")
+
+    messages = found(server, "W032")
+
+    assert ["`int or None`" in each.msg for each in messages] == [True]
+    assert messages[0].hint == "Write alternatives as int | None."

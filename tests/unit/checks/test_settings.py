@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.test import override_settings
 from hypothesis import given
@@ -89,3 +90,16 @@ def test_any_value_is_valid_or_reported(key: str, value: Any):
     is_wrong = any(find_problems({key: value}))
 
     assert [id_ for id_, *_ in reported(key, value)] == ["django_mcp.E001"] * is_wrong
+
+
+@override_settings(MCP_SETTINGS={"PUBLIC": True}, MCP_OTHER={"PUBLIC": True, "x": 1})
+def test_a_dict_of_settings_under_another_name_is_reported():
+    def told() -> list[str]:
+        messages = run_checks(tags=["django_mcp"])
+        return [each.msg for each in messages if each.id == "django_mcp.E002"]
+
+    with override_settings():
+        del settings.DJANGO_MCP
+        assert told() == ["Nothing reads the setting MCP_SETTINGS."]
+    with override_settings(DJANGO_MCP={}):
+        assert told() == []

@@ -19,6 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp import Extension, ExtensionMethod
+from django_mcp.apps import discover
 from django_mcp.auth.authenticators import (
     APIKeyAuthenticator,
     Authenticator,
@@ -365,6 +366,30 @@ def test_tools_in_a_module_that_is_not_found_are_reported(
     assert told_of_imported == told_with_module == []
 
 
+@pytest.mark.parametrize("init", [None, "", "from . import orders\n"])
+def test_modules_of_a_package_that_imports_none_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, init: str | None
+):
+    folder = tmp_path / "packaged_tools" / "mcp"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("")
+    if init is not None:
+        (folder / "__init__.py").write_text(init)
+    (folder / "orders.py").write_text("import django_mcp\nOrders.register() if 0 else None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with modify_settings(INSTALLED_APPS={"append": "packaged_tools"}):
+        discover()
+        told = [each for each in found() if each.id == "django_mcp.W023"]
+    for name in [name for name in sys.modules if name.startswith("packaged_tools")]:
+        del sys.modules[name]
+
+    assert [each.msg for each in told] == (
+        []
+        if init
+        else [f"{folder / 'orders.py'} is not imported, so what it registers is not found."]
+    )
+
+
 @pytest.mark.parametrize("decorate", [csrf_protect, never_cache])
 def test_a_decorated_view_is_reported(decorate: Callable[[Any], Any]):
     urls = ModuleType("urls")
@@ -553,6 +578,16 @@ def test_an_unknown_permission_is_reported_with_the_nearest_match():
     assert "'shop.view_order'" in str(texts["drop_everything"][1])
     assert "'nonsense'" in texts["look"][0]
     assert "app_label.codename" in str(texts["look"][1])
+
+
+def test_an_unknown_permission_of_many_is_reported_once():
+    server = MCPServer("w8", public=True, permission="shop.viwe_order")
+    for function in (drop_everything, drop_something, look):
+        server.tool(function)
+
+    (message,) = [each for each in messages_of(server) if each.id == "django_mcp.W008"]
+
+    assert " and 2 more need the permission 'shop.viwe_order'" in message.msg
 
 
 def test_existing_permissions_pass_the_checks():

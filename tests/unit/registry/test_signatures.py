@@ -116,8 +116,8 @@ def test_the_label_of_a_model_is_rejected_with_a_hint():
         (any, "the function `any` is no type"),
         ([str], r"\[<class 'str'>\] is no type. Write one such as list\[str\]"),
         ((int, str), "is no type. Write one such as"),
-        (Literal[[("novel", "Novel")]], "a Literal has plain values"),  # type: ignore[valid-type]
-        (Literal["a", 1.5] | None, "and 1.5 is none"),  # type: ignore[valid-type]
+        (Literal[[("novel", "Novel")]], "a Literal has plain values"),
+        (Literal["a", 1.5] | None, "and 1.5 is none"),
     ],
 )
 def test_an_annotation_that_is_no_type_is_rejected(annotation: Any, problem: str):

@@ -487,3 +487,35 @@ def test_a_method_of_a_request_is_refused(server: MCPServer):
 
     with pytest.raises(RegistrationError, match=r"Write def get_queryset\(self, user\)"):
         Asking.register(server=server)
+
+
+def test_options_for_writing_without_writes_are_reported():
+    class Unwritten(Orders):
+        writes = ()
+        writable = ("note",)
+
+    Unwritten.register(server=MCPServer("unwritten"))
+
+    (message,) = [each for each in run_checks(tags=["django_mcp"]) if "Unwritten" in each.msg]
+
+    assert message.id == "django_mcp.M009"
+    assert "has `writable`, which nothing reads without `writes`" in message.msg
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({}, True),
+        ({"permission": "shop.change_order"}, False),
+        ({"has_permission": lambda self, user, action: user.is_staff}, False),
+        ({"get_queryset": lambda self, user: Order.objects.none()}, False),
+    ],
+)
+def test_writes_of_everybody_to_everything_are_reported(options: dict[str, Any], is_told: bool):
+    given = {"model": Order, "fields": ["number", "note"], "everyone": True, "writes": ["update"]}
+    name = f"Written{next(_names)}"
+    type(name, (ModelTools,), {**given, **options}).register(server=MCPServer("written"))  # type: ignore[attr-defined]
+
+    told = [each for each in run_checks(tags=["django_mcp"]) if f".{name} lets" in each.msg]
+
+    assert [each.id for each in told] == ["django_mcp.M010"] * is_told

@@ -167,6 +167,8 @@ async def test_a_failing_or_hanging_error_handler_changes_nothing(
 def test_a_function_with_other_parameters_is_refused(server: MCPServer):
     def report(error: BaseException) -> None: ...
 
+    wrong: Any = report
+
     with pytest.raises(TypeError, match=r"report .* Write def report\(error, ctx, reference\)"):
-        server.on_error(report)
+        server.on_error(wrong)
     server.on_error(lambda *details: None)
