@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,46 @@ def test_json_blocks_are_valid_json(block: Block):
 @pytest.mark.parametrize("block", blocks("python fragment"), ids=str)
 def test_fragments_are_valid_python(block: Block):
     compile(block.text, str(block), "exec")
+
+
+OF_THE_SITE = {
+    "api_keys.md": {"user"},
+    "concurrency.md": {"DATABASES"},
+    "from_python_sdk.md": {"api_router", "describe", "take_from_stock"},
+    "ninja.md": {"CustomerToken", "StaffToken"},
+    "oauth.md": {"INSTALLED_APPS", "application"},
+    "quick_guide.md": {"INSTALLED_APPS"},
+    "tasks.md": {"app"},
+    "testing.md": {"staff_server"},
+}
+"""Names in the blocks of a page that stand for what a site has."""
+
+
+def test_names_in_blocks_are_imported_or_defined(tmp_path: Path):
+    for block in blocks("python", "python fragment"):
+        with (tmp_path / f"{block.page.stem}.py").open("a") as file:
+            file.write(block.text)
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--isolated",
+            "--select=F821",
+            "--output-format=json",
+            tmp_path,
+        ],
+        capture_output=True,
+        check=False,
+    )
+    undefined: dict[str, set[str]] = {}
+    for fault in json.loads(done.stdout):
+        page = Path(fault["filename"]).with_suffix(".md").name
+        undefined.setdefault(page, set()).add(fault["message"].split("`")[1])
+
+    assert undefined == OF_THE_SITE
 
 
 def test_the_revisions_page_matches_the_records():
