@@ -119,8 +119,11 @@ def test_site_startup_loads_only_registration_modules(tmp_path: Path):
 @pytest.mark.parametrize(
     "code",
     [
-        "from django.core.asgi import get_asgi_application\nfrom django_mcp.asgi import django_mcp_application\n"
-        "django_mcp_application(get_asgi_application())",
+        (
+            "from django.core.asgi import get_asgi_application\n"
+            "from django_mcp.asgi import django_mcp_application\n"
+            "django_mcp_application(get_asgi_application())"
+        ),
         "from django_mcp import default_server\ndefault_server.list_tools()",
     ],
     ids=["the ASGI application", "the first request"],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import checks_page, results_page, revisions_page, settings_page
-from tests.support.doc_blocks import PAGES, Block, all_blocks
+from tests.support.doc_blocks import PAGES, ROOT, Block, all_blocks
 
 
 def blocks(*kinds: str) -> list[Block]:
@@ -34,21 +34,23 @@ def test_fragments_are_valid_python(block: Block):
 
 
 OF_THE_SITE = {
-    "api_keys.md": {"user"},
-    "concurrency.md": {"DATABASES"},
-    "from_python_sdk.md": {"api_router", "describe", "take_from_stock"},
-    "ninja.md": {"CustomerToken", "StaffToken"},
-    "oauth.md": {"INSTALLED_APPS", "application"},
-    "quick_guide.md": {"INSTALLED_APPS"},
-    "tasks.md": {"app"},
-    "testing.md": {"staff_server"},
+    "docs/howto/api_keys.md": {"user"},
+    "docs/howto/concurrency.md": {"DATABASES"},
+    "docs/howto/from_python_sdk.md": {"api_router", "describe", "take_from_stock"},
+    "docs/howto/ninja.md": {"CustomerToken", "StaffToken"},
+    "docs/howto/oauth.md": {"INSTALLED_APPS"},
+    "docs/quick_guide.md": {"INSTALLED_APPS"},
+    "docs/howto/tasks.md": {"app"},
+    "docs/howto/testing.md": {"staff_server"},
 }
 """Names in the blocks of a page that stand for what a site has."""
 
 
 def test_names_in_blocks_are_imported_or_defined(tmp_path: Path):
     for block in blocks("python", "python fragment"):
-        with (tmp_path / f"{block.page.stem}.py").open("a") as file:
+        copy = (tmp_path / block.page.relative_to(ROOT)).with_suffix(".py")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with copy.open("a") as file:
             file.write(block.text)
 
     done = subprocess.run(
@@ -67,7 +69,7 @@ def test_names_in_blocks_are_imported_or_defined(tmp_path: Path):
     )
     undefined: dict[str, set[str]] = {}
     for fault in json.loads(done.stdout):
-        page = Path(fault["filename"]).with_suffix(".md").name
+        page = Path(fault["filename"]).relative_to(tmp_path).with_suffix(".md").as_posix()
         undefined.setdefault(page, set()).add(fault["message"].split("`")[1])
 
     assert undefined == OF_THE_SITE
