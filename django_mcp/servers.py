@@ -228,7 +228,13 @@ def _forget_settings() -> None:
         server.forget_settings()
 
 
+def _forget_urls() -> None:
+    for server in all_servers():
+        server.finish_again()
+
+
 reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))
+reset_on(_forget_urls, settings=("ROOT_URLCONF",))
 
 
 process_hub().on_tick.append(check_all)

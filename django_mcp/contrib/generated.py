@@ -315,6 +315,16 @@ def report_later(server: MCPServer, find: Callable[[], Report | None]) -> None:
     _reports.setdefault(server, []).append(find)
 
 
+def reports_of(server: MCPServer) -> list[Callable[[], Report | None]]:
+    """Return what was reported about a server so far, for `take_back`."""
+    return list(_reports.get(server, ()))
+
+
+def take_back(server: MCPServer, reports: Sequence[Callable[[], Report | None]]) -> None:
+    """Have `manage.py check` not say any more what some functions return."""
+    _reports[server] = [each for each in reports_of(server) if each not in reports]
+
+
 @checks.register("django_mcp")
 def check_generated(**_options: Any) -> list[checks.CheckMessage]:
     """Report what did not become a tool, and what tools lack."""

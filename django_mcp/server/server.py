@@ -51,6 +51,7 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         self._engine: Engine | None = None
         self._former: Engine | None = None
         self._added: set[tuple[EntryMapping, str]] | None = None
+        self._finishers: list[Callable[[], None]] = []
         self._unfinished: list[Callable[[], None]] = []
         self._is_finishing = False
         self._finishing = threading.RLock()
@@ -68,9 +69,21 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
         return self._registry
 
     def _finish_later(self, register: Callable[[], None]) -> None:
-        """Have a function register what depends on the whole site, before the entries are first used."""
+        """Have a function register what depends on the whole site, before the entries are first used.
+
+        It is called again, and registers what is another now, after `finish_again`.
+        """
         with self._lock:
+            self._finishers.append(register)
             self._unfinished.append(register)
+
+    def finish_again(self) -> None:
+        """Have what depends on the whole site be registered again, since its URLs are others, as in tests."""
+        with self._lock:
+            if self._finishers:
+                self._former = self._engine or self._former
+                self._engine = None
+                self._unfinished = list(self._finishers)
 
     def _finish(self) -> None:
         """Call what `_finish_later` was given. Other threads wait until all of it is registered.

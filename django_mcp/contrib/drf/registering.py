@@ -11,7 +11,14 @@ from django_mcp.contrib.drf.actions import ViewAction, ViewClass
 from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_action
 from django_mcp.contrib.drf.calls import ActionTool
 from django_mcp.contrib.drf.routes import RoutesOfView
-from django_mcp.contrib.generated import GeneratedOptions, report, report_later, to_ascii
+from django_mcp.contrib.generated import (
+    GeneratedOptions,
+    report,
+    report_later,
+    reports_of,
+    take_back,
+    to_ascii,
+)
 from django_mcp.contrib.view_problems import (
     DatabaseProblem,
     ViewProblem,
@@ -48,11 +55,15 @@ class ToolsOfView:
         self._server, self._view_class, self._options = server, view_class, options
         self._prefix, self._query, self._path, self._rename = prefix, query, path, rename
         self._listed_if = listed_if
+        # Those that the class tells.
+        self._of_class: dict[str, ViewAction] = {}
         self._actions: dict[str, ViewAction] = {}
         self._read: dict[str, ReadView] = {}
         self._tools: dict[str, tuple[ActionTool, ToolEntry]] = {}
         self._problems: dict[str, ViewProblem] = {}
         self._refused: dict[str, str] = {}
+        self._removed: set[str] = set()
+        self._reports: list[Callable[[], Any]] = []
 
     def register(self, actions: Iterable[ViewAction]) -> None:
         """Register the tools of some actions, unless the options leave them out."""
@@ -69,27 +80,34 @@ class ToolsOfView:
             if self._options.has(action.key) and (
                 not is_needless or self._options.include is not None
             ):
-                self._actions[action.key] = action
+                self._of_class[action.key] = self._actions[action.key] = action
                 self._add(action)
         self.entries[:] = [entry for _tool, entry in self._tools.values()]
 
     def finish(self) -> None:
-        """Take over what the URLs tell, and have `manage.py check` report what is left."""
+        """Take over what the URLs tell, and have `manage.py check` report what is left.
+
+        It is called again where tests have other URLs.
+        """
         routes = RoutesOfView(self._view_class.source)
-        for key, action in list(self._actions.items()):
-            known = routes.with_variables(action, self._path)
-            if known is not None:
-                self._actions[key] = known
+        for key in self._actions.keys() - self._of_class.keys():
+            self._drop(key)
+        for key, of_class in self._of_class.items():
+            action = routes.with_variables(of_class, self._path) or of_class
             # Before the site was loaded, a view may have failed to read something.
             before = self._problems.get(key)
-            if known is not None or before is not None:
-                self._add_late(self._actions[key])
+            if action != self._actions[key] or before is not None:
+                self._actions[key] = action
+                self._add_late(action)
             if isinstance(before, DatabaseProblem) and key in self._problems:
                 self._problems[key] = before
         if self._view_class.given is None:
             self._add_bound(routes)
         self.entries[:] = [entry for _tool, entry in self._tools.values()]
+        take_back(self._server, self._reports)
+        before_report = reports_of(self._server)
         self._report()
+        self._reports = reports_of(self._server)[len(before_report) :]
 
     def _add_bound(self, routes: RoutesOfView) -> None:
         """Add what only a URL tells: functions of a view set that `as_view()` was given."""
@@ -114,6 +132,16 @@ class ToolsOfView:
                 hint = f"Give viewset_tools() the result of as_view({{'get': {name!r}}})."
                 report(self._server, message, hint, "django_mcp.drf.W002")
 
+    def _drop(self, key: str) -> None:
+        """Forget an action that the URLs told, and its tool."""
+        registry = self._server._registry
+        if key in self._tools:
+            _tool, entry = self._tools.pop(key)
+            if registry.registered["tools"].get(entry.name) is entry:
+                registry.remove("tools", entry.name)
+        for known in (self._actions, self._read, self._problems, self._refused):
+            known.pop(key, None)
+
     def _add_late(self, action: ViewAction) -> None:
         """Register the tool of an action after the start, when an error would reach a client."""
         try:
@@ -125,6 +153,8 @@ class ToolsOfView:
     def _add(self, action: ViewAction) -> None:
         """Register the tool of an action, in place of what there was before."""
         key = action.key
+        if key in self._removed:
+            return
         self._problems.pop(key, None)
         is_named = key in (self._options.include or ())
         try:
@@ -157,7 +187,8 @@ class ToolsOfView:
         if key in self._tools:
             _tool, former = self._tools.pop(key)
             if registry.registered["tools"].get(former.name) is not former:
-                return  # the site has removed it
+                self._removed.add(key)  # by the site
+                return
             registry.remove("tools", former.name)
         tool = ActionTool(
             self._server,

@@ -11,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
 from django.db import connection
+from django.test import override_settings
 from django.urls import path
 from django.utils.translation import gettext_lazy, override
 from django_filters.rest_framework import DjangoFilterBackend
@@ -137,3 +138,34 @@ def test_a_name_that_is_taken_meanwhile_is_a_warning(
     (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert problem.id == "django_mcp.drf.W002"
     assert "already" in problem.msg
+
+
+others = [
+    path("products/<pk>/", Nested.as_view({"get": "retrieve", "delete": "destroy"})),
+    path("bound/", Bound.as_view({"get": "listing"})),
+]
+
+
+def test_other_urls_in_a_test_make_other_tools(server: MCPServer):
+    viewset_tools(Nested, server=server, prefix="nested", actions=["retrieve", "destroy"])
+    entries = viewset_tools(Bound, server=server, prefix="bound")
+
+    def look() -> tuple[set[str], set[str], int]:
+        names = {tool["name"] for tool in server.list_tools()}
+        assert {entry.name for entry in entries} == {name for name in names if "bound" in name}
+        properties = server.tool_input_schema("nested_retrieve")["properties"]
+        problems = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+        return names, set(properties), len(problems)
+
+    before = look()
+    assert before == (
+        {"nested_retrieve", "nested_destroy", "bound_listing", "bound_add"},
+        {"shop", "pk"},
+        0,
+    )
+    server.remove_tool("nested_destroy")
+    with override_settings(ROOT_URLCONF=tuple(others)):
+        assert look() == ({"nested_retrieve", "bound_listing"}, {"pk"}, 0)
+    with override_settings(ROOT_URLCONF=()):
+        assert look() == ({"nested_retrieve"}, {"pk"}, 0)
+    assert look() == (before[0] - {"nested_destroy"}, before[1], 0)
