@@ -682,9 +682,9 @@ def test_a_bound_function_may_read_the_database_to_tell_its_fields(server: MCPSe
     class Choosing(Bound):
         serializer_class: Any = FromTable
 
-    Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
     urlpatterns.append(path("choosing/", Choosing.as_view({"post": "add"})))
     try:
+        Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
         viewset_tools(Choosing, server=server, prefix="choosing")
         assert properties(server, "choosing_add")["sku"]["enum"] == ["mug"]
     finally:

@@ -1,0 +1,188 @@
+"""The arguments of an operation: its parameters and the fields of its body in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ninja.conf import settings as ninja_settings
+from ninja.operation import Operation
+from pydantic.errors import PydanticUserError
+
+from django_mcp.contrib.http_calls import BODY, MAX_ERRORS, PATH, QUERY, Arguments
+from django_mcp.contrib.ninja.responses import WHOLE
+from django_mcp.contrib.ninja.schemas import (
+    REFERENCE,
+    Definitions,
+    find_needed,
+    find_patterns,
+    is_file,
+    limit_integer,
+    with_local_references,
+)
+from django_mcp.contrib.pydantic_models import SlowValidation, check_models
+from django_mcp.contrib.view_problems import ViewProblem
+from django_mcp.protocol.json import JSONObject
+
+_JSON = "application/json"
+
+_SIZES = ("limit", "page_size")
+"""The parameters of Django Ninja's pagination that say how many rows a page has."""
+
+_STARTS = ("offset", "page")
+"""Those that say where a page begins."""
+
+_LARGEST_START = 2**31 - 1
+"""Databases cannot skip more rows than 64 bits count."""
+
+
+class OperationArguments:
+    """The arguments of an operation.
+
+    Args:
+        operation: of an API.
+        rename: other names for arguments.
+        max_results: rows of a page at most.
+
+    Attributes:
+        all: of the path, the query and the body.
+        files: the names of the files that are left out.
+        patterns: the names of the parameters that are left out, since they are regular expressions.
+        sizes: how many rows a page has where the argument for it is not sent, by its name.
+        is_form: whether the body is a form.
+        is_whole: whether it is one value that is no object.
+        has_unnamed_body: whether it is the value of one parameter, whose name nobody sends.
+        json_fields: the fields of a form whose values are JSON.
+
+    Raises:
+        ViewProblem: a tool cannot send what the operation requires.
+    """
+
+    def __init__(self, operation: Operation, rename: Mapping[str, str], max_results: int) -> None:
+        openapi = Definitions(operation.api)
+        self.files: list[str] = []
+        self.patterns = find_patterns(operation.models)
+        self.all = Arguments(rename)
+        self.all.max_values = MAX_ERRORS // _check_models(operation)
+        self.sizes: dict[str, int] = {}
+        self._max_results = max_results
+        self._definitions = openapi.schemas
+        with telling_of_schemas():
+            parameters, body = (
+                openapi.operation_parameters(operation),
+                openapi.request_body(operation),
+            )
+        self._add_parameters(parameters)
+        self.is_form, self.is_whole = self._add_body(body)
+        self.has_unnamed_body = any(
+            getattr(model, "__read_from_single_attr__", None) for model in operation.models
+        )
+        self.json_fields = {
+            name
+            for model in operation.models
+            for name in getattr(model, "__ninja_body_params__", ())
+        }
+
+    def _add_parameters(self, parameters: list[JSONObject]) -> None:
+        for parameter in parameters:
+            place, is_required = parameter["in"], parameter["required"]
+            if place == QUERY and parameter["name"] in self.patterns:
+                if is_required:
+                    raise ViewProblem(
+                        f"it requires the regular expression {parameter['name']!r}",
+                        "Give the parameter a default, or leave the operation out with exclude=.",
+                    )
+            elif place in (PATH, QUERY):
+                schema = parameter["schema"]
+                if place == QUERY and parameter["name"] in _SIZES + _STARTS:
+                    schema = self._limit_page(parameter["name"], schema)
+                self.all.add(place, parameter["name"], schema, is_required=is_required)
+            elif is_required:
+                raise ViewProblem(
+                    f"it requires the {place} {parameter['name']!r}, which a tool has not",
+                    "Give the parameter a default, or leave the operation out with exclude=.",
+                )
+
+    def _limit_page(self, name: str, schema: JSONObject) -> JSONObject:
+        """Return the schema of a parameter of the pagination with the limits that it has here."""
+        largest = self._max_results if name in _SIZES else _LARGEST_START
+        limited = limit_integer(schema, largest)
+        usual = schema.get("default")
+        if name in _SIZES and limited != schema:
+            most = largest if usual is None else min(usual, largest)
+            # Without the argument, the operation would use its own.
+            if usual != most and (
+                usual is not None or largest < ninja_settings.PAGINATION_PER_PAGE
+            ):
+                self.sizes[name] = limited["default"] = most
+        return limited
+
+    def _add_body(self, body: JSONObject) -> tuple[bool, bool]:
+        """Add the fields of the body; return whether it is a form, and one value that is no object."""
+        if not body:
+            return False, False
+        ((media_type, content),) = body["content"].items()
+        schema = self._resolve(content["schema"])
+        if "properties" not in schema:
+            whole = content["schema"]
+            self.all.add(BODY, WHOLE, whole, is_required=body["required"])
+            return False, True
+        for name, each in schema["properties"].items():
+            is_required = body["required"] and name in schema.get("required", ())
+            if is_file(self._resolve(each)):
+                if is_required:
+                    raise ViewProblem(
+                        f"it requires the file {name!r}",
+                        "Files cannot be uploaded. Leave the operation out with exclude=.",
+                    )
+                self.files.append(name)
+                continue
+            self.all.add(BODY, name, each, is_required=is_required)
+        return media_type != _JSON, False
+
+    def _resolve(self, schema: JSONObject) -> JSONObject:
+        """Return what a schema refers to."""
+        reference = schema.get("$ref")
+        if reference is None and len(schema.get("allOf", ())) == 1:
+            reference = schema["allOf"][0].get("$ref")
+        if reference is None:
+            return schema
+        definition: JSONObject = self._definitions[reference.removeprefix(REFERENCE)]
+        return definition
+
+    @property
+    def schema(self) -> JSONObject:
+        """The JSON Schema of all arguments, with the definitions that it refers to."""
+        schema = with_local_references(self.all.schema)
+        needed = find_needed(schema, self._definitions)
+        return {**schema, "$defs": needed} if needed else schema
+
+
+@contextmanager
+def telling_of_schemas() -> Iterator[None]:
+    """Tell that a type of an operation has no schema.
+
+    Raises:
+        ViewProblem: in place of the error of pydantic.
+    """
+    try:
+        yield
+    except PydanticUserError as error:
+        text = f"pydantic cannot describe its data: {error.message}"
+        raise ViewProblem(text, "Declare the type where its module can see it.") from error
+
+
+def _check_models(operation: Operation) -> int:
+    """Check that the models of what a client sends, and gets back, are checked in linear time.
+
+    Returns with how many forms a part of what a client sends is compared at most.
+
+    Raises:
+        ViewProblem: one has an ambiguous union, or a pattern that may take very long.
+    """
+    answers = [model for model in operation.response_models.values() if isinstance(model, type)]
+    try:
+        check_models(answers)
+        return check_models(operation.models)
+    except SlowValidation as problem:
+        raise ViewProblem(str(problem), problem.hint) from problem

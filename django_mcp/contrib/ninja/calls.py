@@ -1,0 +1,228 @@
+"""Run an operation of an API in process: who may, with which request, and what becomes of its response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, wraps
+from http import HTTPStatus
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import QueryDict
+from django.utils.module_loading import import_string
+
+from django_mcp.context import Context
+from django_mcp.contrib.credentials import find_passwords
+from django_mcp.contrib.generated import (
+    GeneratedFunction,
+    GeneratedOptions,
+    Report,
+    register_generated,
+)
+from django_mcp.contrib.history import recording_caller
+from django_mcp.contrib.http_calls import (
+    BODY,
+    QUERY,
+    Arguments,
+    build_request,
+    check_fields,
+    describe_status,
+    get_found,
+    hints_of,
+    to_texts,
+)
+from django_mcp.contrib.ninja.arguments import OperationArguments, telling_of_schemas
+from django_mcp.contrib.ninja.asking import may_call
+from django_mcp.contrib.ninja.authentication import Replaced
+from django_mcp.contrib.ninja.copies import copy_operation
+from django_mcp.contrib.ninja.found import FoundOperation
+from django_mcp.contrib.ninja.outputs import ANY, find_output_schema, note_own_responses
+from django_mcp.contrib.ninja.responses import WHOLE, read_response
+from django_mcp.contrib.routes import ViewRoutes
+from django_mcp.contrib.view_problems import ViewProblem
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.json import encode
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.validators import Validator
+from django_mcp.servers import MCPServer
+
+_NO_FORM = QueryDict()
+"""What requests without a form share, which cannot be changed."""
+
+
+class OperationTool:
+    """The tool of one operation.
+
+    Attributes:
+        arguments: what it takes.
+        words: what the site calls the operation and what it reads, as far as that may be secret.
+
+    Raises:
+        ViewProblem: it cannot be one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        found: FoundOperation,
+        routes: ViewRoutes,
+        auth: Replaced,
+        rename: Mapping[str, str],
+        max_results: int,
+    ) -> None:
+        operation = copy_operation(found.router, found.operation)
+        if getattr(operation, "stream_format", None) is not None:
+            raise ViewProblem(
+                "it answers with a stream", "A result is whole. Leave it out with exclude=."
+            )
+        self.arguments = OperationArguments(operation, rename, max_results)
+        self._name = name
+        self._routes = routes
+        self._max_results = max_results
+        self._method = found.method.lower()
+        self._callbacks = auth.replace_all(operation.auth_callbacks)
+        operation.auth_callbacks = self._callbacks
+        self._permissions = found.permissions
+        with telling_of_schemas():
+            self._output = find_output_schema(found)
+        self._operation = operation
+        if self._output is not ANY:
+            note_own_responses(operation)
+        self.words = [name, found.function.__name__, *_find_secret_words(found, self.arguments.all)]
+
+    def register(
+        self,
+        server: MCPServer,
+        options: GeneratedOptions,
+        prefix: str,
+        listed_if: Callable[..., Any] | None,
+    ) -> ToolEntry | None:
+        """Register it; None if the options leave it out."""
+        operation, name = self._operation, self._name
+        return register_generated(
+            server,
+            options,
+            GeneratedFunction(self._run, operation.view_func, name, origin="operation"),
+            action=name,
+            name=f"{prefix}_{name}" if prefix else name,
+            title=operation.summary,
+            description=operation.description or operation.summary,
+            input_schema=self.arguments.schema,
+            output_schema=self._output,
+            listed_if=self._make_rule(listed_if),
+            atomic=self._method != "get",
+            **hints_of(self._method),
+        )
+
+    # -- calls
+
+    def _run(self, ctx: Context, given: dict[str, Any]) -> Any:
+        path, query, body = self.arguments.all.split(given)
+        for name, size in self.arguments.sizes.items():
+            query.setdefault(name, str(size))
+        kwargs = get_found(self._routes, path, {})
+        if not self._may_enter(ctx.user):
+            raise ToolError(describe_status(HTTPStatus.UNAUTHORIZED))
+        request = build_request(ctx, self._method.upper(), query, kwargs)
+        self._fill(request, body)
+        run: Any = self._operation.run
+        if self._operation.is_async:
+            run = async_to_sync(run)
+        with recording_caller(request):
+            response = run(request, **kwargs.match.kwargs)
+            result = read_response(
+                response,
+                self._max_results,
+                self.arguments.all,
+                has_unnamed_body=self.arguments.has_unnamed_body,
+            )
+        if getattr(request, "mcp_has_own_response", False) and not self._is_declared(result):
+            raise ToolError("The operation answers with something else than it declares.")
+        return result
+
+    def _is_declared(self, result: Any) -> bool:
+        return isinstance(result, dict) and not self._output_validator.problems(result)
+
+    @cached_property
+    def _output_validator(self) -> Validator:
+        return Validator(self._output, self._name, is_input=False)
+
+    def _fill(self, request: Any, body: dict[str, Any]) -> None:
+        request._files, request.POST = {}, _NO_FORM
+        if self.arguments.is_form:
+            request.POST = form = QueryDict(mutable=True)
+            for name, value in body.items():
+                is_json = name in self.arguments.json_fields
+                form.setlist(name, [encode(value).decode()] if is_json else to_texts(value))
+            check_fields(form)
+            request._body = b""
+        elif self.arguments.is_whole:
+            request._body = encode(body[WHOLE]) if WHOLE in body else b""
+        else:
+            request._body = encode(body) if body else b""
+
+    # -- authentication
+
+    def _make_rule(self, listed_if: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Return what says to whom the tool is shown: nobody if no URL leads to the operation."""
+        if listed_if is not None:
+
+            @wraps(listed_if)
+            def may_be_listed_by_site(*args: Any, **kwargs: Any) -> Any:
+                return bool(self._routes.callbacks) and listed_if(*args, **kwargs)
+
+            return may_be_listed_by_site
+
+        def may_be_listed(user: Any) -> bool:
+            if not self._routes.callbacks or not self._may_enter(user):
+                return False
+            query = self.arguments.all.names_of(QUERY)
+            return may_call(self._method.upper(), user, self._callbacks, self._permissions, query)
+
+        function = self._operation.view_func
+        may_be_listed.__qualname__ = f"{function.__qualname__}.auth"
+        return may_be_listed
+
+    def _may_enter(self, user: Any) -> bool:
+        """Return whether the site's `LoginRequiredMiddleware`, if there is one, lets a user in."""
+        needs_login = any(
+            getattr(callback, "login_required", True) for callback in self._routes.callbacks
+        )
+        return user.is_authenticated or not (
+            needs_login and _has_login_middleware(tuple(settings.MIDDLEWARE))
+        )
+
+    def find_fault(self, what: str) -> Report | None:
+        """Return why the tool cannot be called, as `report` takes it."""
+        if not self._routes.callbacks:
+            message = "another operation or a decorator takes the requests to its URL"
+            hint = "Give it a URL of its own, and decorate the operation instead of the URL."
+        elif not self._routes.takes(self.arguments.all.path_names, frozenset()):
+            message = "no URL of it has exactly the variables that the tool has"
+            hint = "Declare each variable of the URL as a parameter of the operation."
+        else:
+            return None
+        return f"{what} cannot be called: {message}.", hint, "django_mcp.ninja.W002"
+
+
+@cache
+def _has_login_middleware(middleware: tuple[str, ...]) -> bool:
+    classes = map(import_string, middleware)
+    return any(
+        isinstance(cls, type) and issubclass(cls, LoginRequiredMiddleware) for cls in classes
+    )
+
+
+def _find_secret_words(found: FoundOperation, arguments: Arguments) -> list[str]:
+    """Return the names of a path, a controller, of data and of inputs that may tell of passwords and sign-ins."""
+    controller = found.controller
+    models = [*found.operation.models, *found.operation.response_models.values()]
+    fields = [each for model in models for each in getattr(model, "model_fields", {}).values()]
+    return [
+        *(part for part in found.operation.path.split("/") if "{" not in part),
+        *([] if controller is None else [controller.__name__]),
+        *find_passwords(arguments.names_of(BODY)),
+        *(each.annotation.__name__ for each in fields if isinstance(each.annotation, type)),
+    ]
