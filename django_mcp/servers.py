@@ -230,7 +230,7 @@ def _forget_settings() -> None:
 
 def _forget_urls() -> None:
     for server in all_servers():
-        server.finish_again()
+        server._finish_again()
 
 
 reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))

@@ -71,13 +71,13 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
     def _finish_later(self, register: Callable[[], None]) -> None:
         """Have a function register what depends on the whole site, before the entries are first used.
 
-        It is called again, and registers what is another now, after `finish_again`.
+        It is called again, and registers what is another now, after `_finish_again`.
         """
         with self._lock:
             self._finishers.append(register)
             self._unfinished.append(register)
 
-    def finish_again(self) -> None:
+    def _finish_again(self) -> None:
         """Have what depends on the whole site be registered again, since its URLs are others, as in tests."""
         with self._lock:
             if self._finishers:
