@@ -50,7 +50,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         stores |= _session_stores(hub, options)
     return Ports(
         hub=hub,
-        scope=ThreadScope(),
+        scope=ThreadScope(notes_writes=site_settings.DEBUG),
         access=DjangoAccess(
             authenticators=lambda: authentication.authenticators,
             server_name=lambda: options.name,

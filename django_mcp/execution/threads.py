@@ -64,10 +64,21 @@ class ThreadScope:
     There are at most `DJANGO_MCP["SYNC_THREADS"]` threads; other calls wait, and principals take turns.
     Tasks have `TASK_THREADS` of their own. If `SYNC_THREADS` is 0, all handlers run on Django's
     thread-sensitive thread, one after the other, and so inside of a test case's transaction.
+
+    Args:
+        notes_writes: whether the log names synchronous tools that write although they are `read_only`.
     """
+
+    def __init__(self, *, notes_writes: bool = False) -> None:
+        self._notes_writes = notes_writes
 
     async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
         aliases = site_aliases(atomic) if atomic else ()
+        if self._notes_writes:
+            # Loads `django.db`, which importing a server must not.
+            from django_mcp.execution.noted_writes import noting_writes
+
+            function = noting_writes(function, call.entry)
         pools = _thread_pools.current or _thread_pools.get()
         # A handler that calls another runs it in its own thread. If it waited for a second thread of
         # the pool, all of them could wait for each other. What asgiref knows is slow to read, so it is last.

@@ -24,7 +24,7 @@ from django_mcp.management.base import BY_FIELD, SiteCommand, find_user, get_ser
 from django_mcp.management.terminal import printable
 from django_mcp.models import APIKey
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.problems import find_near
+from django_mcp.registry.problems import did_you_mean, find_near
 from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import MCPServer, all_servers
 
@@ -104,7 +104,8 @@ class Command(SiteCommand):
             unknown = [name for name in named[kind] or () if name not in known]
             if unknown:
                 names = printable(", ".join(map(repr, unknown)))
-                raise wrong_use(f"No MCP server that reads API keys has the {kind} {names}.")
+                near = did_you_mean(unknown[0], known)
+                raise wrong_use(f"No MCP server that reads API keys has the {kind} {names}.{near}")
         is_restricted = any(names is not None for names in named.values())
         allowed = Allowed(**{kind: frozenset(names or ()) for kind, names in named.items()})
         entries = usable_entries(None, servers, allowed) if is_restricted else None

@@ -249,6 +249,40 @@ async def test_connections_stay_healthy_after_tools_that_succeed_and_fail(
         )
 
 
+# -- tools that only read
+
+
+@pytest.mark.usefixtures("databases")
+@pytest.mark.parametrize(
+    ("is_debug", "options", "is_told"),
+    [
+        (True, {"read_only": True}, True),
+        (True, {"atomic": False}, False),
+        (False, {"read_only": True}, False),
+    ],
+)
+async def test_a_read_only_tool_that_writes_is_named_while_debugging(
+    server: MCPServer,
+    caplog: pytest.LogCaptureFixture,
+    is_debug: bool,
+    options: dict[str, Any],
+    is_told: bool,
+):
+    def look_and_write() -> str:
+        products()
+        make_product("a")
+        make_product("b")
+        return "done"
+
+    server.register_tool(look_and_write, **options)
+    with override_settings(DEBUG=is_debug):
+        assert await call(server, "look_and_write") == "done"
+
+    told = [each for each in caplog.messages if "is read_only, and writes" in each]
+    assert len(told) == is_told
+    assert all("The tool look_and_write" in each and "INSERT INTO" in each for each in told)
+
+
 # -- invalid options
 
 

@@ -170,8 +170,9 @@ def test_a_scope_that_the_settings_of_oauth_describe_is_known(ada: User, setting
         (["ada", "x", "--tool", "a,b"], "without commas"),
         (
             ["ada", "x", "--tool", "no_such"],
-            "No MCP server that reads API keys has the tools 'no_such'",
+            "No MCP server that reads API keys has the tools 'no_such'.",
         ),
+        (["ada", "x", "--tool", "other_keyd"], "'other_keyd'. Did you mean 'other_keyed'?"),
         (["ada", "x", "--tool", "only_unkeyed"], "No MCP server that reads API keys has the tools"),
         (["ada", "x", "--server", "unkeyed"], "'unkeyed' does not read API keys: add "),
         (["ada", "x", "--server", "nowhere"], "No MCP server is called 'nowhere'"),
