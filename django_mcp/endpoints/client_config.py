@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -156,9 +156,12 @@ def configurations_of(url: str, authorization: str | None) -> list[Configuration
 def _programs_of(server: MCPServer, url: str, authorization: str | None) -> list[Configuration]:
     """Return how to list the tools of a URL with curl, and with the official SDK of Python.
 
-    curl can do so in revisions without a handshake only.
+    curl can do so in revisions without a handshake only. Neither can sign in by OAuth as the clients do, so
+    they send a key also where OAuth is accepted too.
     """
     programs = []
+    if authorization is None and needs_key(server, any):
+        authorization = KEY_PLACE
     if stateless := server.engine.revisions.stateless:
         meta = {keys.PROTOCOL_VERSION: stateless[-1].name, keys.CLIENT_CAPABILITIES: {}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
@@ -244,8 +247,11 @@ def texts_of(server: BaseServer) -> tuple[str, str]:
     return clean(str(title), MAX_TITLE_CHARS), clean(str(description or ""), MAX_DESCRIPTION_CHARS)
 
 
-def needs_key(server: MCPServer) -> bool:
-    """Return whether the server accepts neither anonymous clients nor OAuth, only API keys."""
+def needs_key(server: MCPServer, of: Callable[[Iterable[bool]], bool] = all) -> bool:
+    """Return whether the server accepts neither anonymous clients nor OAuth, only API keys.
+
+    With `any`, it may accept OAuth as well.
+    """
     authentication = server.engine.authentication
     if authentication is None or authentication.is_public:
         return False
@@ -254,6 +260,6 @@ def needs_key(server: MCPServer) -> bool:
         for authenticator in authentication.authenticators
         if isinstance(authenticator, BearerAuthenticator)
     ]
-    return bool(tokens) and all(
+    return bool(tokens) and of(
         isinstance(authenticator, APIKeyAuthenticator) for authenticator in tokens
     )

@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import include, path
 
 from django_mcp import MCPServer
-from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator, BearerAuthenticator
+from django_mcp.endpoints.client_config import ways_to_connect
 
 PAGE = "/mcp/connect/"
 
@@ -112,6 +113,27 @@ def test_programs_are_told_how_to_send_a_key(ada: Any):
     assert "-H 'Authorization: Bearer <your key>'" in html
     assert "HEADERS = {'Authorization': 'Bearer <your key>'}" in html
     assert "Client('http://testserver/free/mcp')" in html
+
+
+class Tokens(BearerAuthenticator):
+    """Accepts the tokens of another issuer, which clients get by OAuth."""
+
+    needs_authorization_server = False
+
+    async def verify(self, token: str, exchange: Any) -> None:
+        return None
+
+
+def test_programs_send_a_key_where_clients_may_sign_in_as_well():
+    server = MCPServer("both", authenticators=[APIKeyAuthenticator(), Tokens()])
+    signing_in = MCPServer("tokens", authenticators=[Tokens()])
+
+    def with_key(server: MCPServer) -> set[str]:
+        ways = ways_to_connect(server, "http://testserver/mcp", None)
+        return {each.client for each in ways if "Bearer <your key>" in each.text}
+
+    assert with_key(server) == {"curl", "Python"}
+    assert with_key(signing_in) == set()
 
 
 def test_another_account_is_chosen_with_a_token_only(ada: Any):
