@@ -207,6 +207,12 @@ class Options:
         whole("bytes"),
         "The maximum size of an encoded result. A larger one is replaced by an error.",
     )
+    max_result_tokens: int | None = setting(
+        10_000,
+        whole("tokens").or_none("for no limit"),
+        "The size above which a list of a tool that is generated from a model, an admin or a view leaves out its last "
+        "rows, in tokens of 4 characters of JSON. The result says so, and how to get the rest.",
+    )
     max_batch: int = setting(
         20,
         whole("messages"),

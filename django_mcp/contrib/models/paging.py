@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from django.core import signing
 from django.db.models import (
     BinaryField,
     CharField,
@@ -23,15 +21,12 @@ from django.db.models import (
 )
 from django.db.models.expressions import OrderBy
 
-from django_mcp import ArgumentErrors
+from django_mcp.contrib.cursors import NOTE_SCHEMA, Position, cursor_schema, fingerprint, note_cut
 from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.models.paths import Path, PathError, read_whole_path
 from django_mcp.contrib.values import value_field
-from django_mcp.protocol.json import JSONObject, decode, encode, encode_sorted
-from django_mcp.registry.problems import Problem
-
-MAX_CURSOR_CHARS = 4096
-"""Longer cursors are rejected unread."""
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.listed import Listed
 
 MAX_ORDER_CHARS = 500
 """Rows are not ordered by texts that may be longer: the cursor has them."""
@@ -40,8 +35,6 @@ USUAL_LIMIT = 20
 """Rows on a page if the caller does not say."""
 
 _OF_PAGE = ("limit", "cursor", "count")
-
-_SALT = "django_mcp.contrib.models.cursor"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,63 +166,6 @@ MAX_READ_AGAIN = 1000
 """Rows that a page reads again because the user may not have seen them."""
 
 
-class _CursorSerializer:
-    """Writes what a cursor holds as JSON in UTF-8, which is shorter than Django's."""
-
-    def dumps(self, value: Any) -> bytes:
-        return encode(value)
-
-    def loads(self, data: bytes) -> Any:
-        return decode(data)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
-    """Where a page begins.
-
-    A client can read it in its cursor, so the values are those of a row that the user was shown.
-
-    Attributes:
-        values: of the row that the page begins after, in the order of the keys; None: the first page.
-        skipped: how many rows behind that one were read before and not shown.
-    """
-
-    values: list[str | None] | None = None
-    skipped: int = 0
-
-    def write(self, search: str) -> str:
-        """Return the cursor.
-
-        Args:
-            search: the fingerprint of the search that it is good for.
-
-        Raises:
-            ArgumentErrors: the values are too long for a cursor.
-        """
-        held = [search, self.values, self.skipped]
-        cursor = signing.dumps(held, salt=_SALT, serializer=_CursorSerializer)
-        if len(cursor) > MAX_CURSOR_CHARS:
-            text = "has values that are too long for a cursor. Order otherwise."
-            raise ArgumentErrors([Problem("/ordering", text)])
-        return cursor
-
-    @classmethod
-    def read(cls, cursor: str, search: str) -> Position:
-        """Return the position of a cursor.
-
-        Raises:
-            ArgumentErrors: it was not made by this site for this search.
-        """
-        try:
-            held = signing.loads(cursor, salt=_SALT, serializer=_CursorSerializer)
-        except signing.BadSignature:
-            held = [None]
-        if held[0] != search:
-            text = "is not a cursor of this search. Leave it out to start again."
-            raise ArgumentErrors([Problem("/cursor", text)])
-        return cls(values=held[1], skipped=held[2])
-
-
 class Pages:
     """The pages of a search: their arguments, their schema and their rows.
 
@@ -256,11 +192,7 @@ class Pages:
                 "default": min(USUAL_LIMIT, largest),
                 "description": "How many results to return.",
             },
-            "cursor": {
-                "type": "string",
-                "maxLength": MAX_CURSOR_CHARS,
-                "description": "next_cursor of the page before, with the same other arguments.",
-            },
+            "cursor": cursor_schema(),
         }
         if self._max_count is not None:
             schemas["count"] = {
@@ -292,6 +224,7 @@ class Pages:
                 "type": "boolean",
                 "description": "Whether there are more results than count says.",
             }
+        properties["note"] = NOTE_SCHEMA
         return object_schema(properties, required=required)
 
     def read(
@@ -321,7 +254,7 @@ class Pages:
         """
         given = {name: value for name, value in arguments.items() if name not in _OF_PAGE}
         order = [key.to_text() for key in keys]
-        search = _fingerprint(user, [self._source, order, given])
+        search = fingerprint(user, [self._source, order, given])
         start = Position()
         page = rows
         if "cursor" in arguments:
@@ -348,7 +281,19 @@ class Pages:
             count = rows.order_by()[: self._max_count + 1].count()
             result["count"] = min(count, self._max_count)
             result["is_count_capped"] = count > self._max_count
-        return result
+
+        def keep_first(kept: int) -> JSONObject:
+            after = Position(values=[key.read(seen[kept - 1]) for key in keys])
+            cut: JSONObject = {
+                "next_cursor": after.write(search),
+                "note": note_cut(kept, len(seen), cursor="cursor"),
+            }
+            is_all = start == Position() and not has_more
+            if is_all and self._max_count is not None:
+                cut |= {"count": len(seen), "is_count_capped": False}
+            return cut
+
+        return Listed(result, "results", keep_first)
 
 
 def _end(
@@ -364,8 +309,3 @@ def _end(
     last = seen[-1]
     hidden = 0 if found[-1] is last else len(found) - 1 - found.index(last)
     return Position(values=[key.read(last) for key in keys], skipped=hidden)
-
-
-def _fingerprint(user: Any, search: Any) -> str:
-    """Return a text that differs for other users and other searches."""
-    return hashlib.sha256(encode_sorted([str(user.pk), search])).hexdigest()[:20]

@@ -12,6 +12,7 @@ from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.subschemas import to_object
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.listed import Listed, fit
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.failures import describe_problems, within_limit
@@ -46,6 +47,8 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
         encoded = call.server.encode_text(value, call.rules)
         return within_limit(call, "result", encoded, _refuse_large)
     result = entry.handler.convert(value)
+    if isinstance(value, Listed) and call.options.max_result_tokens is not None:
+        result = fit(value, result, entry.handler.convert, call.options.max_result_tokens)
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
         is_validated = call.options.validate_output

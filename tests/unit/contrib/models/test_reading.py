@@ -13,8 +13,9 @@ from django.db import models
 from django.test.utils import isolate_apps
 
 from django_mcp import ArgumentErrors, MCPServer
+from django_mcp.contrib.cursors import MAX_CURSOR_CHARS, Position
 from django_mcp.contrib.models import ModelTools
-from django_mcp.contrib.models.paging import MAX_CURSOR_CHARS, Pages, Position, complete
+from django_mcp.contrib.models.paging import Pages, complete
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
