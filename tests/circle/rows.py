@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Collection
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -62,7 +63,7 @@ def _value(field: Any, number: int) -> Any:
 
 def _text(field: Any, kind: str, number: int) -> str:
     cls = type(field).__name__
-    if "Email" in cls:
+    if "Email" in cls or "email" in field.name:
         return f"row-{number}@example.com"
     if "URL" in cls:
         return f"https://example.com/{number}"
@@ -95,6 +96,11 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
+def is_optional(field: Any) -> bool:
+    """Return whether a row may be without a value of a field."""
+    return bool(field.null or field.blank or field.has_default())
+
+
 class Rows:
     """Makes rows, those of required relations first.
 
@@ -123,23 +129,30 @@ class Rows:
         if model is ContentType:
             rows += ContentType.objects.order_by("pk")[:COUNT]
         for number in range(COUNT - len(rows)):
-            try:
-                with transaction.atomic():
-                    rows.append(self._make(model, number))
-            except Exception as error:  # noqa: BLE001  (whatever a package raises is the reason)
-                self.failed[model._meta.label] = f"{type(error).__name__}: {error}"
+            # A model may need one of several optional values, and refuse two.
+            optional = [field.name for field in model._meta.concrete_fields if is_optional(field)]
+            for only in (None, *([each] for each in optional)):
+                try:
+                    with transaction.atomic():
+                        rows.append(self._make(model, number, only))
+                except Exception as error:  # noqa: BLE001  (whatever a package raises is the reason)
+                    self.failed.setdefault(model._meta.label, f"{type(error).__name__}: {error}")
+                else:
+                    break
         if rows:
             self.failed.pop(model._meta.label, None)
         return rows
 
-    def _make(self, model: Any, number: int) -> Any:
+    def _make(self, model: Any, number: int, only: Collection[str] | None = None) -> Any:
+        """Make the row with a number; of the optional values, with `only` those of these fields."""
         values: dict[str, Any] = {}
         for field in model._meta.concrete_fields:
             if self._is_set_elsewhere(field):
                 continue
-            is_optional = field.null or field.blank or field.has_default()
             is_skipped = number == 0 or not field.editable
-            if is_optional and is_skipped and field.name != "master":
+            if only is not None:
+                is_skipped = field.name not in only
+            if is_optional(field) and is_skipped and field.name != "master":
                 continue
             if not field.is_relation:
                 values[field.name] = _value(field, number)

@@ -107,7 +107,11 @@ def _options(model: Any) -> dict[str, Any]:
     return {
         "model": model,
         "fields": fields,
-        "filters": [name for name in filters if not name.startswith(("search", "count", "limit"))],
+        "filters": [
+            name
+            for name in filters
+            if not name.startswith(("search", "count", "limit", "ordering"))
+        ],
         "sortable_by": orders,
         "allow_sensitive": [*fields, *filters],
         "everyone": True,
