@@ -1,4 +1,13 @@
-"""What the code of a site's functions uses, read without running it."""
+"""What the code of a site's functions uses, read without running it.
+
+`find_attributes` tells which arguments an action takes. It knows names alone: those in the function itself, behind
+its decorators, and not in what it calls. So an action that leaves `filter_queryset()` to a helper has no filters as
+arguments, and one that has a method of that name on another object has too many, which the view ignores. Neither
+lets anybody do or see more: the view runs in any case. A site says what is missing with `query=` and `serializers=`.
+
+`is_same_for_all` tells whether an output schema may be published, and so may err on one side alone: what it does not
+know may depend on who calls.
+"""
 
 from __future__ import annotations
 
