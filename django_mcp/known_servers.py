@@ -43,10 +43,13 @@ def find_unknown(kind: str, names: Collection[str]) -> list[str]:
     """Return those names that no server of the site has.
 
     Args:
-        kind: `tools`, `prompts`, or `resources`, of which URIs that a template matches are known too.
+        kind: `tools`, `prompts`, `toolsets`, or `resources`, of which URIs that a template matches are known too.
     """
 
     def unknown() -> list[str]:
+        if kind == "toolsets":
+            requirements = [server.engine.derived.requirements for server in known_servers()]
+            return [name for name in names if not any(name in r.all_toolsets for r in requirements)]
         registries = [server.registry for server in known_servers()]
         mappings = ("resources", "templates") if kind == "resources" else (kind,)
         known = {

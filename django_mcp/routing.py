@@ -19,6 +19,7 @@ from django.urls import re_path
 from django_mcp.endpoints.browser_page import render_page
 from django_mcp.endpoints.urlconf import serve_health
 from django_mcp.servers import MCPServer, choose_server
+from django_mcp.transports.http.narrowing import NAMES_PATTERN, SEGMENT, TOOLSETS_VARIABLE
 from django_mcp.transports.http.view import MCPView
 
 
@@ -34,4 +35,9 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     health: Any = serve_health
     served = choose_server(server)
     endpoint: Any = MCPView(served, make_page=partial(render_page, served)).serve
-    return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]
+    names = f"(?P<{TOOLSETS_VARIABLE}>{NAMES_PATTERN})"
+    return [
+        re_path(f"^{start}mcp/?$", endpoint),
+        re_path(f"^{start}mcp{SEGMENT}{names}/?$", endpoint),
+        re_path(f"^{start}mcp/health/?$", health),
+    ]

@@ -6,8 +6,10 @@ Importing this module loads no models.
 from __future__ import annotations
 
 from functools import partial
+from inspect import unwrap
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings as site_settings
 from django.utils.translation import get_language
 
@@ -22,6 +24,9 @@ from django_mcp.execution.threads import ThreadScope
 from django_mcp.execution.values import DJANGO_CONVERTER, DjangoExceptions, make_django_form
 from django_mcp.push.clients import SignalObserver
 from django_mcp.push.process_hub import process_hub
+from django_mcp.registry.entries import Entry
+from django_mcp.registry.problems import innermost
+from django_mcp.registry.rules import TOOLSET
 from django_mcp.server.ports import Observer, Ports
 from django_mcp.server.server import BaseServer
 from django_mcp.sessions.core.handshakes import SessionHandshakes
@@ -63,6 +68,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         connection_observer=observer,
         find_observer=find_observer,
         find_language=get_language,
+        find_toolset=find_toolset,
         find_today=find_today,
         converter=DJANGO_CONVERTER,
         make_form=make_django_form,
@@ -71,6 +77,16 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         shows_faults=site_settings.DEBUG,
         **stores,
     )
+
+
+def find_toolset(entry: Entry) -> str | None:
+    """Return the toolset that an entry was given, else the label of the app that its function is in."""
+    if entry.toolset is not None:
+        return entry.toolset
+    module = getattr(unwrap(innermost(entry.handler.origin)), "__module__", None)
+    config = apps.get_containing_app_config(module) if module else None
+    # A label may have letters that neither a path nor a header has.
+    return config.label if config is not None and TOOLSET.accepts(config.label) else None
 
 
 def _session_stores(hub: Any, options: Any) -> dict[str, Any]:

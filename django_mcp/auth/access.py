@@ -126,7 +126,8 @@ class DjangoAccess:
         owner, allowed = key_of(exchange.caller.principal), allowed_of(exchange.caller.principal)
         if owner is None or allowed is None:
             return False
-        return await self._links.has(_name_place(exchange), owner, allowed.tools, uri)
+        tools = exchange.caller.visible.named_tools()
+        return await self._links.has(_name_place(exchange), owner, tools, uri)
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`; the description holds no credentials."""
@@ -228,7 +229,7 @@ def _read_auth(described: JSONObject) -> AuthInfo:
         "scopes": frozenset(described["scopes"]),
         "claims": MappingProxyType(described["claims"]),
     }
-    for name in ("allowed_tools", "allowed_resources", "allowed_prompts"):
+    for name in ("allowed_tools", "allowed_resources", "allowed_prompts", "allowed_toolsets"):
         # Earlier versions stored only the first.
         names = described.get(name)
         read[name] = None if names is None else frozenset(names)

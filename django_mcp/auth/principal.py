@@ -56,9 +56,11 @@ class AuthInfo:
         claims: all claims of a token.
         expires_at: seconds since the epoch; None: never.
         authenticator: the kind of credentials: `oauth`, `jwt`, `api-key`, `session` and so on.
-        allowed_tools, allowed_resources, allowed_prompts: the only entries that the credentials are
-            for: names of tools, URIs of resources and URI templates, names of prompts. If one of the
-            three is given, the others are empty unless they are given; None for all: everything.
+        allowed_tools, allowed_resources, allowed_prompts, allowed_toolsets: the only entries that the
+            credentials are for: names of tools, URIs of resources and URI templates, names of prompts,
+            and names of toolsets, for all that is in them. If one of the four is given, the others are
+            empty unless they are given; None for all: everything.
+        read_only: of the tools, the credentials are only for those that do not write.
     """
 
     subject: str
@@ -71,15 +73,23 @@ class AuthInfo:
     allowed_tools: frozenset[str] | None = None
     allowed_resources: frozenset[str] | None = None
     allowed_prompts: frozenset[str] | None = None
+    allowed_toolsets: frozenset[str] | None = None
+    read_only: bool = False
 
     @property
     def allowed(self) -> Allowed | None:
         """The only entries that the credentials are for; None: they are not restricted."""
-        tools, resources = self.allowed_tools, self.allowed_resources
-        if tools is None and resources is None and self.allowed_prompts is None:
+        names = (
+            self.allowed_tools,
+            self.allowed_resources,
+            self.allowed_prompts,
+            self.allowed_toolsets,
+        )
+        names_all = all(each is None for each in names)
+        if names_all and not self.read_only:
             return None
-        none: frozenset[str] = frozenset()
-        return Allowed(tools or none, resources or none, self.allowed_prompts or none)
+        tools, resources, prompts, toolsets = (each or frozenset() for each in names)
+        return Allowed(tools, resources, prompts, toolsets, names_all, self.read_only)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
+from django_mcp.registry.rules import TOOLSET
 from django_mcp.servers import MCPServer, all_servers
 
 MAX_RESULTS = 100
@@ -66,6 +67,7 @@ class GeneratedOptions:
         scopes: OAuth scopes that a token needs for each of the tools.
         check: a function of the user and the arguments that a call has to pass in addition.
         max_results: rows on a page at most.
+        toolset: of all tools; by default the label of the app of the source.
     """
 
     include: Collection[str] | None = None
@@ -78,6 +80,7 @@ class GeneratedOptions:
     scopes: str | Sequence[str] | None = None
     check: Callable[..., Any] | None = None
     max_results: int = MAX_RESULTS
+    toolset: str | None = None
 
     def has(self, action: str) -> bool:
         """Return whether an action becomes a tool."""
@@ -87,6 +90,10 @@ class GeneratedOptions:
     def name_of(self, action: str, default: str) -> str:
         """Return the name of the tool of an action."""
         return self.prefix + self.names.get(action, default)
+
+    def find_toolset(self, app_label: str | None) -> str | None:
+        """Return the toolset, by default an app's label if it can be one; None: that of the source's module."""
+        return self.toolset or (app_label if TOOLSET.accepts(app_label) else None)
 
     def is_open_to(self, server: MCPServer, user: Any) -> bool:
         """Return whether a user has the permissions that the tools on a server need."""
@@ -227,7 +234,8 @@ def register_generated(
         action: what the tool does.
         name: the tool's name if the options have none for the action.
         tool: options of `MCPServer.register_tool`; `input_schema` and `output_schema` are needed.
-            `listed_if` is what the source itself asks of a user.
+            `listed_if` is what the source itself asks of a user. `app_label` is that of the source's app,
+            if it is not the one of the source's module.
 
     Raises:
         RegistrationError: the options do not fit, or there is a tool of that name.
@@ -243,6 +251,7 @@ def register_generated(
         permission=options.permission,
         scopes=options.scopes,
         check=options.check,
+        toolset=options.find_toolset(tool.pop("app_label", None)),
         # The limits of the schema are limits of queries. The source says what a tool may do, so its hints are
         # stated, though they are the defaults.
         **{

@@ -16,14 +16,26 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from django.conf import settings as site_settings
-from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, register_converter
+from django.urls.converters import StringConverter
 from django.urls.resolvers import RoutePattern
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
 from django_mcp.server.server import BaseServer
+from django_mcp.transports.http.narrowing import NAMES_PATTERN, SEGMENT, TOOLSETS_VARIABLE
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
+
+
+class _Names(StringConverter):
+    regex = NAMES_PATTERN
+
+
+register_converter(_Names, "mcp_toolsets")
+
+NARROWED_ROUTE = f"{SEGMENT}<mcp_toolsets:{TOOLSETS_VARIABLE}>"
+"""What follows the path of an endpoint for the toolsets that it names."""
 
 MAX_KNOWN_CHARS = 256
 """Longer paths are resolved each time: anybody can send any path with captured values."""
@@ -48,11 +60,11 @@ is_wrapped = threading.Event()
 
 
 def find_mounts() -> list[Mount]:
-    """Return all endpoints in the URLconf, in their order."""
+    """Return all endpoints in the URLconf, in their order, without those for some toolsets only."""
     return [
         Mount(path=path, is_fixed=is_fixed, server=view.server)
         for path, is_fixed, view in _find_views()
-        if isinstance(view, MCPView)
+        if isinstance(view, MCPView) and not view.is_narrowed
     ]
 
 
@@ -134,15 +146,17 @@ Match: TypeAlias = tuple[ASGIApp, Mapping[str, Any]]
 """The ASGI application in place of a view, and the captured values of the path."""
 
 _known: dict[str, Match] = {}
+_known_narrowed: dict[str, Match] = {}
+"""Apart, since every site has such paths, and anybody can name other toolsets in each request."""
 
 
 def find_match(path_info: str) -> Match | None:
     """Return the match of a path; None: it belongs to the site."""
-    resolved = _known.get(path_info)
+    resolved = _known.get(path_info) or _known_narrowed.get(path_info)
     if resolved is not None:
         return resolved
-    fixed, has_others = _find_candidates()
-    if path_info not in fixed and not has_others:
+    fixed, starts, has_others = _find_candidates()
+    if not (path_info in fixed or has_others or path_info.startswith(starts)):
         return None
     # Another pattern may come first, so the URLconf decides. A view inside of a decorator is left to
     # Django: the decorator is there for a reason.
@@ -151,29 +165,33 @@ def find_match(path_info: str) -> Match | None:
         return None
     resolved = match.func.serve, match.kwargs
     if len(path_info) <= MAX_KNOWN_CHARS:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[path_info] = resolved
+        known = _known_narrowed if TOOLSETS_VARIABLE in match.kwargs else _known
+        if len(known) >= MAX_KNOWN:
+            known.clear()
+        known[path_info] = resolved
     return resolved
 
 
 @cache
-def _find_candidates() -> tuple[frozenset[str], bool]:
-    """Return the fixed paths worth resolving, and whether there are others.
+def _find_candidates() -> tuple[frozenset[str], tuple[str, ...], bool]:
+    """Return the fixed paths worth resolving, what those with toolsets start with, and whether there are others.
 
     With them, other requests to the site are not resolved twice.
     """
     candidates = [
         (path, is_fixed) for path, is_fixed, view in _find_views() if isinstance(view, EndpointView)
     ]
-    return (
-        frozenset(path for path, is_fixed in candidates if is_fixed),
-        any(not is_fixed for _path, is_fixed in candidates),
-    )
+    fixed = frozenset(path for path, is_fixed in candidates if is_fixed)
+    # Where the path of the endpoint itself is not fixed, all paths are resolved anyway.
+    narrowed = {path for path, _is_fixed in candidates if path.rstrip("/").endswith(NARROWED_ROUTE)}
+    starts = {path.rstrip("/").removesuffix(NARROWED_ROUTE) + SEGMENT for path in narrowed}
+    has_others = any(not is_fixed and path not in narrowed for path, is_fixed in candidates)
+    return fixed, tuple(starts), has_others
 
 
 reset_on(_find_candidates.cache_clear, settings=("ROOT_URLCONF",))
 reset_on(_known.clear, settings=("ROOT_URLCONF",))
+reset_on(_known_narrowed.clear, settings=("ROOT_URLCONF",))
 
 
 _announced: WeakSet[BaseServer] = WeakSet()

@@ -24,7 +24,7 @@ from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.conf import settings
 from django_mcp.endpoints.browser_page import render_page
 from django_mcp.endpoints.connect import CONNECT_PATH
-from django_mcp.endpoints.mounts import has_urlconf
+from django_mcp.endpoints.mounts import NARROWED_ROUTE, has_urlconf
 from django_mcp.endpoints.well_known import (
     CHALLENGE_PATH,
     SERVER_PATH,
@@ -40,7 +40,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.server.server import BaseServer
 from django_mcp.servers import MCPServer
 from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
-from django_mcp.transports.http.view import EndpointView, MCPView
+from django_mcp.transports.http.view import EndpointView, MCPView, NarrowedView
 from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
 
 urlpatterns: list[Any] = []
@@ -119,7 +119,7 @@ async def _respond(method: str, query: str) -> HttpResponse:
 
 
 def patterns_of(server: BaseServer) -> list[URLPattern]:
-    """Return the URL patterns of a server: its endpoint and health, each in both slash forms, and the stylesheet of pages."""
+    """Return the URL patterns of a server: its endpoint, that for some toolsets, and health, each in both slash forms, and the stylesheet of pages."""
     make_page = partial(render_page, server)
     view = MCPView(server, require_authorization_servers, make_page)
     health = HealthView()
@@ -128,9 +128,12 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
     except ImproperlyConfigured:
         # An exception here would end manage.py check before it reports the wrong setting.
         has_legacy_sse = False
+    narrowed = NarrowedView(server, require_authorization_servers, make_page)
     return [
         path("mcp", view, name="endpoint"),
         path("mcp/", view),
+        path(f"mcp{NARROWED_ROUTE}", narrowed, name="toolsets"),
+        path(f"mcp{NARROWED_ROUTE}/", narrowed),
         path("mcp/health", health, name="health"),
         path("mcp/health/", health),
         style_pattern("mcp/"),

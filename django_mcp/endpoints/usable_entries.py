@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.permissions import find_granted
+from django_mcp.auth.permissions import find_granted, visible_to
 from django_mcp.auth.scopes import are_covered, named_scopes
 from django_mcp.conf import settings
 from django_mcp.registry.entries import TEMPLATES, Entry, TemplateEntry
@@ -57,6 +57,15 @@ def usable_entries(
                 scopes = entries[mapping].setdefault(entry.key, set())
                 scopes.update(always, visible.scopes_of(entry))
     return entries
+
+
+def usable_toolsets(user: Any, servers: Iterable[MCPServer]) -> list[str]:
+    """Return the toolsets in which a user sees something, sorted."""
+    names: set[str] = set()
+    for server in servers:
+        requirements = server.engine.derived.requirements
+        names.update(visible_to(user, requirements).find_toolsets(requirements))
+    return sorted(names)
 
 
 def _is_visible(entry: Entry, visible: VisibleEntries) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from itertools import chain
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
@@ -22,8 +22,11 @@ from django_mcp.auth.scopes import baseline_scopes
 from django_mcp.conf import settings
 from django_mcp.endpoints.connect import CONNECT_PATH, connect_page
 from django_mcp.endpoints.mounts import find_mounts, resolve
+from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange.visibility import Narrowing
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.guard import MAX_AGE_S
+from django_mcp.transports.http.narrowing import find_narrowing
 from django_mcp.transports.http.view import EndpointView
 
 View: TypeAlias = Callable[..., HttpResponseBase]
@@ -106,11 +109,26 @@ def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
     )
 
 
-def server_at_path(path_info: str) -> MCPServer | None:
-    """Return the server whose endpoint, or stream of HTTP+SSE, has a path, or None."""
+class Endpoint(NamedTuple):
+    """What is at a path: the server, and what the path narrows it to."""
+
+    server: MCPServer
+    narrowing: Narrowing | None
+
+
+def endpoint_at_path(path_info: str) -> Endpoint | None:
+    """Return the endpoint, or stream of HTTP+SSE, that has a path, or None."""
     match = resolve(path_info)
     server = match.func.server if match and isinstance(match.func, EndpointView) else None
-    return server if isinstance(server, MCPServer) else None
+    if match is None or not isinstance(server, MCPServer):
+        return None
+    return Endpoint(server, find_narrowing(Headers([]), match.kwargs))
+
+
+def server_at_path(path_info: str) -> MCPServer | None:
+    """Return the server whose endpoint, or stream of HTTP+SSE, has a path, or None."""
+    endpoint = endpoint_at_path(path_info)
+    return None if endpoint is None else endpoint.server
 
 
 def patterns() -> list[URLPattern | URLResolver]:

@@ -59,6 +59,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
         tools: Iterable[str] | None = None,
         resources: Iterable[str] | None = None,
         prompts: Iterable[str] | None = None,
+        toolsets: Iterable[str] | None = None,
+        read_only: bool = False,
         expires_at: datetime | None = None,
     ) -> tuple[APIKey, str]:
         """Create a key and return it with its text, which is not stored and cannot be shown again.
@@ -67,18 +69,20 @@ class APIKeyManager(PrimaryManager["APIKey"]):
             user: the user it acts for.
             name: its purpose, in the requester's words.
             scopes: the scopes it has.
-            tools: names of the only tools that it sees. If `tools`, `resources` or `prompts` is given,
-                the key is restricted to what the three name, and to what these tools link to; None
+            tools: names of the only tools that it sees. If `tools`, `resources`, `prompts` or `toolsets` is
+                given, the key is restricted to what the four name, and to what these tools link to; None
                 for all of them: it sees everything that the user may.
             resources: URIs of the only resources that it sees, and URI templates.
             prompts: names of the only prompts that it sees.
+            toolsets: names of the only toolsets that it sees, with all that is in them.
+            read_only: of all these tools, it sees only those that do not write.
             expires_at: when it expires; None: never.
 
         Raises:
-            TypeError: `scopes`, `tools`, `resources` or `prompts` is one text, and not a list.
-            ValueError: no server of the site has one of the tools, resources or prompts.
+            TypeError: `scopes`, `tools`, `resources`, `prompts` or `toolsets` is one text, and not a list.
+            ValueError: no server of the site has one of the tools, resources, prompts or toolsets.
         """
-        named = {"tools": tools, "resources": resources, "prompts": prompts}
+        named = {"tools": tools, "resources": resources, "prompts": prompts, "toolsets": toolsets}
         for argument, given in {"scopes": scopes, **named}.items():
             if isinstance(given, str):
                 raise TypeError(f"{argument}= takes a list: write {argument}=[{given!r}]")
@@ -94,6 +98,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
             tools=" ".join(kept["tools"]),
             resources="\n".join(kept["resources"]),
             prompts="\n".join(kept["prompts"]),
+            toolsets=" ".join(kept["toolsets"]),
+            read_only=read_only,
             is_restricted=any(names is not None for names in named.values()),
             expires_at=expires_at,
         )
@@ -140,6 +146,19 @@ class APIKey(Table):
     prompts = models.TextField(
         _("prompts"), blank=True, help_text=_("Names of prompts, one in each line.")
     )
+    toolsets = models.TextField(
+        _("toolsets"),
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Names of toolsets, separated by spaces; the key sees all that is in them."),
+    )
+    read_only = models.BooleanField(
+        _("only reading"),
+        default=False,
+        db_default=False,
+        help_text=_("Of the tools, the key sees only those that do not write."),
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     last_used_at = models.DateTimeField(
@@ -162,9 +181,9 @@ class APIKey(Table):
         errors: dict[str, Any] = {}
         if not mark_invisible(self.name, lambda _: "").strip():
             errors["name"] = _("The name has no visible characters.")
-        if not self.is_restricted and any(self._named()):
+        if not self.is_restricted and any(self._named()[:4]):
             errors["is_restricted"] = _("Entries are named below: check this, or take them out.")
-        for field in ("scopes", "tools"):
+        for field in ("scopes", "tools", "toolsets"):
             if "," in getattr(self, field):
                 errors[field] = _("Separate the names by spaces, without commas.")
         # An expired key may still be renamed.
@@ -200,13 +219,17 @@ class APIKey(Table):
     @property
     def allowed(self) -> Allowed | None:
         """The only entries that the key sees; None: all that its user may."""
-        return self._named() if self.is_restricted else None
+        if self.is_restricted:
+            return self._named()
+        return Allowed(names_all=True, read_only=True) if self.read_only else None
 
     def _named(self) -> Allowed:
         return Allowed(
             tools=frozenset(self.tools.split()),
             resources=frozenset(filter(None, map(str.strip, self.resources.splitlines()))),
             prompts=frozenset(filter(None, map(str.strip, self.prompts.splitlines()))),
+            toolsets=frozenset(self.toolsets.split()),
+            read_only=self.read_only,
         )
 
 

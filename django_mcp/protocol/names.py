@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TOOLSET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
@@ -32,6 +33,11 @@ def is_tool_name(name: str) -> bool:
     Source: 2025-11-25 server/tools, Tool Names.
     """
     return _TOOL_NAME.fullmatch(name) is not None
+
+
+def is_toolset_name(name: str) -> bool:
+    """Return whether a toolset may have this name, which stands in paths and headers: 1 to 64 of `A-Z a-z 0-9 _ . -`."""
+    return _TOOLSET_NAME.fullmatch(name) is not None
 
 
 def is_token(text: str) -> bool:

@@ -106,6 +106,7 @@ def common_fields(
         "meta": None if meta is None else dict(meta),
         "source": source,
         "extensions": _read_extensions(source, options, providers),
+        "toolset": options.get("toolset"),
         "access": read_access(
             source,
             permission=options.get("permission"),

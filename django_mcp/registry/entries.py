@@ -73,6 +73,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         access: its access rules.
         handler: its function.
         extensions: its options for extensions, by identifier.
+        toolset: the toolset that it was given; None: none.
         kind: what it is called, and the mapping of a registry that it is in.
     """
 
@@ -86,6 +87,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
     meta: Mapping[str, Any] | None = None
     access: Access = OPEN
     extensions: Mapping[str, Any] = MappingProxyType({})
+    toolset: str | None = None
 
     @property
     def key(self) -> str:

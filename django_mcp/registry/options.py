@@ -39,6 +39,8 @@ class CommonOptions(TypedDict, total=False):
     listed_if: a function of the user; the entry is hidden where it returns false. It is asked in
         addition to `permission` or the server's default, which it does not replace.
     extensions: options for extensions of the server, by their identifiers.
+    toolset: the name of the group of entries that it belongs to, which clients can ask for by itself. By
+        default the label of the app that the function is in.
     """
 
     name: str | None
@@ -51,6 +53,7 @@ class CommonOptions(TypedDict, total=False):
     check: Callable[..., Any] | None
     listed_if: Callable[..., Any] | None
     extensions: Mapping[str, Any] | None
+    toolset: str | None
 
 
 class ToolOptions(CommonOptions, total=False):
@@ -149,6 +152,7 @@ RULES: Mapping[str, rules.Rule] = {
         lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value),
         "a dict from identifiers to options",
     ),
+    "toolset": rules.TOOLSET,
     "input_schema": rules.Rule(lambda value: isinstance(value, dict), "a JSON Schema as a dict"),
     "output_schema": rules.Rule(lambda _: True, "a JSON Schema as a dict, or a type"),
     "returns": rules.Rule(

@@ -8,6 +8,7 @@ from typing import Any
 
 from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import is_lazy
+from django_mcp.protocol.names import is_toolset_name
 from django_mcp.registry.access import read_access, read_scopes
 from django_mcp.registry.problems import RegistrationError, find_near
 from django_mcp.registry.signatures import returns_nothing
@@ -113,6 +114,10 @@ def is_text(value: object) -> bool:
 
 BOOL = Rule(lambda value: isinstance(value, bool), "True or False")
 NAME = Rule(lambda value: is_text(value) and bool(value), "a string that is not empty")
+TOOLSET = Rule(
+    lambda value: isinstance(value, str) and is_toolset_name(value),
+    "1 to 64 letters, digits and `_ . -`, the first neither `.` nor `-`",
+)
 TEXT = Rule(lambda value: is_text(value) or is_lazy(value), "a string, which may be lazy").or_none(
     "to leave it out"
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
+from django_mcp.registry.entries import Entry
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.server.exchange.admission import if_streaming
@@ -22,7 +24,11 @@ class Derived:
     """Values derived from one state of the registry, from the options and from the extensions."""
 
     def __init__(
-        self, registry: Registry, options: Options, extensions: Sequence[Extension] = ()
+        self,
+        registry: Registry,
+        options: Options,
+        extensions: Sequence[Extension] = (),
+        find_toolset: Callable[[Entry], str | None] = attrgetter("toolset"),
     ) -> None:
         self.version = registry.version
         self.options = options
@@ -65,7 +71,11 @@ class Derived:
         """Whether what clients are told of an extension may depend on the client."""
         self.lists: dict[Hashable, bytes] = {}
         """Encoded responses to the list methods."""
-        self.requirements = find_requirements(registry, options, extensions)
+        self.narrowed_lists: tuple[dict[Hashable, bytes], dict[Hashable, bytes]] = {}, {}
+        """Those of clients that narrow the server, who choose among many sets: of anonymous callers, and of the others."""
+        self.toolsets: dict[Hashable, list[str]] = {}
+        """The toolsets that principals see something of, by what is granted and what their credentials name."""
+        self.requirements = find_requirements(registry, options, extensions, find_toolset)
         self.rates = read_rates(options.throttle)
         self.failures = self.rates.pop("failures", None)
         self.has_lazy_identity = not all(

@@ -203,7 +203,7 @@ def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
         method = METHODS[call.method]
     except KeyError:
         method = find_added(call.method, derived)
-    visible = call.server.ports.access.find_visible(exchange, derived.requirements)
+    visible = call.server.find_visible(exchange, derived.requirements)
     if visible is not None:
         exchange.caller.visible = visible
         if not derived.rates:

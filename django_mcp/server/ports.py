@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Batch, Message, Response
+from django_mcp.registry.entries import Entry
 from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.options import Atomic
 from django_mcp.registry.returns import ResultConverter
@@ -364,6 +366,7 @@ class Ports:
         hub: passes changes to open streams, and messages between processes.
         find_observer: returns the observer of a call that starts now, if any.
         find_language: returns the code of the active language; None if texts are not translated.
+        find_toolset: returns the toolset of an entry; None: it is in none.
         find_today: returns the day of a time of the clock, in the time zone and the language of the caller.
         make_context: makes what handlers get of a `ServedCall`.
         clock: the seconds since 1970.
@@ -390,6 +393,7 @@ class Ports:
     converter: ResultConverter
     make_form: FormMaker
     make_context: Callable[[Any], Any]
+    find_toolset: Callable[[Entry], str | None] = attrgetter("toolset")
     clock: Callable[[], float] = time.time
     max_step_s: float | None = None
     shows_faults: bool = False

@@ -23,7 +23,7 @@ from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.session import Session
-from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.extension import Extension, ask
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports, Today
@@ -96,8 +96,9 @@ class Services(ABC):
         """The values derived from the registry and the options, computed anew when the registry changes."""
         derived = self._derived
         if derived is None or derived.version != self.registry.version:
+            extensions = tuple(self.extensions.values())
             derived = self._derived = Derived(
-                self.registry, self.options, tuple(self.extensions.values())
+                self.registry, self.options, extensions, self.ports.find_toolset
             )
         return derived
 
@@ -170,12 +171,22 @@ class Services(ABC):
         """See `SessionStore.read_subscriptions`."""
         return await self.ports.sessions.read_subscriptions(session)
 
-    async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
-        """Set and return what the principal of an exchange can see now."""
-        requirements = self.derived.requirements
+    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
+        """Return what the client of an exchange can see and wants to; None if it has to be loaded."""
         visible = self.ports.access.find_visible(exchange, requirements)
+        narrowing = exchange.caller.narrowing
+        if narrowing is None or visible is None:
+            return visible
+        return visible.narrowed(requirements, narrowing)
+
+    async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
+        """Set and return what the client of an exchange can see now and wants to."""
+        requirements = self.derived.requirements
+        visible = self.find_visible(exchange, requirements)
         if visible is None:
             visible = await self.ports.access.load_visible(exchange, requirements)
+            if exchange.caller.narrowing is not None:
+                visible = visible.narrowed(requirements, exchange.caller.narrowing)
         exchange.caller.visible = visible
         return visible
 

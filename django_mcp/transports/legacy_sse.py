@@ -177,7 +177,12 @@ class _Connection(Record):
             body=body,
             headers=headers,
             connection=self._session,
-            caller=replace(source.caller, principal=self._exchange.caller.principal),
+            # Another process does not pass on what the headers of the message said.
+            caller=replace(
+                source.caller,
+                principal=self._exchange.caller.principal,
+                narrowing=self._exchange.caller.narrowing,
+            ),
             channel=Channel(can_stream=True, sink=self, counts_answers=True),
         )
         try:

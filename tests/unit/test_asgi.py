@@ -291,6 +291,8 @@ async def test_channels_routes_can_lead_to_a_server():
 
     assert (await where(router, "/in.here/mcp"))["kwargs"] == {}
     assert (await ask(router, "/in.here/mcp/health", method="GET")).status == 200
+    answer = await ask(router, "/in.here/mcp/x/nowhere")
+    assert "Unknown tool" in answer.body.decode()
     with pytest.raises(ValueError, match="No route"):
         await ask(router, "/inxhere/mcp")
 

@@ -147,7 +147,7 @@ def _covers(key: APIKey | None, principal: Principal) -> bool:
         return False
     if now is None:
         return True
-    return before is not None and all(old <= new for old, new in zip(before, now, strict=True))
+    return before is not None and now.covers(before)
 
 
 def find_valid_key(prefix: str) -> APIKey | None:
@@ -167,7 +167,8 @@ def find_valid_key(prefix: str) -> APIKey | None:
 
 def principal_of_key(key: APIKey, source: Authenticator) -> Principal:
     """Return the principal that a key acts as, whether or not it is still valid."""
-    client_id, allowed = f"{KEY_START}{key.prefix}", key.allowed
+    client_id = f"{KEY_START}{key.prefix}"
+    allowed = key.allowed if key.is_restricted else None
     return Principal(
         key=make_key(APIKeyAuthenticator.kind, key.user.pk, client_id),
         user=key.user,
@@ -180,6 +181,8 @@ def principal_of_key(key: APIKey, source: Authenticator) -> Principal:
             allowed_tools=None if allowed is None else allowed.tools,
             allowed_resources=None if allowed is None else allowed.resources,
             allowed_prompts=None if allowed is None else allowed.prompts,
+            allowed_toolsets=None if allowed is None else allowed.toolsets,
+            read_only=key.read_only,
         ),
         source=source,
     )

@@ -36,6 +36,7 @@ def viewset_tools(
     check: Callable[..., Any] | None = None,
     listed_if: Callable[..., Any] | None = None,
     max_results: int = 100,
+    toolset: str | None = None,
 ) -> list[ToolEntry]:
     """Register the actions of a view as tools, one tool for each action.
 
@@ -77,6 +78,7 @@ def viewset_tools(
         listed_if: a function of the user that says whether the tools are listed, in place of the
             view's permission classes. These still decide about each call.
         max_results: rows of a page, and of a list without pages, at most.
+        toolset: of all tools; by default the label of the app that the view is in.
 
     The URLs of the view are read when the server is first used or checked: they tell further variables of
     the URL, and further actions.
@@ -132,6 +134,7 @@ def viewset_tools(
         scopes=scopes,
         check=check,
         max_results=max_results,
+        toolset=toolset,
     )
     tools = ToolsOfView(
         server,

@@ -38,6 +38,7 @@ def admin_tools(
     listed_if: Callable[[Any], Any] | None = None,
     max_results: int = 100,
     allow_sensitive: Collection[str] = (),
+    toolset: str | None = None,
 ) -> list[ToolEntry]:
     """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
 
@@ -70,6 +71,7 @@ def admin_tools(
         allow_sensitive: names of fields that look like secrets and are none, and of fields that give
             rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
             asking the user.
+        toolset: of all tools; by default the label of each model's app.
 
     Returns:
         The tools. What cannot become one is left out, and `manage.py check` says why.
@@ -137,6 +139,7 @@ def admin_tools(
             scopes=scopes,
             check=check,
             max_results=max_results,
+            toolset=toolset,
         )
         tools = make_tools(server, site, model_admin, options, own)
         if tools is None:

@@ -313,6 +313,7 @@ class AdminTools:
                 GeneratedFunction(run, type(self._admin), action, origin="admin"),
                 action=action,
                 name=name,
+                app_label=self._admin.opts.app_label,
                 listed_if=self._own.listed_if or self._make_rule(action),
                 **tool,
             )

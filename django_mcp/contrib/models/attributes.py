@@ -125,6 +125,7 @@ OPTIONS = {
     "prefix": rules.Rule(lambda value: isinstance(value, str), "a string"),
     **dict.fromkeys(("names", "descriptions", "annotations"), _BY_ACTION),
     "max_results": rules.whole("results"),
+    "toolset": rules.TOOLSET.or_none("for the label of the model's app"),
     "max_count": rules.whole("results"),
 }
 """The values of the options whose wrong types would otherwise be read as something else."""

@@ -82,7 +82,7 @@ class ModelTools:
             `version` among `fields`; "": none.
         uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
             for the model `Order` with the lookup field `number`; "": none.
-        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results:
+        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset:
             see `GeneratedOptions`; the actions are `search`, `get`, `resource` and those of `writes`. `register` takes them as well.
     """
 
@@ -115,6 +115,7 @@ class ModelTools:
     scopes: str | Sequence[str] | None = None
     check: Callable[..., Any] | None = None
     max_results: int = MAX_RESULTS
+    toolset: str | None = None
 
     def __init__(
         self, server: MCPServer | None = None, options: GeneratedOptions | None = None
@@ -328,6 +329,7 @@ class ModelTools:
             name=options.name_of(ACTION, definition.singular),
             description=options.descriptions.get(ACTION, about),
             listed_if=self._permission_of("get"),
+            toolset=options.find_toolset(self.model._meta.app_label),
             **options.annotations.get(ACTION, {}),
         )
 
@@ -365,6 +367,7 @@ class ModelTools:
             GeneratedFunction(run, type(self), action, origin="model"),
             action=action,
             name=name,
+            app_label=self.model._meta.app_label,
             listed_if=self._permission_of(action),
             **tool,
         )

@@ -34,6 +34,7 @@ def operation_tools(
     check: Callable[..., Any] | None = None,
     listed_if: Callable[..., Any] | None = None,
     max_results: int = 100,
+    toolset: str | None = None,
 ) -> list[ToolEntry]:
     """Register the operations of a Django Ninja API as tools, one tool for each operation.
 
@@ -70,6 +71,7 @@ def operation_tools(
         listed_if: a function of the user that says whether the tools are listed, in place of the
             authentication. This still decides about each call.
         max_results: rows of a list, and of a page, at most.
+        toolset: of all tools; by default the label of the app that the function of the operation is in.
 
     Returns:
         The tools. An operation that cannot become one is left out, and `manage.py check` says why.
@@ -110,6 +112,7 @@ def operation_tools(
         scopes=scopes,
         check=check,
         max_results=max_results,
+        toolset=toolset,
     )
     return operations.register(
         server,

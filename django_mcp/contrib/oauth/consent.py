@@ -35,7 +35,7 @@ from django_mcp.contrib.oauth.names import describe_client
 from django_mcp.contrib.oauth.protected_resources import (
     count_tools_without_scope,
     find_default_resource,
-    find_server_of,
+    find_endpoint,
     needs_of,
     takes_tokens_of,
 )
@@ -61,7 +61,7 @@ from django_mcp.registry.rules import read_icons
 from django_mcp.servers import default_server
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import BaseServer
+    from django_mcp.endpoints.well_known import Endpoint
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url without padding (RFC 7636 section 4.2)."""
@@ -257,8 +257,8 @@ class ConsentView(AuthorizationView):
 
     def _describe(self, application: Any, context: dict[str, Any]) -> dict[str, Any]:
         endpoints = self._find_endpoints(str(context.get("resource") or "").split())
-        servers = list(dict.fromkeys(endpoints.values()))
-        needs = needs_of(servers, self.request.user)
+        asked_for = list(dict.fromkeys(endpoints.values()))
+        needs = needs_of(asked_for, self.request.user)
         redirect = urlsplit(context["redirect_uri"])
         is_own = is_own_scheme(context["redirect_uri"])
         return {
@@ -269,10 +269,10 @@ class ConsentView(AuthorizationView):
             else redirect.netloc,
             "stays_here": is_own or is_loopback(redirect.hostname),
             **_describe_site(self.request),
-            "tools_without_scope": count_tools_without_scope(servers, self.request.user),
+            "tools_without_scope": count_tools_without_scope(asked_for, self.request.user),
             "endpoints": [
                 AskedEndpoint(title=str(server.options.title or server.name), address=address)
-                for address, server in endpoints.items()
+                for address, (server, _narrowing) in endpoints.items()
             ],
             "asked": [
                 AskedScope(
@@ -284,9 +284,9 @@ class ConsentView(AuthorizationView):
             ],
         }
 
-    def _find_endpoints(self, resources: Iterable[str]) -> dict[str, BaseServer]:
-        endpoints = {resource: find_server_of(resource, self.request) for resource in resources}
-        return {address: server for address, server in endpoints.items() if server is not None}
+    def _find_endpoints(self, resources: Iterable[str]) -> dict[str, Endpoint]:
+        endpoints = {resource: find_endpoint(resource, self.request) for resource in resources}
+        return {address: found for address, found in endpoints.items() if found is not None}
 
 
 def show_refused(

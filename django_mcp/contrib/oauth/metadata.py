@@ -12,7 +12,7 @@ from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataV
 
 from django_mcp.auth.addresses import origin_of
 from django_mcp.contrib.oauth.key_sets import ALGORITHMS
-from django_mcp.contrib.oauth.protected_resources import find_server_of
+from django_mcp.contrib.oauth.protected_resources import find_endpoint
 from django_mcp.contrib.oauth.tokens import DEVICE_CODE
 from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode
@@ -58,7 +58,7 @@ class _OfOneIssuer:
 
 def _is_known(path: str, request: HttpRequest) -> bool:
     url = f"{origin_of(request)}/{path}".rstrip("/")
-    return url == issuer_of(request) or find_server_of(url, request) is not None
+    return url == issuer_of(request) or find_endpoint(url, request) is not None
 
 
 class ServerMetadata(_OfOneIssuer, OAuthServerMetadataView):

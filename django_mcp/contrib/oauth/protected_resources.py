@@ -13,13 +13,11 @@ from django.urls import get_script_prefix
 
 from django_mcp.auth.addresses import canonical_uri, origin_of
 from django_mcp.auth.permissions import visible_to
-from django_mcp.endpoints.well_known import find_issuers, find_root_path, server_at_path
+from django_mcp.endpoints.well_known import Endpoint, endpoint_at_path, find_issuers, find_root_path
 from django_mcp.registry.entries import Entry, ToolEntry
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-    from django_mcp.server.server import BaseServer
 
 
 def find_default_resource(request: HttpRequest) -> str | None:
@@ -33,42 +31,45 @@ def find_default_resource(request: HttpRequest) -> str | None:
     return origin_of(request) + get_script_prefix().rstrip("/") + path.rstrip("/")
 
 
-def find_server_of(resource: str, request: HttpRequest) -> BaseServer | None:
-    """Return the server whose endpoint a resource indicator names, or None."""
+def find_endpoint(resource: str, request: HttpRequest) -> Endpoint | None:
+    """Return the endpoint that a resource indicator names, or None."""
     canonical = canonical_uri(resource)
     start = origin_of(request) + get_script_prefix().rstrip("/")
     if canonical is None or not canonical.startswith(f"{start}/"):
         return None
-    return server_at_path(unquote(canonical.removeprefix(start)))
+    return endpoint_at_path(unquote(canonical.removeprefix(start)))
 
 
 def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
     """Return whether a resource indicator is exactly an endpoint that accepts an issuer's tokens."""
     # A URL's escapes are resolved before a server, but not when a token's audience is compared.
-    server = find_server_of(resource, request) if unquote(resource) == resource else None
-    return server is not None and issuer in find_issuers(server, request)
+    endpoint = find_endpoint(resource, request) if unquote(resource) == resource else None
+    return endpoint is not None and issuer in find_issuers(endpoint.server, request)
 
 
-def needs_of(servers: Iterable[BaseServer], user: Any) -> Mapping[str, list[str]]:
-    """Return the titles of the visible entries that need each scope."""
+def needs_of(endpoints: Iterable[Endpoint], user: Any) -> Mapping[str, list[str]]:
+    """Return the titles of the entries of endpoints that a user can see and that need each scope."""
     needs: dict[str, list[str]] = {}
-    for entry, scopes in _find_visible(servers, user):
+    for entry, scopes in _find_visible(endpoints, user):
         for scope in scopes:
             needs.setdefault(scope, []).append(str(entry.title or entry.name))
     return needs
 
 
-def count_tools_without_scope(servers: Iterable[BaseServer], user: Any) -> int:
+def count_tools_without_scope(endpoints: Iterable[Endpoint], user: Any) -> int:
     """Return how many visible tools every token may call."""
-    entries = _find_visible(servers, user)
+    entries = _find_visible(endpoints, user)
     return sum(isinstance(entry, ToolEntry) and not scopes for entry, scopes in entries)
 
 
 def _find_visible(
-    servers: Iterable[BaseServer], user: Any
+    endpoints: Iterable[Endpoint], user: Any
 ) -> Iterator[tuple[Entry, tuple[str, ...]]]:
-    for server in servers:
-        visible = visible_to(user, server.engine.derived.requirements)
+    for server, narrowing in endpoints:
+        requirements = server.engine.derived.requirements
+        visible = visible_to(user, requirements)
+        if narrowing is not None:
+            visible = visible.narrowed(requirements, narrowing)
         for entry in server.registry.entries():
             if visible.includes(entry):
                 yield entry, visible.scopes_of(entry)

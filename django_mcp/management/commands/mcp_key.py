@@ -39,6 +39,10 @@ REMEDY = (
 )
 
 
+_KINDS = (("tool", "NAME"), ("resource", "URI"), ("prompt", "NAME"), ("toolset", "NAME"))
+"""What a key can be restricted to, in the order of `Allowed`."""
+
+
 class Command(SiteCommand):
     """Create, list and revoke API keys."""
 
@@ -59,7 +63,7 @@ class Command(SiteCommand):
             "--days", type=int, default=DAYS, help=f"how long it is valid; by default {DAYS} days"
         )
         expiry.add_argument("--never", action="store_true", help="it does not expire")
-        for kind, metavar in (("tool", "NAME"), ("resource", "URI"), ("prompt", "NAME")):
+        for kind, metavar in _KINDS:
             create.add_argument(
                 f"--{kind}",
                 metavar=metavar,
@@ -67,6 +71,11 @@ class Command(SiteCommand):
                 dest=f"{kind}s",
                 help=f"restrict it to this {kind}, and the others that you name; may be repeated",
             )
+        create.add_argument(
+            "--read-only",
+            action="store_true",
+            help="of the tools, it sees only those that do not write",
+        )
         create.add_argument(
             "--scope",
             action="append",
@@ -94,11 +103,12 @@ class Command(SiteCommand):
         days = options["days"]
         if not 1 <= days <= MAX_DAYS:
             raise wrong_use(f"--days must be between 1 and {MAX_DAYS}.")
-        if any("," in text for text in (*(options["tools"] or ()), *(options["scopes"] or ()))):
-            raise wrong_use("Repeat --tool and --scope for each name, without commas.")
+        names_given = (options[each] or () for each in ("tools", "toolsets", "scopes"))
+        if any("," in text for texts in names_given for text in texts):
+            raise wrong_use("Repeat --tool, --toolset and --scope for each name, without commas.")
         if not options["name"].strip() or len(options["name"]) > 100:
             raise wrong_use("The name must have between 1 and 100 characters.")
-        named = {kind: options[kind] for kind in ("tools", "resources", "prompts")}
+        named = {f"{kind}s": options[f"{kind}s"] for kind, _metavar in _KINDS}
         for kind in ("tools", "prompts"):
             known = {name for server in servers for name in getattr(server.registry, kind)}
             unknown = [name for name in named[kind] or () if name not in known]
@@ -107,7 +117,8 @@ class Command(SiteCommand):
                 near = did_you_mean(unknown[0], known)
                 raise wrong_use(f"No MCP server that reads API keys has the {kind} {names}.{near}")
         is_restricted = any(names is not None for names in named.values())
-        allowed = Allowed(**{kind: frozenset(names or ()) for kind, names in named.items()})
+        tools, resources, prompts, toolsets = (frozenset(names or ()) for names in named.values())
+        allowed = Allowed(tools, resources, prompts, toolsets, read_only=options["read_only"])
         entries = usable_entries(None, servers, allowed) if is_restricted else None
         scopes = options["scopes"]
         if scopes is None:
@@ -120,6 +131,7 @@ class Command(SiteCommand):
                 name=options["name"],
                 scopes=scopes,
                 expires_at=expires_at,
+                read_only=options["read_only"],
                 **named,
             )
         except (ValueError, ValidationError) as error:
@@ -234,12 +246,12 @@ def _describe(key: APIKey) -> JSONObject:
     is_over = key.is_over(timezone.now())
     state = "revoked" if key.revoked_at is not None else "expired" if is_over else "valid"
     restricted: JSONObject = {}
-    if key.allowed is not None:
+    if key.allowed is not None and key.is_restricted:
         restricted["only"] = {
-            "tools": sorted(key.allowed.tools),
-            "resources": sorted(key.allowed.resources),
-            "prompts": sorted(key.allowed.prompts),
+            f"{kind}s": sorted(getattr(key.allowed, f"{kind}s")) for kind, _metavar in _KINDS
         }
+    if key.read_only:
+        restricted["read_only"] = True
     return {
         "prefix": key.prefix,
         "state": state,

@@ -89,11 +89,12 @@ class ChangePolicy:
                 return False
             if is_open and self._is_unrestricted(exchange):
                 return True
-            visible = self._server.ports.access.find_visible(exchange, requirements)
+            visible = self._server.find_visible(exchange, requirements)
             if visible is not None:
                 entry = next((entry for entry in entries if visible.includes(entry, uri)), None)
                 if entry is None and (
-                    visible.allowed is None or not any(map(visible.permits, entries))
+                    visible.allowed is None
+                    or not any(visible.permits(each, uri) for each in entries)
                 ):
                     return False
                 if entry is not None and not _has_conditions(requirements, entry):
@@ -108,9 +109,10 @@ class ChangePolicy:
         return is_due_now
 
     def _is_unrestricted(self, exchange: Exchange) -> bool:
-        """Return whether the principal's credentials are for everything that its user may see."""
-        visible = self._server.ports.access.find_visible(exchange, NO_REQUIREMENTS)
-        return visible is not None and visible.allowed is None
+        """Return whether the credentials are for everything that their user may see, and the client wants all of it."""
+        visible = self._server.find_visible(exchange, NO_REQUIREMENTS)
+        is_whole = visible is not None and visible.allowed is None
+        return is_whole and exchange.caller.narrowing is None
 
     async def _check(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
         key = (stream, uri)

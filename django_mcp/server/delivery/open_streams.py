@@ -24,7 +24,7 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     stream.rights = exchange.caller.visible
     if stream.rights is NONE_VISIBLE:
         # Only if that is known without a query.
-        stream.rights = server.ports.access.find_visible(exchange, server.derived.requirements)
+        stream.rights = server.find_visible(exchange, server.derived.requirements)
     hub = server.join_hub()
     hub.attach(stream)
     ping_later(hub, stream)

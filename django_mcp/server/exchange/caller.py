@@ -7,7 +7,7 @@ from typing import Any
 
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.quotas import quota_key_of
-from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, Narrowing, VisibleEntries
 
 
 class Anonymous:
@@ -53,6 +53,8 @@ class Caller(Record):
     """What authenticated the caller, and makes challenges; None: no authentication is required."""
     visible: VisibleEntries = NONE_VISIBLE
     """What the principal can see; the server sets it before it runs a method."""
+    narrowing: Narrowing | None = None
+    """What the client wants to see of the server; None: everything."""
     is_of_tenant: bool = False
     """Rights must not be cached for it, since those of another tenant may differ."""
     tenant: str = ""

@@ -6,7 +6,8 @@ notifications look into the `VisibleEntries` of their exchange, which are found 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import field
@@ -42,11 +43,43 @@ class Allowed(NamedTuple):
         tools: their names.
         resources: URIs of resources, and URI templates.
         prompts: their names.
+        toolsets: names of toolsets, whose entries they name all.
+        names_all: they name every entry, so that only `read_only` restricts them.
+        read_only: of the tools, only those that do not write are meant.
     """
 
     tools: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
     prompts: frozenset[str] = frozenset()
+    toolsets: frozenset[str] = frozenset()
+    names_all: bool = False
+    read_only: bool = False
+
+    def covers(self, other: Allowed) -> bool:
+        """Return whether these credentials have all the rights of others."""
+        if self.read_only and not other.read_only:
+            return False
+        if self.names_all or other.names_all:
+            return self.names_all
+        return all(mine >= theirs for mine, theirs in zip(self[:4], other[:4], strict=True))
+
+
+class Narrowing(NamedTuple):
+    """The only entries that a client wants to see, by its path, its headers or the options of a command.
+
+    It grants nothing: what the principal cannot see is unknown whatever is named here.
+
+    Attributes:
+        toolsets: names of toolsets; None: all, and entries of none.
+        read_only: of the tools, only those that do not write.
+    """
+
+    toolsets: frozenset[str] | None = None
+    read_only: bool = False
+
+    def among(self, known: frozenset[str]) -> Narrowing:
+        """Return it without toolsets that the server does not have, which make no difference."""
+        return self if self.toolsets is None else self._replace(toolsets=self.toolsets & known)
 
 
 class Requirements(Record):
@@ -55,24 +88,39 @@ class Requirements(Record):
     Attributes:
         rules: the rules that must hold for an entry to be visible; entries without rules are left out.
         pages: the tools whose page, a resource of MCP Apps, is at a URI.
+        toolsets: the toolset of each entry; entries of none are left out.
         all_rules: every rule of every entry.
+        all_toolsets: every toolset of every entry.
     """
 
     rules: Mapping[Guarded, frozenset[Rule]]
     scopes: Mapping[Guarded, tuple[str, ...]]
     pages: Mapping[str, tuple[ToolEntry, ...]] = field(default_factory=dict)
+    toolsets: Mapping[Entry, str] = field(default_factory=dict)
     all_rules: frozenset[Rule] = frozenset()
+    all_toolsets: frozenset[str] = frozenset()
     are_none: bool = False
 
     def __post_init__(self) -> None:
         self.all_rules = frozenset().union(*self.rules.values())
+        self.all_toolsets = frozenset(self.toolsets.values())
         self.are_none = not self.rules and not self.scopes
 
 
 def find_requirements(
-    registry: Registry, options: Options, others: Iterable[WithAccess] = ()
+    registry: Registry,
+    options: Options,
+    others: Iterable[WithAccess] = (),
+    find_toolset: Callable[[Entry], str | None] = attrgetter("toolset"),
 ) -> Requirements:
-    """Return the requirements of all entries and others; the server's apply where one has none."""
+    """Return the requirements of all entries and others; the server's apply where one has none.
+
+    Args:
+        registry: has the entries.
+        options: of the server.
+        others: what else has access rules.
+        find_toolset: returns the toolset of an entry, by default the one that it was given.
+    """
     default = read_access(
         f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
     )
@@ -87,7 +135,12 @@ def find_requirements(
             rules[each] = rules_found
         if wanted := fallback.scopes if access.scopes is None else access.scopes:
             scopes[each] = wanted
-    return Requirements(rules, scopes, _find_pages(registry))
+    toolsets = {
+        entry: toolset
+        for entry in registry.entries()
+        if (toolset := find_toolset(entry)) is not None
+    }
+    return Requirements(rules, scopes, _find_pages(registry), toolsets)
 
 
 def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
@@ -105,26 +158,30 @@ class VisibleEntries:
     """The entries of a server that one principal can see.
 
     These are those whose rules are all granted. If the principal's credentials are restricted, they
-    must name an entry besides, or a tool that they name must lead to it.
+    must name an entry besides, or a tool that they name must lead to it. A client that has narrowed the
+    server sees no others than it wants.
     """
 
-    __slots__ = ("_rules", "allowed", "granted", "requirements", "variant")
+    __slots__ = ("_rules", "allowed", "granted", "narrowing", "requirements", "variant")
 
     def __init__(
         self,
         requirements: Requirements,
         granted: frozenset[Rule] = frozenset(),
         allowed: Allowed | None = None,
+        narrowing: Narrowing | None = None,
     ) -> None:
         self.requirements = requirements
         self._rules = requirements.rules
         self.granted = granted
         self.allowed = allowed
         """What restricted credentials name; None: they are not restricted."""
+        self.narrowing = narrowing
+        """What the client wants to see; None: everything."""
         self.variant: Hashable | None = None
         """Equal for principals who see the same; None: everybody does."""
-        if self._rules or allowed is not None:
-            self.variant = (granted, allowed)
+        if self._rules or allowed is not None or narrowing is not None:
+            self.variant = (granted, allowed, narrowing)
 
     def includes(self, guarded: Guarded, uri: str | None = None) -> bool:
         """Return whether the principal can see an entry; otherwise it is unknown to them.
@@ -135,20 +192,51 @@ class VisibleEntries:
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False
+        if self.narrowing is not None and not self._is_wanted(self.narrowing, guarded, uri):
+            return False
         return self.allowed is None or self._is_named(self.allowed, guarded, uri)
 
-    def permits(self, guarded: Guarded) -> bool:
-        """Return whether the rules of an entry are granted, whatever the credentials name."""
+    def permits(self, guarded: Guarded, uri: str | None = None) -> bool:
+        """Return whether the rules of an entry are granted and the client wants it, whatever the credentials name."""
         rules = self._rules.get(guarded)
-        return rules is None or rules <= self.granted
+        if rules is not None and not rules <= self.granted:
+            return False
+        return self.narrowing is None or self._is_wanted(self.narrowing, guarded, uri)
 
     def names_tool(self, name: str) -> bool:
-        """Return whether the credentials are for a tool of this name, among others."""
-        return self.allowed is None or name in self.allowed.tools
+        """Return whether the credentials are for a tool of this name that the server does not have, among others."""
+        is_named = self.allowed is None or name in self.allowed.tools
+        return is_named and self.narrowing is None
+
+    def named_tools(self) -> frozenset[str]:
+        """Return the tools that restricted credentials name, by themselves or by their toolsets."""
+        allowed = self.allowed or Allowed()
+        of_toolsets = (
+            entry.name
+            for entry, toolset in self.requirements.toolsets.items()
+            if toolset in allowed.toolsets and isinstance(entry, ToolEntry)
+        )
+        return allowed.tools.union(of_toolsets)
+
+    def _is_wanted(self, narrowing: Narrowing, guarded: Guarded, uri: str | None) -> bool:
+        if not isinstance(guarded, Entry):
+            # An extension, or of a completion, whose prompt or template was looked up before.
+            return True
+        if narrowing.read_only and not _only_reads(guarded):
+            return False
+        toolsets = narrowing.toolsets
+        return (
+            toolsets is None
+            or self.requirements.toolsets.get(guarded) in toolsets
+            or any(map(self.includes, self._find_tools_of_page(guarded, uri)))
+        )
 
     def _is_named(self, allowed: Allowed, guarded: Guarded, uri: str | None) -> bool:
         if not isinstance(guarded, Entry):
-            # Of a completion, whose prompt or template was looked up before.
+            return True
+        if allowed.read_only and not _only_reads(guarded):
+            return False
+        if allowed.names_all or self.requirements.toolsets.get(guarded) in allowed.toolsets:
             return True
         if isinstance(guarded, ToolEntry):
             return guarded.name in allowed.tools
@@ -156,9 +244,14 @@ class VisibleEntries:
             return guarded.name in allowed.prompts
         if guarded.key in allowed.resources or uri in allowed.resources:
             return True
+        return any(map(self.includes, self._find_tools_of_page(guarded, uri)))
+
+    def _find_tools_of_page(self, entry: Entry, uri: str | None) -> tuple[ToolEntry, ...]:
+        """Return the tools whose page a resource is."""
         pages = self.requirements.pages
-        tools = (*pages.get(guarded.key, ()), *(pages.get(uri, ()) if uri is not None else ()))
-        return any(map(self.includes, tools))
+        if not pages or isinstance(entry, ToolEntry | PromptEntry):
+            return ()
+        return (*pages.get(entry.key, ()), *(pages.get(uri, ()) if uri is not None else ()))
 
     def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
         """Return the scopes that a token needs, all of them, to use an entry."""
@@ -166,7 +259,30 @@ class VisibleEntries:
 
     def under(self, requirements: Requirements) -> VisibleEntries:
         """Return what the same rights make visible under other requirements."""
-        return VisibleEntries(requirements, self.granted, self.allowed)
+        return VisibleEntries(requirements, self.granted, self.allowed, self.narrowing)
+
+    def narrowed(self, requirements: Requirements, narrowing: Narrowing | None) -> VisibleEntries:
+        """Return the part of the entries that a client wants to see; None: all of them.
+
+        Args:
+            requirements: those of the server, which `ALL_VISIBLE` does not have.
+            narrowing: what the client wants.
+        """
+        granted = requirements.all_rules if self is ALL_VISIBLE else self.granted
+        wanted = None if narrowing is None else narrowing.among(requirements.all_toolsets)
+        return VisibleEntries(requirements, granted, self.allowed, wanted)
+
+    def find_toolsets(self, requirements: Requirements) -> list[str]:
+        """Return the toolsets in which the principal can see something, whatever the client wants, sorted."""
+        whole = self.narrowed(requirements, None)
+        return sorted(
+            {name for entry, name in requirements.toolsets.items() if whole.includes(entry)}
+        )
+
+
+def _only_reads(entry: Entry) -> bool:
+    """Return whether an entry does not write: by their nature only tools do."""
+    return not isinstance(entry, ToolEntry) or entry.annotations["readOnlyHint"]
 
 
 class _NoneVisible(VisibleEntries):
@@ -175,7 +291,7 @@ class _NoneVisible(VisibleEntries):
     def includes(self, guarded: Guarded, uri: str | None = None) -> bool:
         return False
 
-    def permits(self, guarded: Guarded) -> bool:
+    def permits(self, guarded: Guarded, uri: str | None = None) -> bool:
         return False
 
 

@@ -68,7 +68,8 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
     if result.is_error:
         note_tool_error(call, is_error=True)
     wire = result.to_wire()
-    if call.exchange.caller.visible.allowed is not None:
+    allowed = call.exchange.caller.visible.allowed
+    if allowed is not None and not allowed.names_all:
         call.links = _find_links(wire)
     if call.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)

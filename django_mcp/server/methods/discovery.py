@@ -15,6 +15,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import Extension, ask
 from django_mcp.server.ports import Today
@@ -44,12 +45,38 @@ def _find_today(call: ServedCall) -> Today | None:
 
 def _instructions(call: ServedCall, today: Today | None) -> JSONObject:
     texts = []
+    visible = call.exchange.caller.visible
     # Those of the site are for the whole server, and may name what restricted credentials do not see.
-    if call.options.instructions is not None and call.exchange.caller.visible.allowed is None:
+    if call.options.instructions is not None and visible.allowed is None:
         texts.append(str(call.options.instructions))
+    toolsets = _find_toolsets(call)
+    if len(toolsets) > 1:
+        how = _HOW_OVER_HTTP if call.exchange.headers is not None else _HOW_OVER_STDIO
+        texts.append(f"Toolsets: {', '.join(toolsets)}. To see only some of them, {how}.")
     if today is not None:
         texts.append(today.text)
     return {"instructions": "\n\n".join(texts)} if texts else {}
+
+
+_HOW_OVER_HTTP = (
+    "send their names in the header X-MCP-Toolsets, or add /x/ and their names to the address"
+)
+_HOW_OVER_STDIO = "start the server with --toolset"
+
+
+def _find_toolsets(call: ServedCall) -> list[str]:
+    """Return the toolsets that a client can ask for: those in which its principal sees something."""
+    derived, visible = call.derived, call.exchange.caller.visible
+    requirements = derived.requirements
+    if len(requirements.all_toolsets) < 2:
+        return []
+    key = (visible.granted, visible.allowed)
+    toolsets = derived.toolsets.get(key)
+    if toolsets is None:
+        if len(derived.toolsets) >= MAX_CACHED:
+            derived.toolsets.clear()
+        toolsets = derived.toolsets[key] = visible.find_toolsets(requirements)
+    return toolsets
 
 
 async def ping(call: ServedCall) -> bytes | Refusal:
@@ -86,10 +113,13 @@ async def set_level(call: ServedCall) -> bytes | Refusal:
     return call.server.encode_result({}, call.rules)
 
 
-INVALID_CURSOR = invalid_params("Invalid cursor: list again from the start")
-
 MAX_CACHED = 256
-"""Responses that are cached."""
+"""Responses that are cached of each kind."""
+
+MAX_NARROWED_BYTES = 8 * 1024 * 1024
+"""Size of those to clients that narrow the server, of which anybody can ask for any number."""
+
+INVALID_CURSOR = invalid_params("Invalid cursor: list again from the start")
 
 
 async def list_entries(call: ServedCall) -> bytes | Refusal:
@@ -117,15 +147,24 @@ async def list_entries(call: ServedCall) -> bytes | Refusal:
         call.exchange.caller.visible.variant,
         describing,
     )
-    cache = derived.lists
+    caller = call.exchange.caller
+    if caller.narrowing is None:
+        cache = derived.lists
+    else:
+        cache = derived.narrowed_lists[caller.principal is not ANONYMOUS]
     encoded = cache.get(key)
     if encoded is None:
         result = _page(call, after, describing)
         if isinstance(result, Refusal):
             return result
-        if len(cache) >= MAX_CACHED:
+        encoded = server.encode_result(result, call.rules)
+        is_full = len(cache) >= MAX_CACHED
+        if caller.narrowing is not None:
+            kept_bytes = sum(map(len, list(cache.values())))
+            is_full = is_full or kept_bytes + len(encoded) > MAX_NARROWED_BYTES
+        if is_full:
             cache.clear()
-        encoded = cache[key] = server.encode_result(result, call.rules)
+        cache[key] = encoded
     return encoded
 
 

@@ -92,7 +92,7 @@ async def _find_readable(
     for entry, variables in find_matches(call.server.registry, uri):
         # Restricted credentials may also read what a tool linked to.
         if visible.includes(entry, uri) or (
-            visible.permits(entry) and await call.server.ports.access.was_given(exchange, uri)
+            visible.permits(entry, uri) and await call.server.ports.access.was_given(exchange, uri)
         ):
             call.entry = entry
             return check_scopes(call, entry) or (entry, variables)

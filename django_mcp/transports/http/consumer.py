@@ -36,6 +36,12 @@ from django_mcp.server.server import BaseServer
 from django_mcp.transports.http import browsers
 from django_mcp.transports.http.browsers import MakePage
 from django_mcp.transports.http.guard import HeaderCheck, current_guard
+from django_mcp.transports.http.narrowing import (
+    READ_ONLY_HEADER,
+    TOOLSETS_HEADER,
+    TOOLSETS_VARIABLE,
+    find_narrowing,
+)
 from django_mcp.transports.http.replies import (
     HTML_TYPE,
     JSON_TYPE,
@@ -312,7 +318,17 @@ class MCPConsumer(AsyncHttpConsumer):
         address = client[0] if client else None
         caller_address.set(address)
         route = scope.get("url_route")
-        caller = Caller(ANONYMOUS, address, route["kwargs"] if route else {})
+        url_kwargs = route["kwargs"] if route else {}
+        caller, by_name = Caller(ANONYMOUS, address, url_kwargs), headers.by_name
+        if (
+            TOOLSETS_HEADER in by_name
+            or READ_ONLY_HEADER in by_name
+            or TOOLSETS_VARIABLE in url_kwargs
+        ):
+            caller.narrowing = find_narrowing(headers, url_kwargs)
+            others = {**url_kwargs}
+            others.pop(TOOLSETS_VARIABLE, None)
+            caller.url_kwargs = others
         return Exchange(b"", headers, caller, self._open_channel(header_check))
 
     def _open_channel(self, header_check: HeaderCheck) -> Channel:

@@ -20,6 +20,7 @@ from django_mcp.conf import settings
 from django_mcp.process import reset_on
 from django_mcp.protocol.headers import Headers, admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
+from django_mcp.transports.http.narrowing import MAX_NAMES_BYTES, TOOLSETS_HEADER
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
 
 ANY_ORIGIN = "*"
@@ -44,9 +45,9 @@ _METHODS = b"GET, POST, DELETE, OPTIONS"
 
 _REQUEST_HEADERS = (
     "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method,"
-    " Mcp-Name, Last-Event-ID, X-Request-ID"
+    " Mcp-Name, Last-Event-ID, X-Request-ID, X-MCP-Toolsets, X-MCP-Readonly"
 )
-"""The headers that clients send (2026-07-28 basic/transports); `*` leaves out `Authorization`."""
+"""The headers that clients send (2026-07-28 basic/transports, and our own); `*` leaves out `Authorization`."""
 
 MAX_AGE_S = 7200
 """How long a browser may cache a preflight response; Chromium's maximum."""
@@ -230,6 +231,8 @@ class Guard:
         size = len(b"".join(values)) + len(b"".join(values.values()))
         if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return _TOO_MANY_HEADERS
+        if len(values.get(TOOLSETS_HEADER, b"")) > MAX_NAMES_BYTES:
+            return _TOO_MANY_TOOLSETS
         rules = self._rules
         if rules.requires_https and not rules.admits_http(headers, scheme, path):
             return HeaderCheck(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
@@ -318,6 +321,11 @@ _TOO_MANY_HEADERS = HeaderCheck(
     reply=error_reply(
         431, f"At most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes together, are read"
     )
+)
+
+
+_TOO_MANY_TOOLSETS = HeaderCheck(
+    reply=error_reply(431, f"X-MCP-Toolsets must be at most {MAX_NAMES_BYTES} bytes")
 )
 
 

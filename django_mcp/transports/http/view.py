@@ -82,6 +82,8 @@ class MCPView(EndpointView):
     """An asynchronous view that serves one MCP server, if `check` raises nothing when it first responds."""
 
     server: BaseServer
+    is_narrowed = False
+    """Whether its path names toolsets, behind the path of the server's endpoint."""
 
     def __init__(
         self,
@@ -132,6 +134,12 @@ class MCPView(EndpointView):
             # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
             response["Content-Encoding"] = "identity"
         return response
+
+
+class NarrowedView(MCPView):
+    """The view of an endpoint for the toolsets that its path names."""
+
+    is_narrowed = True
 
 
 class _ViewConsumer(MCPConsumer):

@@ -21,6 +21,7 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.exchange.visibility import Narrowing
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 from django_mcp.sessions.core.memory_data import MemoryData
@@ -67,9 +68,11 @@ class Pipe:
         writing: int,
         find_principal: FindPrincipal | None,
         stop: asyncio.Event,
+        narrowing: Narrowing | None = None,
     ) -> None:
         self._server = server
         self._stop = stop
+        self._narrowing = narrowing
         self._loop = asyncio.get_running_loop()
         self._reader = LineReader(reading, server.options.max_body_bytes, self._take)
         self._writer = LineWriter(writing)
@@ -185,7 +188,7 @@ class Pipe:
             exchange = Exchange(
                 body=line,
                 connection=self._connection,
-                caller=Caller(principal=principal),
+                caller=Caller(principal=principal, narrowing=self._narrowing),
                 channel=Channel(
                     sink=self._writer,
                     can_stream=True,
@@ -296,13 +299,15 @@ async def serve(
     *,
     find_principal: FindPrincipal | None = None,
     stop: asyncio.Event | None = None,
+    narrowing: Narrowing | None = None,
 ) -> None:
     """Serve the client at the other end of two pipes until it disconnects or `stop` is set.
 
-    Without `find_principal` it is anonymous.
+    Without `find_principal` it is anonymous. With `narrowing` it sees only a part of the server.
     """
     try:
-        await Pipe(server, reading, writing, find_principal, stop or asyncio.Event()).run()
+        stop = stop or asyncio.Event()
+        await Pipe(server, reading, writing, find_principal, stop, narrowing).run()
     finally:
         await server.hub.prepare_to_stop()
         await server.hub.stop()

@@ -39,6 +39,30 @@ async def test_dynamic_registration_leads_to_a_tool_call(shop: Running):
     assert len(client.visits) == 1
 
 
+async def test_a_client_signs_in_with_the_address_of_some_toolsets(shop: Running):
+    url = f"{shop.url}/x/shop"
+    client = SDKClient(url, Browser())
+
+    result = await client.call("find_orders")
+
+    assert customers_of(result) == {"ada"}
+    assert url in client.browser.pages[0]
+    assert client.storage.tokens is not None
+    token = client.storage.tokens.access_token
+    assert call_with(shop, token, url).json()["result"]["tools"]
+    for other in (shop.url, f"{shop.url}/x/nowhere", f"{shop.url}/x/shop,nowhere"):
+        assert call_with(shop, token, other).status_code == 401
+
+
+async def test_the_address_of_a_toolset_that_is_not_there_leads_to_nothing(shop: Running):
+    client = SDKClient(f"{shop.url}/x/nowhere", Browser())
+
+    async with client.session() as session:
+        assert (await session.list_tools()).tools == []
+        with pytest.raises(Exception, match="Unknown tool"):
+            await session.call_tool("find_orders", {})
+
+
 async def test_a_metadata_document_leads_to_a_tool_call(shop: Running, certificate: Path):
     published: dict[str, object] = {}
     with serving(certificate, publish(published)) as port:
@@ -119,10 +143,10 @@ async def test_after_revocation_neither_token_is_accepted(shop: Running):
     assert len(browser.pages) == 1
 
 
-def call_with(shop: Running, token: str) -> httpx.Response:
+def call_with(shop: Running, token: str, url: str | None = None) -> httpx.Response:
     request = message("tools/list", revision=V2026_07_28)
     headers = {**headers_for(request, V2026_07_28), "Authorization": f"Bearer {token}"}
-    return httpx.post(shop.url, json=request, headers=headers, timeout=60.0)
+    return httpx.post(url or shop.url, json=request, headers=headers, timeout=60.0)
 
 
 def post(shop: Running, page: str, **form: Any) -> httpx.Response:

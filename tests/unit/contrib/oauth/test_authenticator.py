@@ -141,6 +141,18 @@ def test_a_token_for_an_endpoint_is_rejected_below_it(user: Any):
     assert call(token_for(user), "/orders/mcp/stock/mcp").status_code == 401
 
 
+def test_a_token_is_for_the_toolsets_of_its_address_alone(user: Any):
+    token = token_for(user, resource=[f"{RESOURCE}/x/a,b"])
+
+    assert call(token, "/orders/mcp/x/a,b", name="nothing").status_code == 200
+    for other in ("", "/x/a", "/x/b,a", "/x/a,b,c"):
+        assert call(token, f"/orders/mcp{other}").status_code == 401
+    get_access_token_model().objects.update(resource=[RESOURCE])
+    assert call(token, "/orders/mcp/x/a,b").status_code == 401
+    refused = call("nonsense", "/orders/mcp/x/a,b")["www-authenticate"]
+    assert "/.well-known/oauth-protected-resource/orders/mcp/x/a,b" in refused
+
+
 def test_a_forged_host_does_not_change_the_audience(user: Any):
     token = token_for(user, resource=["http://evil.example/orders/mcp"])
 

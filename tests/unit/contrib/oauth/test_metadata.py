@@ -86,6 +86,15 @@ def test_a_server_below_a_captured_path_has_metadata_for_each_path():
     assert get(f"{RESOURCE}/of/acme/mcp").json()["resource"] == "http://testserver/of/acme/mcp"
 
 
+@pytest.mark.parametrize("names", ["a", "nowhere", "b,a", "a,"])
+def test_the_address_for_some_toolsets_has_metadata_of_its_own(names: str):
+    whole = get(f"{RESOURCE}/staff/mcp").json()
+    found = get(f"{RESOURCE}/staff/mcp/x/{names}").json()
+
+    # The names are not told apart: a toolset that is there may be hidden.
+    assert found == {**whole, "resource": f"http://testserver/staff/mcp/x/{names}"}
+
+
 def test_the_metadata_lists_base_scopes_if_configured():
     with override_settings(
         DJANGO_MCP={**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
@@ -94,7 +103,18 @@ def test_the_metadata_lists_base_scopes_if_configured():
 
 
 @pytest.mark.parametrize(
-    "path", ["/open/mcp", "/nothing", "/mcp/health", "/mcp/more", "/of/mcp", "//evil.example/mcp"]
+    "path",
+    [
+        "/open/mcp",
+        "/nothing",
+        "/mcp/health",
+        "/mcp/x",
+        "/mcp/x/a/b",
+        "/mcp/x/a b",
+        "/mcp/more",
+        "/of/mcp",
+        "//evil.example/mcp",
+    ],
 )
 def test_an_unprotected_resource_has_no_metadata(path: str):
     response = get(RESOURCE + path)

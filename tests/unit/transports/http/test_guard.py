@@ -185,6 +185,7 @@ def test_a_preflight_of_a_trusted_origin_is_allowed():
     assert headers[b"access-control-max-age"] == b"7200"
     assert headers[b"vary"] == b"Origin"
     granted = headers[b"access-control-allow-headers"].decode().split(", ")
+    assert {"X-MCP-Toolsets", "X-MCP-Readonly"} <= {*granted}
     assert {"Authorization", "MCP-Protocol-Version", "mcp-param-region", "Mcp-Param-X!"} <= {
         *granted
     }
