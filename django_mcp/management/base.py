@@ -25,6 +25,7 @@ from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.registry.entries import TEMPLATES, Kind, TemplateEntry
 from django_mcp.registry.problems import find_near
 from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.visibility import Narrowing
 from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -193,6 +194,23 @@ class ServerCommand(SiteCommand):
 def add_server(parser: CommandParser) -> None:
     """Add the option that names the server."""
     parser.add_argument("--server", metavar="NAME", help="the server; by default the default one")
+
+
+def add_narrowing(parser: CommandParser, effect: str) -> None:
+    """Add the options by which a client sees only a part of a server, with what they do for their help."""
+    parser.add_argument(
+        "--toolset", metavar="NAME", action="append", help=f"{effect} this toolset; may be repeated"
+    )
+    parser.add_argument(
+        "--read-only", action="store_true", help=f"{effect} tools that do not write, of all tools"
+    )
+
+
+def read_narrowing(options: dict[str, Any]) -> Narrowing | None:
+    """Return what the options of `add_narrowing` say; None: everything."""
+    names = None if options["toolset"] is None else frozenset(options["toolset"])
+    is_narrowed = names is not None or options["read_only"]
+    return Narrowing(names, options["read_only"]) if is_narrowed else None
 
 
 def get_server(name: str | None) -> MCPServer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,12 +15,15 @@ from django.core.management.base import CommandParser, no_translations
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
 from django_mcp.management.base import (
     SiteCommand,
+    add_narrowing,
     add_pipe_user,
     add_server,
     find_pipe_user,
     get_server,
     wrong_use,
 )
+from django_mcp.servers import MCPServer
+from django_mcp.transports.http.narrowing import SEGMENT
 
 
 class Command(SiteCommand):
@@ -32,17 +36,20 @@ class Command(SiteCommand):
         parser.add_argument("--http", metavar="URL", help="URL of the endpoint; by default stdio")
         add_server(parser)
         add_pipe_user(parser)
+        add_narrowing(parser, "the client sees only")
 
     # English like all output of commands, whatever the language of the site.
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
         server, client = get_server(options["server"]), CLIENTS[options["client"]]
+        _check_toolsets(server, options["toolset"] or ())
         if options["http"] is not None:
             if options["user"] is not None or options["superuser"]:
                 raise wrong_use(
                     "--user and --superuser are for stdio; over HTTP a client authenticates."
                 )
             url = check_url(options["http"])
+            url = _narrow_url(url, options)
             config = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
         else:
             command, env = find_manage()
@@ -60,9 +67,34 @@ class Command(SiteCommand):
                     f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
                     "the user with --user."
                 )
+            command += _narrowing_arguments(options)
             config = client.over_stdio(server.name, command, env)
         self.print_json(config)
         self.stderr.write(str(client.where), lambda line: line)
+
+
+def _check_toolsets(server: MCPServer, names: Collection[str]) -> None:
+    """Raise CommandError for a toolset that the server does not have, which a client would not be told."""
+    known = server.engine.derived.requirements.all_toolsets
+    for name in names:
+        if name not in known:
+            raise wrong_use(
+                f"The server {server.name!r} has no toolset {name!r}. It has {', '.join(sorted(known)) or 'none'}."
+            )
+
+
+def _narrow_url(url: str, options: dict[str, Any]) -> str:
+    if options["read_only"]:
+        raise wrong_use(
+            "--read-only is for stdio; over HTTP the client sends the header X-MCP-Readonly: true."
+        )
+    names = options["toolset"]
+    return f"{url.rstrip('/')}{SEGMENT}{','.join(names)}" if names else url
+
+
+def _narrowing_arguments(options: dict[str, Any]) -> list[str]:
+    named = [text for name in options["toolset"] or () for text in ("--toolset", name)]
+    return [*named, "--read-only"] if options["read_only"] else named
 
 
 def find_manage() -> tuple[list[str], dict[str, str]]:

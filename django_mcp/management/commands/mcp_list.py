@@ -18,8 +18,10 @@ from django_mcp.endpoints.usable_entries import find_refused, usable_entries
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
+    add_narrowing,
     find_user,
     get_server,
+    read_narrowing,
     where_to_register,
     wrong_use,
 )
@@ -27,6 +29,7 @@ from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Kind
+from django_mcp.server.exchange.visibility import ALL_VISIBLE, Narrowing
 from django_mcp.servers import MCPServer, all_servers
 
 CHARS_PER_TOKEN = 4
@@ -50,6 +53,7 @@ class Command(ServerCommand):
             metavar="PREFIX",
             help="as this API key sees it, by the part of it that the admin shows; not with --user",
         )
+        add_narrowing(parser, "list only")
         parser.add_argument("--tokens", action="store_true", help="estimate how much a model reads")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -63,10 +67,11 @@ class Command(ServerCommand):
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
         except MCPError as error:
             raise wrong_use(error.message) from error
+        toolsets = _narrow(server, lists, read_narrowing(options))
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
         parts = _estimate_parts(server, lists["tools"])
         if options["json"]:
-            listing: JSONObject = {"server": server.name, **lists}
+            listing: JSONObject = {"server": server.name, **lists, "toolsets": toolsets}
             if options["tokens"]:
                 listing["tokens"] = {**tokens, "total": sum(tokens.values())}
                 listing["tokens_of_tools"] = parts
@@ -79,14 +84,10 @@ class Command(ServerCommand):
             return
         self._print_servers(server)
         if not any(lists.values()):
-            has_entries = any(getattr(server.registry, kind.mapping) for kind in KINDS)
-            self.stdout.write(
-                f"Of the server {server.name!r} {_why_nothing(viewer, options['key'])}"
-                if has_entries
-                else f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
-            )
+            self.stdout.write(_explain_nothing(server, viewer, options))
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
+        self._print_toolsets(toolsets)
         for name, scopes in sorted(each for named in refused.values() for each in named.items()):
             text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
             self.stdout.write(self.style.WARNING(printable(text)))
@@ -129,6 +130,41 @@ class Command(ServerCommand):
             size = f"{estimate_tokens(entry):>6}  " if with_tokens else "  "
             line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
             self.stdout.write(printable(line).rstrip())
+
+    def _print_toolsets(self, toolsets: dict[str, list[str]]) -> None:
+        if toolsets:
+            counted = ", ".join(f"{name} ({len(toolsets[name])})" for name in sorted(toolsets))
+            self.stdout.write(f"Toolsets: {counted}")
+
+
+def _narrow(
+    server: MCPServer, lists: dict[str, list[JSONObject]], narrowing: Narrowing | None
+) -> dict[str, list[str]]:
+    """Take what is not wanted out of lists; return the entries that are left by their toolsets."""
+    requirements = server.engine.derived.requirements
+    wanted = ALL_VISIBLE.narrowed(requirements, narrowing)
+    toolsets: dict[str, list[str]] = {}
+    for kind in KINDS:
+        entries = getattr(server.registry, kind.mapping)
+        kept = [wire for wire in lists[kind.key] if wanted.includes(entries[wire[kind.identity]])]
+        lists[kind.key] = kept
+        for wire in kept:
+            toolset = requirements.toolsets.get(entries[wire[kind.identity]])
+            if toolset is not None:
+                toolsets.setdefault(toolset, []).append(wire[kind.identity])
+    return toolsets
+
+
+def _explain_nothing(server: MCPServer, viewer: Any, options: dict[str, Any]) -> str:
+    if not any(getattr(server.registry, kind.mapping) for kind in KINDS):
+        return f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
+    if read_narrowing(options) is not None:
+        known = server.engine.derived.requirements.all_toolsets
+        names = printable(", ".join(sorted(known))) or "none"
+        return (
+            f"Nothing of it is in the lists. The toolsets of the server {server.name!r}: {names}."
+        )
+    return f"Of the server {server.name!r} {_why_nothing(viewer, options['key'])}"
 
 
 def _why_nothing(viewer: Any, key: str | None) -> str:

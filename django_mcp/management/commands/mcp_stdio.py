@@ -23,15 +23,18 @@ from django_mcp.inprocess.call import principal_of
 from django_mcp.management.base import (
     TOKEN_VARIABLE,
     SiteCommand,
+    add_narrowing,
     add_pipe_user,
     add_server,
     find_pipe_user,
     get_server,
+    read_narrowing,
     take_token,
 )
 from django_mcp.process import Expiring, Sharing, finish
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Narrowing
 from django_mcp.servers import MCPServer
 from django_mcp.transports.stdio.driver import FindPrincipal, Revoked, serve
 from django_mcp.transports.stdio.pipes import take_pipes
@@ -57,6 +60,7 @@ class Command(SiteCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_server(parser)
         add_pipe_user(parser)
+        add_narrowing(parser, "the client sees only")
         parser.add_argument(
             "--token",
             help=f"credentials as over HTTP, in place of --user; better in {TOKEN_VARIABLE}",
@@ -100,7 +104,8 @@ class Command(SiteCommand):
             loop = new_event_loop()
         try:
             # Not `asyncio.run`, which waits at the end for all tasks and threads.
-            loop.run_until_complete(_run(server, reading, writing, find))
+            run = _run(server, reading, writing, find, read_narrowing(options))
+            loop.run_until_complete(run)
         finally:
             # The process exits, with status 0, even if a handler's thread never ends.
             watchdog = threading.Timer(EXIT_S, _end_now)
@@ -109,7 +114,13 @@ class Command(SiteCommand):
             loop.close()
 
 
-async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipal | None) -> None:
+async def _run(
+    server: MCPServer,
+    reading: int,
+    writing: int,
+    find: FindPrincipal | None,
+    narrowing: Narrowing | None,
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -119,7 +130,9 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
             await find()
         except Revoked as error:
             raise CommandError(str(error)) from None
-    await serve(server.engine, reading, writing, find_principal=find, stop=stop)
+    await serve(
+        server.engine, reading, writing, find_principal=find, stop=stop, narrowing=narrowing
+    )
 
 
 async def _load_user(user: Any) -> Principal:

@@ -92,6 +92,7 @@ def surface_of(server: MCPServer) -> JSONObject:
                 scopes=list(entry.access.scopes or ()) or None,
                 check=_name(entry.access.check),
                 listed_if=_name(entry.access.listed_if),
+                toolset=server.engine.ports.find_toolset(entry),
             )
             entries[wire.pop(kind.identity)] = {**wire, **({"access": access} if access else {})}
     # Encoded and decoded, so that it equals what is read from a file.

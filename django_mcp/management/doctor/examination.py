@@ -20,6 +20,7 @@ from django_mcp.protocol.errors import HEADER_MISMATCH
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.transports.http.guard import HTTPS_ONLY
+from django_mcp.transports.http.narrowing import SEGMENT
 
 PROMPT_S = 3.0
 """What is sent at once arrives within this time, unless something buffers it."""
@@ -130,6 +131,17 @@ def examine(
         f"It does not answer at {path}",
         "Include django_mcp.urls rather than naming the view: it has both forms.",
     )
+    if SEGMENT not in parts.path:
+        narrowed = f"{parts.path.rstrip('/')}{SEGMENT}doctor"
+        answer = _discover(urlunsplit(parts._replace(path=narrowed)), headers)
+        # A token may be for the address without toolsets alone.
+        if answer.status in (200, 401) and _is_json(answer):
+            yield good("It answers at the paths with toolsets")
+        else:
+            yield note(
+                f"It does not answer at {narrowed}, so clients cannot narrow it by the path",
+                "Let the proxy pass on all that is below the path of the endpoint.",
+            )
     answer = ask("POST", url, b"{", headers)
     yield judge(
         answer.status == 400 and _is_json(answer),

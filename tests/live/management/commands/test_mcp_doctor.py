@@ -38,6 +38,7 @@ def test_a_healthy_site_has_no_problems_over_asgi(site: Running, shell: Shell, p
 
     assert findings["The endpoint answers"]["ok"]
     assert findings["Pages of other sites are rejected"]["ok"]
+    assert findings["It answers at the paths with toolsets"]["ok"]
     if "uvicorn" in str(site.process.args):
         assert (done.returncode, done.stderr) == (0, "")
         assert findings["Events arrive as they are sent"]["ok"]

@@ -212,3 +212,22 @@ def test_serving_a_superuser_requires_an_explicit_option(
     with Process("--user", "boss", "--superuser", extra=database) as client:
         client.initialize()
         assert client.call("who") == "boss"
+
+
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
+def test_a_client_sees_only_the_toolsets_that_its_command_names(
+    django: Django, database: dict[str, str], revision: Revision
+) -> None:
+    seen = []
+    for options in ((), ("--toolset", "nowhere"), ("--toolset", "stdio"), ("--read-only",)):
+        with Process(*options, extra=database) as client:
+            client.initialize()
+            seen.append(names(client, revision))
+            hidden = client.ask(
+                "tools/call", {"name": "echo", "arguments": {"text": "a"}}, revision=revision
+            )
+            assert ("error" in hidden) is (options in (("--toolset", "nowhere"), ("--read-only",)))
+    everything, nothing, of_app, reading = seen
+
+    assert nothing == reading == set()
+    assert of_app == everything != set()

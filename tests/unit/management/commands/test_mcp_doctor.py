@@ -192,6 +192,15 @@ def test_a_sign_in_that_clients_do_not_find_is_a_fault(answers: dict[str, Any], 
     assert f"fault {told}" in text
 
 
+def test_a_proxy_that_knows_only_the_endpoint_is_noted():
+    served = (200, {"content-type": "application/json"}, {"jsonrpc": "2.0", "id": 1, "result": {}})
+    lost = "note  It does not answer at /mcp/x/doctor, so clients cannot narrow it by the path"
+    with fake_site({"/mcp": served, "/mcp/": served}) as url:
+        assert lost in examine(url)[0]
+    with fake_site({"/mcp": served, "/mcp/": served, "/mcp/x/doctor": served}) as url:
+        assert "ok    It answers at the paths with toolsets" in examine(url)[0]
+
+
 def test_clients_know_an_endpoint_on_this_machine_by_its_public_url():
     closed = MCPServer("closed", authenticators=[OAuthAuthenticator()])
     public = {**NAMED, "resource": "https://shop.example.com/closed/mcp"}
