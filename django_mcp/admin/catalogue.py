@@ -162,6 +162,7 @@ class CatalogueAdmin(Page):
         registered = registry.registered[kind.value]
         disabled = _find_disabled(server, kind.value)
         entry_url = self.url_of("entry")
+        find_toolset = server.engine.ports.find_toolset
         query = {"server": server.name, "kind": kind.value, **viewer.query}
         rows = [
             {
@@ -172,12 +173,13 @@ class CatalogueAdmin(Page):
                 "description": escape_invisible(str(entry.description or ""), 300),
                 "is_visible": key in seen,
                 "disabled": disabled.get(key),
+                "toolset": find_toolset(entry) or "",
                 "badges": _find_badges(entry),
                 "calls": calls.get((kind.value, entry.name)),
                 "url": f"{entry_url}?{urlencode({'key': key, **query})}",
             }
             for key, entry in registered.items()
-            if _is_found(term, entry.name, entry.title, entry.description, key)
+            if _is_found(term, entry.name, entry.title, entry.description, key, find_toolset(entry))
         ]
         # Disabled, and not registered any more: such rows can be deleted.
         rows += [
@@ -282,7 +284,7 @@ class CatalogueAdmin(Page):
             description=escape_invisible(str(entry.description or "")),
             viewer=viewer,
             wire=pretty(wire) if wire is not None else None,
-            facts=_facts(entry),
+            facts=_facts(entry, server.engine.ports.find_toolset(entry)),
             disabled=_find_disabled(server, kind).get(key),
             catalogue_url=self.url_of("disabledentry_changelist"),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
@@ -390,12 +392,13 @@ def _name_of(function: Any) -> str:
     return "" if function is None else getattr(function, "__qualname__", repr(function))
 
 
-def _facts(entry: Entry) -> list[tuple[Any, str]]:
+def _facts(entry: Entry, toolset: str | None) -> list[tuple[Any, str]]:
     access = entry.access
     permission: Any = access.permission
     if callable(permission):
         permission = (_name_of(permission),)
     facts = [
+        (_("Toolset"), toolset or ""),
         (_("Permissions"), ", ".join(permission or ())),
         (_("Scopes"), ", ".join(access.scopes or ())),
         (_("Check"), _name_of(access.check)),

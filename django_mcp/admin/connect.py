@@ -13,11 +13,13 @@ from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.client_config import (
     KEY_PLACE,
     as_curl,
+    narrowing_of,
     needs_key,
     ways_to_connect,
 )
 from django_mcp.endpoints.connect import find_urls
 from django_mcp.endpoints.mounts import find_path
+from django_mcp.endpoints.usable_entries import usable_toolsets
 from django_mcp.inprocess.call import ALL_CAPABILITIES, write_request
 from django_mcp.known_servers import find_server
 from django_mcp.models import APIKey, CallRecord
@@ -40,7 +42,8 @@ def find_endpoints(request: HttpRequest, key: str = "") -> list[dict[str, Any]]:
         authorization = place if is_keyed else None
         clients = ways_to_connect(server, url, authorization)
         title = escape_invisible(str(server.options.title or server.name), 80)
-        endpoints.append({"name": title, "url": url, "clients": clients})
+        narrowing = narrowing_of(url, usable_toolsets(request.user, [server]))
+        endpoints.append({"name": title, "url": url, "clients": clients, **narrowing})
     return endpoints
 
 

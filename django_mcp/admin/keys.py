@@ -24,7 +24,12 @@ from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.principal import KEY_START, make_key
-from django_mcp.endpoints.usable_entries import find_refused, grantable_scopes, usable_entries
+from django_mcp.endpoints.usable_entries import (
+    find_refused,
+    grantable_scopes,
+    usable_entries,
+    usable_toolsets,
+)
 from django_mcp.models.keys import APIKey
 from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import all_servers
@@ -87,6 +92,13 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         widget=FilteredSelectMultiple(_("prompts"), is_stacked=False),
     )
 
+    toolsets = _Names(
+        required=False,
+        label=capfirst(_("toolsets")),
+        help_text=_("The key sees all that is in a toolset."),
+        widget=FilteredSelectMultiple(_("toolsets"), is_stacked=False),
+    )
+
     class Meta:
         labels: ClassVar[dict[str, Any]] = {"expires_at": _("At this time")}
 
@@ -96,6 +108,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
         offered: dict[str, Iterable[str]] = {
             "scopes": grantable_scopes(servers),
             **usable_entries(self.viewer, servers),
+            "toolsets": usable_toolsets(self.viewer, servers),
         }
         for name, known in offered.items():
             field: Any = self.fields[name]
@@ -151,7 +164,17 @@ class APIKeyAdmin(VisibleList):
         (None, {"fields": ("name", "user", "lifetime", "expires_at")}),
         (
             _("Permissions"),
-            {"fields": ("scopes", "is_restricted", "tools", "resources", "prompts")},
+            {
+                "fields": (
+                    "scopes",
+                    "read_only",
+                    "is_restricted",
+                    "toolsets",
+                    "tools",
+                    "resources",
+                    "prompts",
+                )
+            },
         ),
         (_("Status"), {"fields": readonly_fields}),
     )
@@ -224,7 +247,7 @@ class APIKeyAdmin(VisibleList):
         """Return a key, with invisible characters escaped for those who may not change its texts."""
         key = super().get_object(request, *args, **kwargs)
         if key is not None and not self.has_change_permission(request, key):
-            for name in ("name", "scopes", "tools", "resources", "prompts"):
+            for name in ("name", "scopes", "toolsets", "tools", "resources", "prompts"):
                 setattr(key, name, escape_invisible(getattr(key, name), 2000))
         return key
 

@@ -34,8 +34,8 @@ from django_mcp.servers import MCPServer
 MAX_URL_CHARS = 2048
 """The page repeats the URL for each client, and anybody may ask for any URL with captured values."""
 
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]{1,255}[A-Za-z0-9/._~%-]*")
-"""A URL that means nothing to a shell: users copy commands with it, also to shells of Windows."""
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]{1,255}[A-Za-z0-9/._~,%-]*")
+"""A URL that means nothing to a shell, but for a comma in it: users copy commands with it, also to shells of Windows."""
 
 
 def render_page(server: BaseServer, request: HttpRequest) -> bytes | None:

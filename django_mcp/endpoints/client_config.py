@@ -20,6 +20,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.sanitize import clean
 from django_mcp.server.server import BaseServer
 from django_mcp.servers import MCPServer
+from django_mcp.transports.http.narrowing import SEGMENT
 
 MAX_TITLE_CHARS = 80
 MAX_DESCRIPTION_CHARS = 500
@@ -141,7 +142,7 @@ def configurations_of(url: str, authorization: str | None) -> list[Configuration
     configurations = [
         Configuration(
             client="claude mcp add",
-            text=shlex.join(command),
+            text=_join(command, url),
             where=_("Run this in the folder where you start claude."),
         )
     ]
@@ -151,6 +152,12 @@ def configurations_of(url: str, authorization: str | None) -> list[Configuration
         text = encode_pretty(configuration)
         configurations.append(Configuration(client=client, text=text, where=form.where, link=link))
     return configurations
+
+
+def _join(command: list[str], url: str) -> str:
+    """Return a command for shells, among which PowerShell takes what a comma separates for two arguments."""
+    text = shlex.join(command)
+    return text.replace(url, f'"{url}"') if "," in url else text
 
 
 def _programs_of(server: MCPServer, url: str, authorization: str | None) -> list[Configuration]:
@@ -239,6 +246,13 @@ def entry_name(url: str) -> str:
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/mcp")
     return re.sub("[^A-Za-z0-9]+", "-", parts.netloc + path).strip("-") or "server"
+
+
+def narrowing_of(url: str, toolsets: list[str]) -> dict[str, Any]:
+    """Return the toolsets to which a user can narrow a URL, and the URL for the first of them; empty if there is one at most."""
+    if len(toolsets) < 2:
+        return {}
+    return {"toolsets": toolsets, "narrowed": f"{url.rstrip('/')}{SEGMENT}{toolsets[0]}"}
 
 
 def texts_of(server: BaseServer) -> tuple[str, str]:

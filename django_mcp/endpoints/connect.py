@@ -19,12 +19,13 @@ from django_mcp.auth.permissions import visible_to
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import (
     KEY_PLACE,
+    narrowing_of,
     needs_key,
     texts_of,
     ways_to_connect,
 )
 from django_mcp.endpoints.mounts import find_mounts
-from django_mcp.endpoints.usable_entries import find_key_readers
+from django_mcp.endpoints.usable_entries import find_key_readers, usable_toolsets
 from django_mcp.execution.primary import reading_primary
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
@@ -72,7 +73,10 @@ def _show(request: HttpRequest) -> HttpResponse:
         "account": request.user.get_username(),
         "endpoints": [
             _describe(
-                server, url, new_key if server in context.get("new_key_readers", ()) else None
+                server,
+                url,
+                new_key if server in context.get("new_key_readers", ()) else None,
+                usable_toolsets(request.user, [server]),
             )
             for server, url in usable.items()
         ],
@@ -107,7 +111,9 @@ def _may_use(user: Any, server: MCPServer) -> bool:
 
 
 @sensitive_variables()
-def _describe(server: MCPServer, url: str, new_key: str | None) -> dict[str, Any]:
+def _describe(
+    server: MCPServer, url: str, new_key: str | None, toolsets: list[str]
+) -> dict[str, Any]:
     """Return what the page shows of a server, whose configurations have the new key if there is one."""
     name, description = texts_of(server)
     has_key = bool(new_key)
@@ -117,6 +123,7 @@ def _describe(server: MCPServer, url: str, new_key: str | None) -> dict[str, Any
         "name": name,
         "description": description,
         "url": url,
+        **narrowing_of(url, toolsets),
         "is_keyed": is_keyed,
         "has_key": has_key,
         "clients": ways_to_connect(server, url, f"Bearer {new_key}" if has_key else place),

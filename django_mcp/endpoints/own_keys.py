@@ -19,7 +19,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.conf import settings
 from django_mcp.endpoints.client_config import MAX_TITLE_CHARS
-from django_mcp.endpoints.usable_entries import all_scopes_of, usable_entries
+from django_mcp.endpoints.usable_entries import all_scopes_of, usable_entries, usable_toolsets
 from django_mcp.execution.tables import delete_some, digest_of_quota
 from django_mcp.log import logger
 from django_mcp.models import APIKey, UsedState
@@ -95,8 +95,16 @@ class OwnKeyForm(forms.Form):
     )
     days = forms.IntegerField(label=_("Days until it expires"), min_value=1)
     everything = forms.BooleanField(label=_("Everything that I may do"), required=False)
+    toolsets = forms.MultipleChoiceField(
+        label=_("Only these toolsets"), required=False, widget=forms.CheckboxSelectMultiple
+    )
     tools = forms.MultipleChoiceField(
         label=_("Only these tools"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    read_only = forms.BooleanField(
+        label=_("Only reading"),
+        required=False,
+        help_text=_("Of the tools, the key sees only those that do not write."),
     )
     password = forms.CharField(
         label=_("Your password"),
@@ -117,6 +125,11 @@ class OwnKeyForm(forms.Form):
             (name, f"{name} ({', '.join(sorted(scopes))})" if scopes else name)
             for name, scopes in sorted(usable["tools"].items())
         ]
+        toolsets = usable_toolsets(user, servers)
+        if len(toolsets) > 1:
+            cast("Any", self.fields["toolsets"]).choices = [(name, name) for name in toolsets]
+        else:
+            del self.fields["toolsets"]
         if scopes := all_scopes_of(usable):
             self.fields["everything"].help_text = _("Scopes: %(scopes)s") % {
                 "scopes": ", ".join(scopes)
@@ -126,7 +139,8 @@ class OwnKeyForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Check the key, and then the password: no guess is free."""
         cleaned: dict[str, Any] = super().clean() or {}
-        if not self.errors and cleaned["everything"] == bool(cleaned["tools"]):
+        names_some = bool(cleaned.get("tools") or cleaned.get("toolsets"))
+        if not self.errors and cleaned["everything"] == names_some:
             self.add_error("tools", _("Choose the tools, or everything."))
         if not self.errors:
             APIKey(name=cleaned["name"]).clean()
@@ -155,7 +169,8 @@ class OwnKeyForm(forms.Form):
                 user=self.user,
                 name=cleaned["name"],
                 scopes=all_scopes_of(usable_entries(self.user, self.servers, allowed)),
-                tools=None if allowed is None else list(dict.fromkeys(cleaned["tools"])),
+                read_only=cleaned["read_only"],
+                **self._find_names(),
                 expires_at=now + timedelta(days=cleaned["days"]),
             )
         return text
@@ -170,8 +185,18 @@ class OwnKeyForm(forms.Form):
         ]
 
     def _find_allowed(self) -> Allowed | None:
+        read_only, names = self.cleaned_data["read_only"], self._find_names()
+        if not names:
+            return Allowed(names_all=True, read_only=True) if read_only else None
+        named = {kind: frozenset(given) for kind, given in names.items()}
+        return Allowed(tools=named["tools"], toolsets=named["toolsets"], read_only=read_only)
+
+    def _find_names(self) -> dict[str, list[str]]:
+        """Return the names of the tools and of the toolsets that were chosen; empty: everything was."""
         cleaned = self.cleaned_data
-        return None if cleaned["everything"] else Allowed(tools=frozenset(cleaned["tools"]))
+        if cleaned["everything"]:
+            return {}
+        return {kind: list(dict.fromkeys(cleaned.get(kind, ()))) for kind in ("tools", "toolsets")}
 
 
 @sensitive_variables()

@@ -53,6 +53,20 @@ def test_entries_show_their_kind_and_annotations(admin: Client, server: MCPServe
     assert badges == {"greet": ["read-only"], "erase": ["destructive", "task"]}
 
 
+def test_entries_show_their_toolset_and_are_found_by_it(admin: Client, server: MCPServer):
+    server.register_tool(lambda: "", name="ship", toolset="orders")
+    DisabledEntry.objects.create(server="listed", kind="tools", key="ship")
+
+    assert {name: row["toolset"] for name, row in tools(admin).items()} == {
+        "greet": "",
+        "erase": "",
+        "ship": "orders",
+    }
+    assert set(tools(admin, q="orders")) == {"ship"}
+    query = {"server": "listed", "kind": "tools", "key": "ship"}
+    assert "orders" in admin.get(url("entry"), query).content.decode()
+
+
 def test_entries_show_daily_calls_with_permission_to_view_calls(admin: Client, server: MCPServer):
     record_calls(server, 3)
     record_calls(server, 1, outcome="fault")

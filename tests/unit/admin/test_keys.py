@@ -114,6 +114,22 @@ def test_a_key_with_invalid_fields_is_not_created(root: Any, fields: dict[str, s
     assert not APIKey.objects.exists()
 
 
+def test_a_key_can_be_for_toolsets_and_for_reading(root: Any):
+    here = MCPServer("sets", public=True)
+    here.register_tool(lambda: "", name="report", toolset="reports", read_only=True)
+    client = signed_in(root)
+    page = client.get(reverse(ADD))
+    assert "reports" in options_of(page, "toolsets")
+
+    page = add(client, user="root", is_restricted="on", toolsets=["reports"], read_only="on")
+
+    auth = admit(server(), bearer(key_on(page))).auth
+    assert (auth.allowed_toolsets, auth.read_only) == ({"reports"}, True)
+    assert auth.allowed_tools == frozenset()
+    page = add(client, user="root", toolsets=["reports"])
+    assert list(page.context["adminform"].errors) == ["is_restricted"]
+
+
 def test_an_expired_key_can_be_renamed(root: Any):
     key, _ = APIKey.objects.issue(user=root, name="x", expires_at=timezone.now())
     fields = {"name": "y", "expires_at_0": "2020-01-01"}

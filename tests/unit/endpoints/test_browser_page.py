@@ -185,6 +185,15 @@ def test_a_link_puts_nothing_into_commands_and_cannot_be_long(tenant: str):
         assert tenant not in unescape(response.content.decode())
 
 
+def test_the_address_for_some_toolsets_has_a_page_with_it():
+    page = unescape(get("/opened/mcp/x/orders,reports").content.decode())
+
+    # PowerShell would take what is after the comma for another argument.
+    url = "http://localhost/opened/mcp/x/orders,reports"
+    assert f'claude mcp add --transport http localhost-opened-mcp-x-orders-reports "{url}"' in page
+    assert f'"url": "{url}"' in page
+
+
 def test_a_tenant_has_a_page():
     assert b"http://localhost/of/acme-1/mcp" in get("/of/acme-1/mcp").content
 

@@ -12,7 +12,7 @@ from django.contrib.auth.hashers import MD5PasswordHasher
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
-from django.urls import include, path
+from django.urls import clear_url_caches, include, path
 from django.utils import timezone
 
 from django_mcp import MCPServer
@@ -113,6 +113,31 @@ def test_a_key_for_everything_is_asked_for(browser: Client):
 
     assert shown_key(browser.post(PAGE, everything))
     assert not APIKey.objects.get().is_restricted
+
+
+def test_a_key_can_be_for_toolsets_and_for_reading(browser: Client):
+    server = MCPServer("keyed-sets", authenticators=[APIKeyAuthenticator(cache_s=0)])
+    server.register_tool(lambda: "", name="find", toolset="orders", read_only=True)
+    server.register_tool(lambda: "", name="cancel", toolset="orders")
+    server.register_tool(lambda: "", name="report", toolset="reports", read_only=True)
+    urlpatterns.append(path("sets/", server.urls))
+    clear_url_caches()
+    try:
+        new = {**NEW, "key-toolsets": "orders", "key-read_only": "on"}
+        del new["key-tools"]
+        page = browser.post(PAGE, new)
+        key = shown_key(page)
+        client = MCPClient(server, headers={"X-API-Key": str(key)})
+
+        assert [each["name"] for each in client.list_tools()] == ["find"]
+        told = " ".join(text_of(browser.get(PAGE)).split())
+        assert "only the toolsets orders, only reading" in told
+        assert "/sets/mcp/x/orders" in told
+        secret = {**new, "key-toolsets": "plans"}
+        assert "errorlist" in text_of(browser.post(PAGE, secret))
+    finally:
+        urlpatterns.pop()
+        clear_url_caches()
 
 
 @pytest.mark.parametrize(
