@@ -7,7 +7,7 @@ checked against the schema as it was. No check of values reads `format`, so leav
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -71,21 +71,42 @@ def make_portable(schema: JSONObject) -> JSONObject:
     What an identifier, an anchor or a pointer into the schema could lead to stays in its place.
     """
     nodes = [node for _, _, node in walk(schema) if isinstance(node, dict)]
+    changes = [_without_format]
     # What an array has beside `unevaluatedItems` decides which items it is about.
     if not any("unevaluatedItems" in node for node in nodes):
-        schema = _rewrite(schema, _with_items)
-    schema = _rewrite(schema, _without_format)
+        changes.insert(0, _with_items)
     if not _may_move(schema, nodes):
-        return schema
-    single: JSONObject = _rewrite(_Inlining(schema).inlined(), _with_single_types)
-    return single
+        return _rewrite(schema, changes)
+    if not any("$ref" in node for node in nodes) and not any(
+        place in schema for place in _DEFINITIONS
+    ):
+        # One way through the schema is enough, as most schemas have no references.
+        return _rewrite(schema, [*changes, _with_single_types])
+    return _rewrite(_Inlining(_rewrite(schema, changes)).inlined(), [_with_single_types])
 
 
-def _rewrite(schema: Any, change: Callable[[JSONObject], JSONObject]) -> Any:
+Change = Callable[[JSONObject], JSONObject]
+
+
+def _rewrite(schema: JSONObject, changes: Sequence[Change]) -> JSONObject:
     """Return a schema with every object schema in it changed, from the inside out."""
-    if not isinstance(schema, dict):
-        return schema
-    return change(with_children(schema, lambda child: _rewrite(child, change)))
+
+    def rewrite(child: Any) -> Any:
+        if not isinstance(child, dict):
+            return child
+        changed = with_children(child, rewrite)
+        for change in changes:
+            changed = change(changed)
+        return changed
+
+    rewritten: JSONObject = rewrite(schema)
+    return rewritten
+
+
+_PLACES = frozenset(
+    {"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef"}
+)
+"""The keywords of identifiers and anchors, and of what leads to them."""
 
 
 def _may_move(schema: JSONObject, nodes: list[JSONObject]) -> bool:
@@ -94,12 +115,7 @@ def _may_move(schema: JSONObject, nodes: list[JSONObject]) -> bool:
     if references and schema.get("$schema") not in _SIBLINGS_COUNT:
         return False
     has_places = any(
-        isinstance(node.get(keyword), str)
-        for node in nodes
-        for keyword in (
-            *("$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef"),
-            *("$recursiveAnchor", "$recursiveRef"),
-        )
+        isinstance(node[keyword], str) for node in nodes for keyword in _PLACES & node.keys()
     )
     return not has_places and all(
         reference == "#" or _find(schema, reference) is not None for reference in references

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from django.contrib.admin.utils import flatten_fieldsets
 from django.db import DatabaseError
 from django.forms.utils import pretty_name
 from django.utils.text import capfirst
@@ -13,7 +12,12 @@ from django.utils.text import capfirst
 from django_mcp.contrib.model_forms import data_of_initial, offered_fields
 from django_mcp.contrib.modeladmin.access import UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.computed import to_plain
-from django_mcp.contrib.modeladmin.sensitive import get_form_class, is_secret, is_secret_field
+from django_mcp.contrib.modeladmin.sensitive import (
+    get_form_class,
+    get_form_names,
+    is_secret,
+    is_secret_field,
+)
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 
@@ -56,7 +60,7 @@ class FormValues:
 
         A form keeps the fields that its class declares, also those that the page leaves out.
         """
-        on_page = set(flatten_fieldsets(self._access.model_admin.get_fieldsets(request, obj)))
+        on_page = set(get_form_names(self._access.model_admin, request, obj))
         for name in offered_fields(fields, self._left_out, self._allowed):
             if name not in on_page:
                 continue

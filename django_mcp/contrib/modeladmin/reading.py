@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -159,7 +160,7 @@ class AdminReading:
         """The input schema of the tool that gets an object."""
         return object_schema({self.key: self.key_schema}, required=[self.key])
 
-    @property
+    @cached_property
     def get_output(self) -> JSONObject:
         """The output schema of the tool that gets an object."""
         names = self._shown.names_of_page(self._schema_request, self._sample)

@@ -233,4 +233,7 @@ def _make_request_of_made_up(site: AdminSite, *, is_superuser: bool) -> Any:
         with contextlib.suppress(AttributeError):
             setattr(user, name, value)
     # The URLs are not known yet when tools are registered.
-    return make_request_for_page(SimpleNamespace(request=None, user=user), site, "GET")
+    request = make_request_for_page(SimpleNamespace(request=None, user=user), site, "GET")
+    # Forms, which take most of the time in which an admin is described.
+    request.mcp_made = {}
+    return request

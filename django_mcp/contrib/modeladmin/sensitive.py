@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from django import forms
-from django.contrib.admin.options import InlineModelAdmin
+from django.contrib.admin.options import InlineModelAdmin, ModelAdmin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.forms import ReadOnlyPasswordHashField
 from django.core.exceptions import FieldDoesNotExist
 
@@ -83,9 +84,40 @@ def find_secrets_of_form(
 
 def get_form_class(model_admin: Any, request: Any, obj: Any, *, is_change: bool) -> Any:
     """Return the form of a `ModelAdmin` for an object, or that of an inline for the rows of an object."""
-    if isinstance(model_admin, InlineModelAdmin):
-        return model_admin.get_formset(request, obj).form
-    return model_admin.get_form(request, obj, change=is_change)
+
+    def make() -> Any:
+        if isinstance(model_admin, InlineModelAdmin):
+            return model_admin.get_formset(request, obj).form
+        is_own = type(model_admin).get_form is not ModelAdmin.get_form
+        if not (is_own or "get_form" in vars(model_admin)):
+            # As it does itself, but the names may be known already.
+            names = get_form_names(model_admin, request, obj)
+            return model_admin.get_form(request, obj, change=is_change, fields=names)
+        return model_admin.get_form(request, obj, change=is_change)
+
+    return _make_once(request, (model_admin, "form", is_change), obj, make)
+
+
+def get_form_names(model_admin: Any, request: Any, obj: Any) -> list[Any]:
+    """Return the names of what is on the page of an object, fields of the form among them."""
+
+    def make() -> list[Any]:
+        return list(flatten_fieldsets(model_admin.get_fieldsets(request, obj)))
+
+    names: list[Any] = _make_once(request, (model_admin, "names"), obj, make)
+    return names
+
+
+def _make_once(request: Any, what: tuple[Any, ...], obj: Any, make: Callable[[], Any]) -> Any:
+    """Return what is made for an object; the request that describes an admin makes each thing once."""
+    made = getattr(request, "mcp_made", None)
+    if made is None:
+        return make()
+    key = (*what, id(obj))
+    if key not in made:
+        # With the object, so that no other one gets its id.
+        made[key] = (obj, make())
+    return made[key][1]
 
 
 def _find_secrets(fields: Mapping[str, Any]) -> set[str]:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from django.contrib.admin.options import InlineModelAdmin
-from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
+from django.contrib.admin.utils import label_for_field, lookup_field
 from django.core.exceptions import FieldDoesNotExist, ObjectDoesNotExist
 from django.db import DatabaseError
 from django.db.models import (
@@ -39,6 +39,7 @@ from django_mcp.contrib.modeladmin.computed import (
 from django_mcp.contrib.modeladmin.sensitive import (
     find_secrets_of_form,
     get_form_class,
+    get_form_names,
     is_secret,
     is_secret_key,
 )
@@ -93,7 +94,7 @@ class AdminShown:
     def names_of_page(self, request: Any, obj: Any) -> list[Any]:
         """Return the names of the fields that a user sees on the page of an object."""
         if self._page_names is None or self._asks_user:
-            names = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
+            names = get_form_names(self._admin, request, obj)
             left_out = set(self._admin.get_exclude(request, obj) or ())
             read_only = self._admin.get_readonly_fields(request, obj)
             # A field of the form alone has no value here, but the model or the admin may have a method of

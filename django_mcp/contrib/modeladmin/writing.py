@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.contrib.admin.models import ADDITION, CHANGE
-from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, router, transaction
 from django.db.models import ProtectedError, QuerySet, RestrictedError
@@ -49,7 +48,13 @@ from django_mcp.contrib.modeladmin.rights import (
     names_of_row,
     without_confirmation,
 )
-from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field, is_secret_key
+from django_mcp.contrib.modeladmin.sensitive import (
+    get_form_class,
+    get_form_names,
+    is_secret,
+    is_secret_field,
+    is_secret_key,
+)
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.schema import read_value
 from django_mcp.contrib.models.write_arguments import (
@@ -191,8 +196,10 @@ class AdminWriting:
         return {**shown, "properties": {**properties, **QUESTION_SCHEMA}, "required": []}
 
     def _make_form(self, request: Any, obj: Any, *, is_change: bool) -> Any:
-        fields = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
-        return self._admin.get_form(request, obj, change=is_change, fields=fields)
+        if not self._access.overrides("get_form"):
+            return get_form_class(self._admin, request, obj, is_change=is_change)
+        names = get_form_names(self._admin, request, obj)
+        return self._admin.get_form(request, obj, change=is_change, fields=names)
 
     def _secrets(self, fields: Mapping[str, Any]) -> set[str]:
         return {
