@@ -36,6 +36,11 @@ _LEAVES = (
 )  # fmt: skip
 """What is not looked into. The apps and options of a model lead to all others, which check none of its values."""
 
+_SCALARS = frozenset({str, bytes, bool, int, float, NoneType})
+
+_CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
+"""Their objects are no types."""
+
 _SURROUNDINGS = {"_context", "admin_site", "parent"}
 """Attributes that lead to what a field or widget is in. An admin site has all admins."""
 
@@ -66,14 +71,15 @@ def check_models(roots: Iterable[Any]) -> int:
     while waiting and len(seen) < MAX_OBJECTS:
         each = waiting.pop()
         kind: Any = type(each)
-        if id(each) in seen or _find_finder(kind) is None:
+        # Most of what fields hold are these, and asking costs more than all the rest.
+        if kind in _SCALARS or id(each) in seen or _find_finder(kind) is None:
             continue
         if harmless.get(id(each)) is each:
             continue
         seen[id(each)] = each
         if isinstance(each, re.Pattern):
             _check_pattern(each)
-        elif has_pydantic and _is_type_of_data(each):
+        elif has_pydantic and kind not in _CONTAINERS and _is_type_of_data(each):
             waiting.extend(_check(each, widths))
         else:
             waiting.extend(_parts(each))

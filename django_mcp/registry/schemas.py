@@ -7,7 +7,7 @@ never fetched, and no schema may make a small value costly to check. `validators
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -103,8 +103,10 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         )
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
-    graph = _ReferenceGraph(plain, dialect, what, has_references=any(map(_referring, nodes)))
-    reached = {**{id(node): node for node in nodes}, **graph.seen}.values()
+    known = {id(node): node for node in nodes}
+    has_references = any(map(_referring, nodes))
+    graph = _ReferenceGraph(plain, dialect, what, known, has_references=has_references)
+    reached = {**known, **graph.seen}.values()
     keywords = frozenset(key for node in reached for key in node)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
         raise RegistrationError(
@@ -117,7 +119,9 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         is_recursive=graph.is_recursive,
         is_branching=graph.is_recursive or any(map(_is_branching, nodes)),
         keywords=keywords,
-        surplus=sum(surplus_of(pattern) for node in reached for pattern in _patterns(node)),
+        surplus=0
+        if _OF_PATTERNS.isdisjoint(keywords)
+        else sum(surplus_of(pattern) for node in reached for pattern in _patterns(node)),
         width=graph.width,
     )
 
@@ -193,6 +197,9 @@ def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject,
             ) from None
 
 
+_OF_PATTERNS = frozenset({"pattern", "patternProperties"})
+
+
 def _patterns(node: JSONObject) -> Iterator[str]:
     by_name = node.get("patternProperties")
     for pattern in (node.get("pattern"), *(by_name if isinstance(by_name, dict) else ())):
@@ -229,13 +236,24 @@ def find_rust_engine() -> ModuleType | Any | None:
 
 
 class _ReferenceGraph:
-    """A schema and its references, followed once to find their expanded size and circles."""
+    """A schema and its references, followed once to find their expanded size and circles.
+
+    Args:
+        known: the object schemas that keywords lead to, by id; they have been checked.
+    """
 
     def __init__(
-        self, schema: JSONObject, dialect: str, what: str, *, has_references: bool
+        self,
+        schema: JSONObject,
+        dialect: str,
+        what: str,
+        known: Mapping[int, JSONObject],
+        *,
+        has_references: bool,
     ) -> None:
         self.is_recursive = False
         self._what = what
+        self._known = known
         self._sizes: dict[int, tuple[int, int]] = {}
         self.seen: dict[int, JSONObject] = {}
         """Every object schema that was reached, including targets of references, by its id."""
@@ -282,8 +300,9 @@ class _ReferenceGraph:
             raise RegistrationError(f"{self._what} chains too many references. Make it flatter.")
         if key not in self.seen:
             self.seen[key] = schema
-            # A target may be where no keyword leads, so it has not been checked yet.
-            _check_node((), schema, schema, self._what)
+            if key not in self._known:
+                # A target may be where no keyword leads, so it has not been checked yet.
+                _check_node((), schema, schema, self._what)
         if resolver is not None:
             resolver = resolver.in_subresource(self._specification.create_resource(schema))
         self._open.append(key)
@@ -293,7 +312,7 @@ class _ReferenceGraph:
 
     def _add_up(self, schema: JSONObject, resolver: Any) -> tuple[int, int]:
         size, width = 1, _MULTIPLE_WEIGHT if "multipleOf" in schema else 1
-        for keyword in _referring(schema):
+        for keyword in () if resolver is None else _referring(schema):
             total = self._size(*self._resolve(schema, keyword, resolver))
             size, width = size + total[0], width + total[1]
         widest: dict[str | int, int] = dict.fromkeys(_ONE_FOR_EACH, 0)
