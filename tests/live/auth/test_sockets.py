@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from tests.support.auth.issuer import unsigned
 from tests.support.http.rawhttp import Response, connect, post
@@ -107,6 +108,27 @@ async def test_the_official_client_calls_with_a_key(site: Running, mode: Any):
         Client(streamable_http_client(site.url, http_client=http), mode=mode) as client,
     ):
         result = await client.call_tool("who_in_thread", {})
+
+    assert [getattr(block, "text", None) for block in result.content] == ["ada"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("way", ["path", "header"])
+async def test_the_official_client_sees_only_the_toolsets_that_it_names(
+    site: Running, mode: Any, way: str
+):
+    headers = {"authorization": f"Bearer {key_of(site, 'ada')}"}
+    url = f"{site.url}/x/people,nowhere" if way == "path" else site.url
+    if way == "header":
+        headers["x-mcp-toolsets"] = "people, nowhere"
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["who"]
+        result = await client.call_tool("who", {})
+        with pytest.raises(MCPError, match="Unknown tool: who_in_thread"):
+            await client.call_tool("who_in_thread", {})
 
     assert [getattr(block, "text", None) for block in result.content] == ["ada"]
 

@@ -17,7 +17,7 @@ def who_in_thread(ctx: Context) -> str:
     return str(ctx.user)
 
 
-@default_server.tool
+@default_server.tool(toolset="people")
 async def who(ctx: Context) -> str:
     return str(ctx.user)
 
