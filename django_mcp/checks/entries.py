@@ -23,6 +23,7 @@ from msgspec import Struct
 from django_mcp.checks.declared import check
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
+from django_mcp.protocol.tokens import estimate_tokens
 from django_mcp.registry import hints
 from django_mcp.registry.entries import TemplateEntry, ToolEntry
 from django_mcp.registry.problems import did_you_mean, find_near, innermost
@@ -244,6 +245,28 @@ def check_descriptions() -> Iterator[CheckMessage]:
                     f"{tool.source} has no description, so models do not know when to call {tool.name}.",
                     hint="Write a docstring, or description='...'.",
                 )
+
+
+MAX_LIST_TOKENS = 10_000
+"""Tokens of generated tools that no model should have to read before each conversation."""
+
+
+@check(id="django_mcp.I011")
+def check_list_size() -> Iterator[CheckMessage]:
+    """I011: the generated tools of a server take much of a model's context."""
+    for server in all_servers():
+        size = sum(
+            estimate_tokens([tool.name, str(tool.description), tool.published(tool.input_schema)])
+            for tool in server.registry.tools.values()
+            if tool.is_listed and tool.origin in ("admin", "model")
+        )
+        if size > MAX_LIST_TOKENS:
+            yield Info(
+                f"A model reads about {size:,} tokens of generated tools of the server {server.name!r}, "
+                "before it does anything.",
+                hint="Give style='compact' to admin_tools() or the ModelTools classes, or leave tools out "
+                "with include= and exclude=.",
+            )
 
 
 @check(id="django_mcp.I008")

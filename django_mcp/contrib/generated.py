@@ -21,13 +21,17 @@ from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Redirect, ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
 from django_mcp.registry.rules import TOOLSET
 from django_mcp.servers import MCPServer, all_servers
 
 MAX_RESULTS = 100
 """Rows on a page at most, unless the site sets another number."""
+
+SINGLE = "single"
+COMPACT = "compact"
+STYLES = (SINGLE, COMPACT)
 
 MAX_RELATED = 100
 """Rows of a to-many relation that are shown of each row."""
@@ -68,6 +72,8 @@ class GeneratedOptions:
         check: a function of the user and the arguments that a call has to pass in addition.
         max_results: rows on a page at most.
         toolset: of all tools; by default the label of the app of the source.
+        style: `"single"`: each tool is listed. `"compact"`: a few tools for all models lead to them, and they
+            are not listed.
     """
 
     include: Collection[str] | None = None
@@ -81,6 +87,12 @@ class GeneratedOptions:
     check: Callable[..., Any] | None = None
     max_results: int = MAX_RESULTS
     toolset: str | None = None
+    style: str = SINGLE
+
+    def __post_init__(self) -> None:
+        if self.style not in STYLES:
+            styles = " or ".join(map(repr, STYLES))
+            raise ImproperlyConfigured(f"style= is {styles}, not {self.style!r:.100}.")
 
     def has(self, action: str) -> bool:
         """Return whether an action becomes a tool."""
@@ -147,6 +159,9 @@ class GeneratedFunction:
         origin: what sort of source it is, in one word.
         variables: the arguments of a template, which are strings; None: the arguments are those of
             an input schema.
+
+    Attributes:
+        origin, is_listed, leads_to, redirect: of the tool; see `ToolEntry`.
     """
 
     def __init__(
@@ -160,6 +175,9 @@ class GeneratedFunction:
     ) -> None:
         owner = source if hasattr(source, "__qualname__") else type(source)
         self._run = run
+        self.is_listed = True
+        self.leads_to: Callable[[], Collection[str]] | None = None
+        self.redirect: Redirect | None = None
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action
@@ -242,6 +260,7 @@ def register_generated(
     """
     if not options.has(action):
         return None
+    function.is_listed = options.style == SINGLE
     tool = {**tool, **options.annotations.get(action, {})}
     description = options.descriptions.get(action, tool.pop("description", None))
     return server.register_tool(

@@ -102,6 +102,9 @@ def build_tool(
         record_arguments=options.get("record_arguments") or False,
         has_lazy_texts=bool(lazy_texts),
         origin=getattr(function, "origin", FUNCTION),
+        is_listed=getattr(function, "is_listed", True),
+        leads_to=getattr(function, "leads_to", None),
+        redirect=getattr(function, "redirect", None),
         defaulted=_find_defaulted(signature, form_schema) - nullable,
         **fields,
     )

@@ -5,7 +5,7 @@ An entry defines how it is listed and called; other modules decide who may see i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -110,6 +110,15 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         raise NotImplementedError
 
 
+Redirect: TypeAlias = Callable[
+    [JSONObject, Callable[[str], "ToolEntry | None"]], tuple[str, JSONObject]
+]
+"""Takes the valid arguments of a call, and a function that returns the tools that its caller sees, by name.
+
+It returns the name and the arguments of the call that is made in its place, and may raise `ArgumentErrors`.
+"""
+
+
 class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A tool.
 
@@ -127,6 +136,9 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         validate_output: whether results are checked; None: the server's default.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
+        is_listed: whether `tools/list` has it; a tool that it has not can be called by its name.
+        leads_to: returns the names of the tools that calls of this one can stand for. It is visible with any of them.
+        redirect: returns the call of another tool that a call of this one stands for; see `Redirect`.
         origin: what it is made from: a function, or what it was generated from, such as a model.
         defaulted: the arguments with a default, without those that may be null though the schema does
             not allow it.
@@ -148,6 +160,9 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     validate_output: bool | None = None
     record_arguments: bool = False
     has_lazy_texts: bool = False
+    is_listed: bool = True
+    leads_to: Callable[[], Collection[str]] | None = None
+    redirect: Redirect | None = None
     origin: str = FUNCTION
     defaulted: frozenset[str] = frozenset()
 

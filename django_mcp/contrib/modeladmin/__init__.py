@@ -39,6 +39,7 @@ def admin_tools(
     max_results: int = 100,
     allow_sensitive: Collection[str] = (),
     toolset: str | None = None,
+    style: str = "single",
 ) -> list[ToolEntry]:
     """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
 
@@ -72,6 +73,8 @@ def admin_tools(
             rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
             asking the user.
         toolset: of all tools; by default the label of each model's app.
+        style: `"compact"`: a few tools for all models, such as `search_objects`, take the place of those of
+            each model in lists.
 
     Returns:
         The tools. What cannot become one is left out, and `manage.py check` says why.
@@ -88,7 +91,11 @@ def admin_tools(
     from django.contrib import admin
     from django.utils.module_loading import autodiscover_modules
 
-    from django_mcp.contrib.generated import GeneratedOptions, check_actions, refuse_positional
+    from django_mcp.contrib.generated import (
+        GeneratedOptions,
+        check_actions,
+        refuse_positional,
+    )
     from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
     from django_mcp.servers import choose_server
 
@@ -140,6 +147,7 @@ def admin_tools(
             check=check,
             max_results=max_results,
             toolset=toolset,
+            style=style,
         )
         tools = make_tools(server, site, model_admin, options, own)
         if tools is None:

@@ -12,9 +12,11 @@ from typing import Any
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import UserAdmin
 
+from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import CONFIRMATION
 from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import (
+    COMPACT,
     TRUNCATED,
     GeneratedFunction,
     GeneratedOptions,
@@ -317,6 +319,8 @@ class AdminTools:
                 listed_if=self._own.listed_if or self._make_rule(action),
                 **tool,
             )
+            if entry is not None and self._options.style == COMPACT:
+                add_compact(self._server, self._admin.model, action, entry, self._reading.key)
         except RegistrationError as error:
             if not self._own.is_lenient:
                 raise

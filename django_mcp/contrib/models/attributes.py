@@ -12,6 +12,7 @@ from typing import Any
 from django.apps import apps
 from django.db.models import Model
 
+from django_mcp.contrib.generated import STYLES
 from django_mcp.registry import rules
 from django_mcp.registry.problems import RegistrationError, describe_source, find_near
 from django_mcp.registry.signatures import CONTEXT_NAMES, returns_nothing
@@ -126,6 +127,7 @@ OPTIONS = {
     **dict.fromkeys(("names", "descriptions", "annotations"), _BY_ACTION),
     "max_results": rules.whole("results"),
     "toolset": rules.TOOLSET.or_none("for the label of the model's app"),
+    "style": rules.choice(*STYLES),
     "max_count": rules.whole("results"),
 }
 """The values of the options whose wrong types would otherwise be read as something else."""

@@ -12,9 +12,12 @@ from weakref import WeakKeyDictionary, ref
 from django.db.models import Manager, Model, QuerySet
 
 from django_mcp.auth.permissions import holds
+from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import RESULT_SCHEMA
 from django_mcp.contrib.generated import (
+    COMPACT,
     MAX_RESULTS,
+    SINGLE,
     GeneratedFunction,
     GeneratedOptions,
     refuse_positional,
@@ -82,7 +85,7 @@ class ModelTools:
             `version` among `fields`; "": none.
         uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
             for the model `Order` with the lookup field `number`; "": none.
-        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset:
+        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset, style:
             see `GeneratedOptions`; the actions are `search`, `get`, `resource` and those of `writes`. `register` takes them as well.
     """
 
@@ -116,6 +119,7 @@ class ModelTools:
     check: Callable[..., Any] | None = None
     max_results: int = MAX_RESULTS
     toolset: str | None = None
+    style: str = SINGLE
 
     def __init__(
         self, server: MCPServer | None = None, options: GeneratedOptions | None = None
@@ -361,7 +365,7 @@ class ModelTools:
     def _add(
         self, server: MCPServer, action: str, run: Callable[..., Any], *, name: str, **tool: Any
     ) -> None:
-        register_generated(
+        entry = register_generated(
             server,
             self.options,
             GeneratedFunction(run, type(self), action, origin="model"),
@@ -371,6 +375,8 @@ class ModelTools:
             listed_if=self._permission_of(action),
             **tool,
         )
+        if entry is not None and self.options.style == COMPACT:
+            add_compact(server, self.model, action, entry, self.definition.key.name)
 
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
         """Return what `has_permission` says of an action; None, if it is always the same."""

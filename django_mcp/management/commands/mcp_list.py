@@ -26,14 +26,12 @@ from django_mcp.management.base import (
     wrong_use,
 )
 from django_mcp.management.terminal import printable
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.protocol.tokens import estimate_tokens
 from django_mcp.registry.entries import KINDS, Kind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Narrowing
 from django_mcp.servers import MCPServer, all_servers
-
-CHARS_PER_TOKEN = 4
-"""The average length of a token in English or JSON; models differ by a quarter either way."""
 
 
 class Command(ServerCommand):
@@ -216,8 +214,3 @@ def _estimate_parts(server: MCPServer, tools: list[JSONObject]) -> dict[str, dic
             given = {name: tool[name] for name in members if name in tool}
             sizes[part] += estimate_tokens(given) if given else 0
     return found
-
-
-def estimate_tokens(entry: JSONObject) -> int:
-    """Return the approximate number of tokens of a listed entry in a model's context."""
-    return -(-len(encode(entry).decode()) // CHARS_PER_TOKEN)

@@ -6,7 +6,7 @@ notifications look into the `VisibleEntries` of their exchange, which are found 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -89,6 +89,7 @@ class Requirements(Record):
         rules: the rules that must hold for an entry to be visible; entries without rules are left out.
         pages: the tools whose page, a resource of MCP Apps, is at a URI.
         toolsets: the toolset of each entry; entries of none are left out.
+        led_to: the tools that the calls of a tool can stand for, if it has none of its own.
         all_rules: every rule of every entry.
         all_toolsets: every toolset of every entry.
     """
@@ -97,6 +98,7 @@ class Requirements(Record):
     scopes: Mapping[Guarded, tuple[str, ...]]
     pages: Mapping[str, tuple[ToolEntry, ...]] = field(default_factory=dict)
     toolsets: Mapping[Entry, str] = field(default_factory=dict)
+    led_to: Mapping[Guarded, Sequence[ToolEntry]] = field(default_factory=dict)
     all_rules: frozenset[Rule] = frozenset()
     all_toolsets: frozenset[str] = frozenset()
     are_none: bool = False
@@ -135,12 +137,17 @@ def find_requirements(
             rules[each] = rules_found
         if wanted := fallback.scopes if access.scopes is None else access.scopes:
             scopes[each] = wanted
+    led_to: dict[Guarded, Sequence[ToolEntry]] = {
+        tool: [registry.tools[name] for name in tool.leads_to() if name in registry.tools]
+        for tool in registry.tools.values()
+        if tool.leads_to is not None
+    }
     toolsets = {
         entry: toolset
         for entry in registry.entries()
-        if (toolset := find_toolset(entry)) is not None
+        if entry not in led_to and (toolset := find_toolset(entry)) is not None
     }
-    return Requirements(rules, scopes, _find_pages(registry), toolsets)
+    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to)
 
 
 def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
@@ -189,6 +196,9 @@ class VisibleEntries:
         Args:
             uri: what is read, for a resource or a template that matches it.
         """
+        led_to = self.requirements.led_to
+        if led_to and guarded in led_to:
+            return any(map(self.includes, led_to[guarded]))
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False

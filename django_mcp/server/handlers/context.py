@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.trace_context import find_trace
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.call import NoAnswer
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.session_data import NoSession
@@ -53,6 +54,13 @@ class Context(ProgressAndLogs, Generic[PrincipalT]):
     def meta(self) -> JSONObject:
         """The `_meta` of the request; empty when it had none. Treat it as hostile."""
         return self._call.meta
+
+    @property
+    def tools(self) -> Mapping[str, ToolEntry]:
+        """The tools that the caller sees, by name, with those that are not listed."""
+        visible = self._call.exchange.caller.visible
+        tools = self._call.server.registry.tools
+        return {name: entry for name, entry in tools.items() if visible.includes(entry)}
 
     @property
     def revision(self) -> str:

@@ -178,6 +178,7 @@ def _page(
         (key, entry)
         for key, entry in registered.items()
         if call.exchange.caller.visible.includes(entry)
+        and (not isinstance(entry, ToolEntry) or entry.is_listed)
     ]
     start = 0
     if after is not None:

@@ -6,6 +6,7 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from django_mcp.protocol.errors import (
@@ -14,14 +15,14 @@ from django_mcp.protocol.errors import (
     invalid_params,
 )
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import Problem
+from django_mcp.registry.entries import Redirect, ToolEntry
+from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.argument_checks import check_headers, settle_arguments
 from django_mcp.server.handlers.challenges import to_result
-from django_mcp.server.handlers.failures import short
+from django_mcp.server.handlers.failures import describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
@@ -39,11 +40,17 @@ async def call(call: ServedCall) -> bytes | Refusal:
         return invalid_params("name must be a string")
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
-    entry = call.server.registry.tools.get(name)
-    visible = call.exchange.caller.visible
-    if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
+    entry = _find(call, name)
+    if entry is None:
         return invalid_params(f"Unknown tool: {short(name)}")
     call.entry = entry
+    if entry.redirect is None:
+        return await _call_tool(call, entry, arguments)
+    return await _call_other(call, entry, entry.redirect, arguments)
+
+
+async def _call_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+    visible = call.exchange.caller.visible
     refusal = None if visible is ALL_VISIBLE else check_scopes(call, entry)
     if refusal is not None:
         return to_result(call, refusal)
@@ -55,8 +62,47 @@ async def call(call: ServedCall) -> bytes | Refusal:
         return refusal
     wanted = entry.required_client_capabilities
     if wanted and not covers(call.connection.client_capabilities, wanted):
-        return _refuse_client(call, name, wanted)
+        return _refuse_client(call, entry.name, wanted)
     return await _check_and_run(call, entry, arguments)
+
+
+def _find(call: ServedCall, name: str) -> ToolEntry | None:
+    """Return the tool of a name, if there is one that the caller sees."""
+    entry = call.server.registry.tools.get(name)
+    visible = call.exchange.caller.visible
+    if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
+        return None
+    return entry
+
+
+async def _call_other(
+    call: ServedCall, entry: ToolEntry, redirect: Redirect, arguments: JSONObject
+) -> bytes | Refusal:
+    """Call the tool that a call stands for.
+
+    From then on it is a call of that tool: for its rules and limits, for retries, and for records.
+    """
+    problems = entry.input_validator.check(arguments)
+    if problems is None or problems:
+        settled = await settle_arguments(call, entry, arguments, problems)
+        if isinstance(settled, Failure):
+            return encode_failure(call, settled)
+        arguments = settled
+    try:
+        name, arguments = redirect(arguments, partial(_find, call))
+    except ArgumentErrors as error:
+        return _refuse_arguments(call, error.problems)
+    other = _find(call, name)
+    if other is None or other.redirect is not None:
+        return _refuse_arguments(call, [Problem("", f"There is no tool {short(name)}")])
+    call.entry = other
+    call.message.params = {**call.message.params, "name": name, "arguments": arguments}
+    return await _call_tool(call, other, arguments)
+
+
+def _refuse_arguments(call: ServedCall, problems: Sequence[Problem]) -> bytes:
+    message = describe_problems(problems)
+    return encode_failure(call, Failure(kind=FailureKind.ARGUMENTS, message=message))
 
 
 def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | Refusal:

@@ -18,6 +18,7 @@ from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from django_mcp import Context
+from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order
 
@@ -162,6 +163,19 @@ def test_a_tool_without_a_description_is_named():
     assert message.msg.startswith("tests.unit.checks.test_entries.silent (")
     assert message.msg.endswith("has no description, so models do not know when to call silent.")
     assert message.hint == "Write a docstring, or description='...'."
+
+
+def test_a_long_list_of_generated_tools_is_named(db: None):
+    long, compact = MCPServer("long-list"), MCPServer("compact-list")
+    for number in range(8):
+        admin_tools(server=long, models="__all__", prefix=f"{number}_")
+    admin_tools(server=compact, models="__all__", style="compact")
+
+    messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I011"]
+
+    (message,) = [each for each in messages if "-list'" in each.msg]
+    assert "of generated tools of the server 'long-list'" in message.msg
+    assert "style='compact'" in str(message.hint)
 
 
 def bare(a, b: Any, c: int = 1, d=2):

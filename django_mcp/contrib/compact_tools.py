@@ -1,0 +1,322 @@
+"""A few tools for the objects of many models, in place of several tools for each model.
+
+A call of one of them stands for the call of the single tool of the model, which is registered and not listed. So
+the single tool's rules, limits, confirmations and records hold, and staff disable it by its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.db.models import Model
+from django.utils.translation import gettext as _
+
+from django_mcp.context import Context
+from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
+from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import (
+    ArgumentErrors,
+    Problem,
+    RegistrationError,
+    did_you_mean,
+)
+from django_mcp.servers import MCPServer
+
+Find = Callable[[str], ToolEntry | None]
+"""Returns the tool of a name, if the caller sees it."""
+
+OWN = ("search", "get", "create", "update", "delete")
+"""What a model's own tools do; whatever else they do is an action."""
+
+_KEY: JSONObject = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+_MODEL: JSONObject = {"type": "string", "description": "As list_models names it."}
+_FIELDS: JSONObject = {"type": "object", "description": "As describe_model says."}
+_CONFIRMATION: JSONObject = {"type": "string", "description": "What a call without it returned."}
+
+
+@dataclass
+class _Of:
+    """The tools of one model.
+
+    Attributes:
+        model: the model.
+        key: the name of the argument that says which object is meant.
+        tools: their names, by what they do.
+    """
+
+    model: type[Model]
+    key: str
+    tools: dict[str, str] = field(default_factory=dict)
+
+
+class CompactTools:
+    """Registers the few tools on a server, as the tools of models are added."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._models: dict[str, _Of] = {}
+        self._names: set[str] = set()
+        self._add(server, "list_models", self._list, None, {}, "List the models.")
+        self._add(
+            server,
+            "describe_model",
+            self._describe,
+            None,
+            {"model": _MODEL, "action": {"type": "string"}},
+            "Say what can be done with a model, and which values that takes.",
+            ["model"],
+        )
+
+    def add(
+        self, server: MCPServer, model: type[Model], action: str, entry: ToolEntry, key: str
+    ) -> None:
+        """Add a tool that is registered.
+
+        Args:
+            server: has the tool.
+            model: the model.
+            action: what the tool does.
+            entry: the tool.
+            key: the name of the argument that says which object is meant.
+
+        Raises:
+            RegistrationError: another tool does that with the model.
+        """
+        label = model._meta.label_lower
+        about = self._models.setdefault(label, _Of(model, key))
+        if action in about.tools:
+            raise RegistrationError(
+                f"{entry.source}: {about.tools[action]!r} does {action!r} with {label} already. "
+                f"Only one of them can have style='compact'."
+            )
+        about.tools[action] = entry.name
+        kind = action if action in OWN else "run"
+        name = _NAMES[kind]
+        if name not in self._names:
+            properties, required, text = _TOOLS[kind]
+            self._add(server, name, None, kind, properties, text, required)
+
+    def _add(
+        self,
+        server: MCPServer,
+        name: str,
+        run: Callable[[Context, dict[str, Any]], Any] | None,
+        kind: str | None,
+        properties: Mapping[str, JSONObject],
+        text: str,
+        required: Sequence[str] = (),
+    ) -> None:
+        self._names.add(name)
+        function = GeneratedFunction(run or _run_nothing, type(self), name, origin=COMPACT)
+        function.leads_to = partial(self._lead, kind)
+        if kind is not None:
+            function.redirect = lambda arguments, find: self._find_call(kind, arguments, find)
+        is_reading = kind in (None, "search", "get")
+        server.register_tool(
+            function,
+            name=name,
+            description=text,
+            input_schema=object_schema(properties, required=required),
+            output_schema=None,
+            validate_input=True,
+            read_only=is_reading,
+            destructive=kind in ("update", "delete", "run"),
+            idempotent=kind in ("update", "delete") or is_reading,
+            open_world=False,
+        )
+
+    def _lead(self, kind: str | None) -> list[str]:
+        """Return the names of the single tools to which one of the few leads; None: all."""
+        return [
+            name
+            for about in self._models.values()
+            for action, name in about.tools.items()
+            if kind in (None, action) or (kind == "run" and action not in OWN)
+        ]
+
+    # -- what they do
+
+    def _list(self, ctx: Context, _arguments: dict[str, Any]) -> JSONObject:
+        seen = ctx.tools
+        return {
+            "models": [
+                {
+                    "model": label,
+                    "name": str(about.model._meta.verbose_name_plural),
+                    "actions": actions,
+                }
+                for label, about in self._models.items()
+                if (actions := [action for action, name in about.tools.items() if name in seen])
+            ]
+        }
+
+    def _describe(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        seen = ctx.tools
+        about = self._find_model(arguments["model"], seen.get)
+        chosen = arguments.get("action")
+        tools = {
+            action: seen[name]
+            for action, name in about.tools.items()
+            if name in seen and chosen in (None, action)
+        }
+        if not tools:
+            raise _wrong("action", _("There is no such action."), chosen, about.tools)
+        return {
+            "model": about.model._meta.label_lower,
+            "actions": {
+                action: {
+                    "tool": _NAMES[action if action in OWN else "run"],
+                    "description": str(entry.description),
+                    "arguments": self._arguments_of(action, about, entry),
+                }
+                for action, entry in tools.items()
+            },
+        }
+
+    def _arguments_of(self, action: str, about: _Of, entry: ToolEntry) -> JSONObject:
+        """Return the input schema of a single tool, in the form that its compact tool takes."""
+        schema = entry.published(entry.input_schema)
+        inside = _INSIDE.get(action)
+        if inside is None:
+            return schema
+        properties = schema["properties"]
+        outside = {**_TOOLS[action][0], about.key: None}
+        values = {name: each for name, each in properties.items() if name not in outside}
+        required = [name for name in schema.get("required", ()) if name in values]
+        more = {"required": required} if required else {}
+        described = {"type": "object", "properties": values, **more}
+        definitions = {key: schema[key] for key in ("$defs",) if key in schema}
+        shown = {name: each for name, each in _TOOLS[action][0].items() if name in properties}
+        if about.key in properties:
+            shown["id"] = properties[about.key]
+        return {"type": "object", "properties": {**shown, inside: described}, **definitions}
+
+    def _find_model(self, label: str, find: Find) -> _Of:
+        """Return the tools of a model of which the caller sees any."""
+        about = self._models.get(label.lower())
+        if about is not None and any(map(find, about.tools.values())):
+            return about
+        seen = [each for each, of in self._models.items() if any(map(find, of.tools.values()))]
+        raise _wrong("model", _("There is no such model."), label, seen)
+
+    def _find_call(self, kind: str, arguments: JSONObject, find: Find) -> tuple[str, JSONObject]:
+        """Return the name and the arguments of the single tool that a call stands for."""
+        rest = dict(arguments)
+        about = self._find_model(rest.pop("model"), find)
+        action = rest.pop("action") if kind == "run" else kind
+        seen = [each for each, name in about.tools.items() if find(name) is not None]
+        if action not in seen or (kind == "run" and action in OWN):
+            offered = [each for each in seen if kind != "run" or each not in OWN]
+            place = "action" if kind == "run" else "model"
+            told = _("This cannot be done with the model. describe_model says what can.")
+            raise _wrong(place, told, action if kind == "run" else None, offered)
+        name = about.tools[action]
+        if "id" in rest:
+            rest = {about.key: _as_key(rest.pop("id"), find(name), about.key), **rest}
+        inside = _INSIDE.get(action)
+        if inside is not None:
+            values = rest.pop(inside, {})
+            for given in values.keys() & {about.key, *_TOOLS[action][0]}:
+                if given in rest or given == about.key:
+                    raise ArgumentErrors(
+                        [Problem(to_pointer([inside, given]), _("Give it beside, not inside."))]
+                    )
+            rest = {**rest, **values}
+        return name, rest
+
+
+def _as_key(key: Any, entry: ToolEntry | None, name: str) -> Any:
+    """Return a key as the tool takes it: models write the digits of a text as a number."""
+    schema = {} if entry is None else entry.input_schema["properties"].get(name, {})
+    if schema.get("type") == "string" and type(key) is int:
+        return str(key)
+    return key
+
+
+def _wrong(
+    name: str, told: str, given: Any, known: Sequence[str] | Mapping[str, Any]
+) -> ArgumentErrors:
+    meant = did_you_mean(given, known) if isinstance(given, str) else ""
+    return ArgumentErrors([Problem(to_pointer([name]), f"{told}{meant}")])
+
+
+def _run_nothing(_ctx: Context, _arguments: dict[str, Any]) -> Any:
+    raise AssertionError("another tool is called in its place")
+
+
+_NAMES = {
+    "search": "search_objects",
+    "get": "get_object",
+    "create": "create_object",
+    "update": "update_object",
+    "delete": "delete_object",
+    "run": "run_action",
+}
+
+_INSIDE = {"search": "filters", "create": "values", "update": "values"}
+"""The argument that has, as an object, what differs between models."""
+
+_TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
+    "search": (
+        {
+            "model": _MODEL,
+            "search": {"type": "string", "description": "Words to search for."},
+            "filters": _FIELDS,
+            "ordering": {"type": "string", "description": "A field; - in front: descending."},
+            "limit": {"type": "integer", "minimum": 1},
+            "cursor": {"type": "string", "description": "next_cursor of the page before."},
+            "count": {"type": "boolean", "description": "Whether to count all results."},
+        },
+        ["model"],
+        "Search the objects of a model.",
+    ),
+    "get": ({"model": _MODEL, "id": _KEY}, ["model", "id"], "Get one object."),
+    "create": (
+        {"model": _MODEL, "values": _FIELDS},
+        ["model", "values"],
+        "Add an object.",
+    ),
+    "update": (
+        {"model": _MODEL, "id": _KEY, "values": _FIELDS},
+        ["model", "id", "values"],
+        "Change the named fields of an object.",
+    ),
+    "delete": (
+        {
+            "model": _MODEL,
+            "id": {
+                "anyOf": [*_KEY["anyOf"], {"type": "array", "items": _KEY}],
+                "description": "One, or a list of them.",
+            },
+            "confirmation": _CONFIRMATION,
+        },
+        ["model", "id"],
+        "Delete an object or several.",
+    ),
+    "run": (
+        {
+            "model": _MODEL,
+            "action": {"type": "string"},
+            "ids": {"type": "array", "items": _KEY},
+            "confirmation": _CONFIRMATION,
+        },
+        ["model", "action", "ids"],
+        "Run an action with some objects.",
+    ),
+}
+"""The arguments of the tools, the required ones, and what the tools do."""
+
+_compact: WeakKeyDictionary[MCPServer, CompactTools] = WeakKeyDictionary()
+
+
+def add_compact(
+    server: MCPServer, model: type[Model], action: str, entry: ToolEntry, key: str
+) -> None:
+    """Let the compact tools of a server lead to a tool; the first one registers them."""
+    if server not in _compact:
+        _compact[server] = CompactTools(server)
+    _compact[server].add(server, model, action, entry, key)
