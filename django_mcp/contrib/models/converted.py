@@ -148,9 +148,15 @@ def _of_field(
             prepared = field.get_prep_value(value)
         if prepared is None:
             return None
+        if isinstance(value, _CONTAINERS) and isinstance(prepared, str):
+            # A field that says nothing else would write it as Python does.
+            return prepared
         return str(field.value_to_string(_holder(field, value, instance)))
 
     return Conversion(schema=shown, write=write)
+
+
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 def _holder(field: Any, value: Any, instance: Any) -> Any:

@@ -389,6 +389,9 @@ class _Fetched:
             instance = getattr(instance, step, None)
             if instance is None:
                 return
+        if self.is_own:
+            prefetch_related_objects([instance], name)
+            return
         rows, is_cut = self._find(narrow)
         if is_cut:
             # Not `.all()`, whose rows are those of a new manager of the class of the default one.

@@ -23,8 +23,24 @@ from tests.support.queries import captured_queries
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+class _NotOfDjango:
+    """A manager without the private parts of those of Django."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._manager, name)
+
+
 class OwnManagers(ManyToManyDescriptor):
     """Loads its rows itself, and takes no querysets for that."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        manager = super().__get__(instance, owner)
+        return manager if instance is None else _NotOfDjango(manager)
 
     @cached_property
     def related_manager_cls(self) -> Any:
@@ -138,6 +154,25 @@ def test_their_rows_are_loaded_in_one_query(article: Any, tags: list[Any]):
 
     assert counts[0] == counts[1] == 2
     assert rows[-1] == {"title": "3.2", "tags": [{"name": "a"}, {"name": "b"}]}
+
+
+def test_their_rows_are_those_of_a_single_object(article: Any, tags: list[Any]):
+    class Articles(ModelTools):
+        model = article
+        fields = ["id", "tags__name", "marks__name"]
+        everyone = True
+
+    server = MCPServer("single", public=True)
+    Articles.register(server=server)
+    one = article.objects.create(title="t")
+    one.tags.set(tags)
+    one.marks.set(tags[:1])
+
+    assert MCPClient(server).call("get_article", id=one.pk).structured == {
+        "id": one.pk,
+        "tags": [{"name": "a"}, {"name": "b"}],
+        "marks": [{"name": "a"}],
+    }
 
 
 @pytest.mark.parametrize("generator", ["models", "admin"])

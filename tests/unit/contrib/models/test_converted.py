@@ -69,6 +69,19 @@ class _Plain:
         return value
 
 
+class MailsField(models.TextField):
+    """Has lists, and stores them as one text."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return self.to_python(value)
+
+    def to_python(self, value: Any) -> Any:
+        return value.split(", ") if isinstance(value, str) else value
+
+    def get_prep_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else ", ".join(value)
+
+
 class PlainMoment(_Plain, models.DateTimeField):
     pass
 
@@ -192,6 +205,7 @@ def test_the_values_of_classes_of_django_are_shown_as_they_show_them():
             number = PlainNumber()
             factor = PlainDecimal(max_digits=20, decimal_places=10)
             phone = KeyedPhoneField(max_length=20)
+            mails: Any = MailsField()
 
             class Meta:
                 app_label = "library"
@@ -201,6 +215,7 @@ def test_the_values_of_classes_of_django_are_shown_as_they_show_them():
 
         at = datetime(2026, 1, 2, 3, tzinfo=UTC)
         row = Plain(pk=7, at=at, number=2**60, factor=Decimal("0E-10"), phone="123")
+        row.mails = ["a@example.com", "b@example.com"]
         fields = {field.name: field for field in Plain._meta.fields}
         with timezone.override("Europe/Berlin"):
             shown = {name: read_value(field)(row) for name, field in fields.items()}
@@ -209,6 +224,7 @@ def test_the_values_of_classes_of_django_are_shown_as_they_show_them():
     assert shown["number"] == str(2**60)
     assert shown["factor"] == "0.0000000000"
     assert shown["phone"] == "plain 7: 123"
+    assert shown["mails"] == "a@example.com, b@example.com"
     assert describe_field(fields["at"], is_input=False)["format"] == "date-time"
     assert describe_field(fields["factor"], is_input=False)["format"] == "decimal"
 
