@@ -6,7 +6,8 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
@@ -35,7 +36,7 @@ from django_mcp.contrib.modeladmin.access import (
     get_actions,
     make_samples,
 )
-from django_mcp.contrib.modeladmin.actions import AdminAction
+from django_mcp.contrib.modeladmin.actions import IDS, AdminAction
 from django_mcp.contrib.modeladmin.checks import (
     note_credentials,
     note_left_out,
@@ -56,8 +57,10 @@ from django_mcp.contrib.routes import make_urlconf
 from django_mcp.contrib.view_problems import reading_at_startup
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.access import read_verdict
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.signatures import is_async_callable
 from django_mcp.servers import MCPServer
 
 _VIEWS = (
@@ -308,10 +311,12 @@ class AdminTools:
         return None
 
     def _add(self, action: str, run: Callable[..., Any], *, name: str, **tool: Any) -> None:
+        argument = self._reading.key if action in OWN else IDS
+        check = _about_each(self._options.check, self._reading.key, argument)
         try:
             entry = register_generated(
                 self._server,
-                self._options,
+                replace(self._options, check=check),
                 GeneratedFunction(run, type(self._admin), action, origin="admin"),
                 action=action,
                 name=name,
@@ -405,3 +410,37 @@ def make_tools(
         hint = "Let its methods take a request of any user, or leave the model out of models=."
         note_problem(server, what, f"it cannot be described: {error!r}", hint)
         return None
+
+
+def _about_each(
+    check: Callable[..., Any] | None, key: str, argument: str
+) -> Callable[..., Any] | None:
+    """Return a check that asks the site's own about each object of a call, by the key of the object.
+
+    Args:
+        check: of the site; None: there is none.
+        key: the name by which it takes the key.
+        argument: the argument with the key, or with a list of keys.
+    """
+    if check is None or is_async_callable(check):
+        return check
+    try:
+        first, *others = inspect.signature(check).parameters.values()
+    except (TypeError, ValueError):  # the registration says what is wrong
+        return check
+    takes_all = any(other.kind is inspect.Parameter.VAR_KEYWORD for other in others)
+    names = {other.name for other in others}
+    if not takes_all and key not in names:
+        return check
+
+    @wraps(check)
+    def check_each(subject: Any, **arguments: Any) -> bool:
+        given = {name: value for name, value in arguments.items() if takes_all or name in names}
+        keys = arguments.get(argument)
+        if not isinstance(keys, list):
+            return read_verdict(check(subject, **given))
+        return all(read_verdict(check(subject, **{**given, key: each})) for each in keys)
+
+    rest = inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)
+    check_each.__signature__ = inspect.Signature([first, rest])  # type: ignore[attr-defined]
+    return check_each

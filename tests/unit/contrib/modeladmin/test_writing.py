@@ -845,3 +845,42 @@ def test_who_may_not_change_an_object_is_not_shown_its_form(
     client = make_client(make_staff("staff", "shop.view_order"))
 
     assert "position" not in read(client, "get_order", id=orders[0].pk)
+
+
+@pytest.mark.parametrize("takes_all", [False, True])
+def test_a_check_is_asked_about_each_object_of_a_list(
+    make_client: Any, root: User, orders: list[Order], takes_all: bool
+):
+    kept = [orders[1].pk]
+
+    def is_free(user: User, id: int | None = None) -> bool:
+        return id not in kept
+
+    def is_free_of_all(ctx: Any, **arguments: Any) -> bool:
+        return ctx.user == root and arguments.get("id") not in kept
+
+    client = make_client(root, check=is_free_of_all if takes_all else is_free)
+    client.answer({"delete": True})
+
+    for tool, name in (("delete_order", "id"), ("ship_orders", "ids")):
+        for keys in ([orders[1].pk], [orders[0].pk, orders[1].pk]):
+            assert refuse(client, tool, **{name: keys}) == "Not found."
+    assert refuse(client, "delete_order", id=orders[1].pk) == "Not found."
+    orders[1].refresh_from_db()
+    assert orders[1].status != "shipped"
+
+    assert read(client, "ship_orders", ids=[orders[3].pk])["done"] is True
+    assert read(client, "delete_order", id=[orders[0].pk, orders[2].pk])["deleted"] is True
+    assert Order.objects.count() == 3
+
+
+def test_a_check_that_looks_at_no_object_stays_as_it_is(
+    make_client: Any, root: User, orders: list[Order]
+):
+    def is_small(user: User, ids: Any = ()) -> bool:
+        return len(ids) < 2
+
+    client = make_client(root, check=is_small)
+
+    assert refuse(client, "ship_orders", ids=[orders[0].pk, orders[1].pk]) == "Not found."
+    assert read(client, "ship_orders", ids=[orders[0].pk])["done"] is True
