@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +86,17 @@ class Position:
         return cls(values=held[1], skipped=held[2])
 
 
-def cursor_schema() -> JSONObject:
-    """Return the schema of the argument that holds a cursor."""
+def cursor_schema(order: str) -> JSONObject:
+    """Return the schema of the argument that holds a cursor.
+
+    Args:
+        order: what the rows are ordered by, such as `-placed_at, id`; "": it is not known.
+    """
+    told = f"The order is {order}." if order else "The order is that of the source."
     return {
         "type": "string",
         "maxLength": MAX_CURSOR_CHARS,
-        "description": "next_cursor of the page before, with the same other arguments.",
+        "description": f"next_cursor of the page before, with the same other arguments. {told}",
     }
 
 
@@ -99,15 +105,21 @@ def fingerprint(user: Any, search: Any) -> str:
     return hashlib.sha256(encode_sorted([str(user.pk), search])).hexdigest()[:20]
 
 
-def note_cut(kept: int, count: int, *, cursor: str | None) -> str:
+def note_cut(kept: int, count: int, *, cursor: str | None, member: str = "next_cursor") -> str:
     """Return the note of a result from which rows were left out since it was too large.
 
     Args:
         kept: rows that are in the result.
         count: rows that it had.
         cursor: the argument that gets the others; None: there is none.
+        member: of the result, that has the cursor.
     """
     cut = f"The first {kept} of {count} rows; more would make the result too large."
     if cursor is None:
         return f"{cut} Narrow the arguments to get the others."
-    return f"{cut} For the next ones, call again with {cursor} = next_cursor and the same other arguments."
+    return f"{cut} For the next ones, call again with {cursor} = {member} and the same other arguments."
+
+
+def explain_search(fields: Iterable[str]) -> str:
+    """Return where a search has looked that found nothing."""
+    return f"Nothing found. The search looks in {', '.join(fields)}, and all words must match."

@@ -289,19 +289,6 @@ def hints_of(method: str) -> dict[str, bool]:
     return {"idempotent": True} if method == "put" else {}
 
 
-def to_object(data: Any, max_results: int) -> JSONObject:
-    """Return the data of a response as an object: structured content is one in every revision."""
-    if isinstance(data, dict):
-        content: JSONObject = cut_rows(data, max_results)
-        return content
-    if not isinstance(data, list):
-        return {"result": cut_rows(data, max_results)}
-    results = [cut_rows(row, max_results) for row in data[:max_results]]
-    return (
-        {"results": results, TRUNCATED: True} if len(data) > max_results else {"results": results}
-    )
-
-
 def cut_rows(data: Any, most: int) -> Any:
     """Return data with no more than so many rows in each list of objects, at any depth.
 

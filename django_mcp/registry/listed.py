@@ -20,17 +20,24 @@ class Listed(dict[str, Any]):
         value: the object with all rows.
         rows: the name of the member that holds the rows.
         keep: returns the members that are different with only so many of the rows, such as the cursor of
-            the others. `note` is put in front of the note that the object has.
+            the others. Its note is put in front of the note that the object has.
+        note: the name of the member that holds the note.
     """
 
-    __slots__ = ("keep", "rows")
+    __slots__ = ("keep", "note", "rows")
 
     def __init__(
-        self, value: Mapping[str, Any], rows: str, keep: Callable[[int], JSONObject]
+        self,
+        value: Mapping[str, Any],
+        rows: str,
+        keep: Callable[[int], JSONObject],
+        *,
+        note: str = "note",
     ) -> None:
         super().__init__(value)
         self.rows = rows
         self.keep = keep
+        self.note = note
 
 
 def fit(
@@ -49,7 +56,7 @@ def fit(
     if excess <= 0:
         return result
     whole: JSONObject = result.structured
-    rows = whole[listed.rows]
+    rows, name = whole[listed.rows], listed.note
     sizes = [len(encode(row).decode()) + 1 for row in rows]
     count = len(rows)
     # The cursor and the note have to fit as well.
@@ -58,13 +65,13 @@ def fit(
             count -= 1
             excess -= sizes[count]
         changed = listed.keep(count)
-        notes = (changed.get("note"), whole.get("note"))
-        changed["note"] = " ".join(filter(None, notes))
+        notes = (changed[name], whole.get(name))
+        changed[name] = " ".join(filter(None, notes))
         result = convert({**whole, listed.rows: rows[:count], **changed})
         excess = _count(result) - most
     if excess > 0 and count == 1:
-        notes = (result.structured.get("note"), f"One row is larger than {max_tokens} tokens.")
-        result = convert({**result.structured, "note": " ".join(filter(None, notes))})
+        notes = (result.structured.get(name), f"One row is larger than {max_tokens} tokens.")
+        result = convert({**result.structured, name: " ".join(filter(None, notes))})
     return result
 
 

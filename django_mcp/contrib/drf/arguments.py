@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from inspect import unwrap
 from typing import Any
 
@@ -14,7 +15,7 @@ from rest_framework.generics import GenericAPIView
 
 from django_mcp.contrib.drf.actions import STANDARD, ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
-from django_mcp.contrib.drf.code_reading import find_attributes
+from django_mcp.contrib.drf.code_reading import find_attributes, find_keywords
 from django_mcp.contrib.drf.filtersets import (
     filterset_parameters,
     has_filtersets,
@@ -38,6 +39,7 @@ from django_mcp.contrib.http_calls import (
     QUERY,
     Arguments,
 )
+from django_mcp.contrib.lists import MEMBERS, ListArguments, describe_order
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
@@ -51,6 +53,14 @@ WHOLE = "data"
 """The argument that holds the data of a serializer that does not tell its fields."""
 
 
+class ListKind(Enum):
+    """Which arguments select rows of a result: none, a cursor inside of pages of the view, or a limit and a cursor."""
+
+    NONE = auto()
+    PAGES = auto()
+    WHOLE = auto()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionArguments:
     """The arguments of an action, and what it returns.
@@ -61,9 +71,11 @@ class ActionArguments:
         whole: the argument that holds the whole body; None: each of its fields is one.
         annotated: what the site says of the action.
         output: the JSON Schema of its results.
+        rows: the arguments that select rows of a list; None: it is no list.
     """
 
     all: Arguments
+    rows: ListArguments | None
     pages: frozenset[str]
     whole: str | None
     annotated: Annotated
@@ -84,6 +96,9 @@ class ReadView:
         patterns: the query's parameters that are left out, since they are regular expressions.
         left_out: why other parameters of the query could not be read.
         credentials: names of the serializer, and of its fields for passwords.
+        list_kind: which arguments select rows of a list.
+        order: what the rows of the list are ordered by.
+        max_results: rows of a list at most.
     """
 
     view: Any
@@ -98,6 +113,9 @@ class ReadView:
     patterns: Sequence[str]
     left_out: Sequence[str]
     credentials: Sequence[str]
+    list_kind: ListKind
+    order: str
+    max_results: int
 
     def with_path(
         self, action: ViewAction, *, path: Mapping[str, JSONObject], rename: Mapping[str, str]
@@ -136,8 +154,18 @@ class ReadView:
         arguments.rename = {**new, **rename}
         for name, schema in fields.items():
             arguments.add(BODY, name, schema, is_required=name in required_fields)
+        rows = None
+        if self.list_kind is not ListKind.NONE:
+            rows = ListArguments.choose(
+                f"{action.source.__module__}.{action.source.__qualname__}.{action.key}",
+                arguments.properties,
+                has_pages=self.list_kind is ListKind.PAGES,
+                max_results=self.max_results,
+            )
+            arguments.properties.update(rows.schemas(self.order))
         return ActionArguments(
             all=arguments,
+            rows=rows,
             pages=self.pages,
             whole=self.whole,
             annotated=self.annotated,
@@ -187,6 +215,8 @@ def _read_action(
                 check_models([(getattr(view, "filterset_class", None), view.filter_backends)])
             forms = check_models([serializer])
             output = output_schema(action, view, annotated, serializer)
+            list_kind = _find_list_kind(action, view, output)
+            order = "" if list_kind is ListKind.NONE else _find_order(view)
     except ViewProblem:
         raise
     except SlowValidation as problem:
@@ -218,7 +248,31 @@ def _read_action(
         patterns=patterns,
         left_out=list(dict.fromkeys(left_out)),
         credentials=find_credentials(serializer),
+        list_kind=list_kind,
+        order=order,
+        max_results=max_results,
     )
+
+
+def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKind:
+    """Return which arguments select rows of what an action returns, as far as its code and its schema tell."""
+    if action.method != "get":
+        return ListKind.NONE
+    if _has(action, view, PAGES):
+        return ListKind.WHOLE if view.pagination_class is None else ListKind.PAGES
+    own_code = not action.is_of_framework and "many" in find_keywords(action.function)
+    is_list = output.get("properties", {}).keys() >= MEMBERS.keys()
+    return ListKind.WHOLE if own_code or is_list else ListKind.NONE
+
+
+def _find_order(view: Any) -> str:
+    """Return what the rows of a view are ordered by; "" if it does not tell."""
+    try:
+        is_ordered = any(isinstance(each, filters.OrderingFilter) for each in _backends_of(view))
+        given = getattr(view, "ordering", None) if is_ordered else None
+        return describe_order(view.get_queryset(), given)
+    except Exception:  # noqa: BLE001 - a view may need a call for its rows
+        return ""
 
 
 PAGES, FILTERS = "paginate_queryset", "filter_queryset"

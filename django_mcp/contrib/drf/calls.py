@@ -12,11 +12,13 @@ from django.core.exceptions import PermissionDenied
 from django.db import router
 from django.http import HttpResponse
 from django.utils.text import format_lazy
+from rest_framework.filters import SearchFilter
 from rest_framework.generics import GenericAPIView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from django_mcp.context import Context
+from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments
 from django_mcp.contrib.drf.authentication import find_guard
@@ -40,8 +42,8 @@ from django_mcp.contrib.http_calls import (
     hints_of,
     is_redirect,
     join_errors,
-    to_object,
 )
+from django_mcp.contrib.lists import Window
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
@@ -211,7 +213,8 @@ def _run(
     ctx: Context,
     given: dict[str, Any],
 ) -> Any:
-    path, query, body = arguments.all.split(given)
+    window = Window(arguments.rows, ctx.user, given, max_results)
+    path, query, body = arguments.all.split(window.rest)
     kwargs_read = get_found(routes, path, action.kwargs)
     if guard_of(kwargs_read.match.func) is not None:
         raise PermissionDenied
@@ -223,7 +226,7 @@ def _run(
         # Tells Django REST framework that there is something to parse.
         request.META["CONTENT_LENGTH"] = "1"
     view = action.bind(request, kwargs, kwargs_read.match.func)
-    view.mcp_max_results = max_results
+    view.mcp_max_results, view.mcp_window = max_results, window
     if action.action_map is None:
         # As `as_view()` of Django does, and that of view sets does not.
         view.setup(request, **kwargs)
@@ -242,7 +245,7 @@ def _run(
         if "json" not in response.headers.get("Content-Type", "json"):
             return _to_file(response)
         data = decode(response.content) if response.content else None
-    return _read_data(data, view, arguments, max_results)
+    return _read_data(data, view, arguments, window)
 
 
 def _name_arguments(data: Any, action: ViewAction, arguments: ActionArguments) -> Any:
@@ -293,18 +296,25 @@ def _to_file(response: Any) -> ToolResult:
     return ToolResult(content=[file], structured={"status": response.status_code})
 
 
-def _read_data(data: Any, view: Any, arguments: ActionArguments, max_results: int) -> JSONObject:
+def _read_data(data: Any, view: Any, arguments: ActionArguments, window: Window) -> JSONObject:
     """Return the data of a response; links to pages become the arguments that select them."""
-    if not isinstance(data, dict):
-        content = to_object(data, max_results)
-        return (
-            {**content, "truncated": True} if getattr(view, "mcp_is_truncated", False) else content
-        )
-    page = to_object(data, max_results)
-    if not arguments.pages or "results" not in page:
-        return page
-    links = {name: page[name] for name in ("next", "previous") if isinstance(page.get(name), str)}
-    return {**page, **{name: _page(url, arguments.pages) for name, url in links.items()}}
+    if arguments.pages and isinstance(data, dict) and "results" in data:
+        links = {
+            name: _page(data[name], arguments.pages)
+            for name in ("next", "previous")
+            if isinstance(data.get(name), str)
+        }
+        data = {**data, **links}
+    return window.show_any(data, partial(_explain_empty, view, window.rest))
+
+
+def _explain_empty(view: Any, given: Mapping[str, Any]) -> str:
+    """Return where a search has looked that found nothing; "" if nothing was searched for."""
+    for backend in getattr(view, "filter_backends", ()):
+        if issubclass(backend, SearchFilter) and given.get(backend.search_param):
+            fields = backend().get_search_fields(view, view.request)
+            return explain_search(str(name).lstrip("^=@$") for name in fields or ())
+    return ""
 
 
 def _page(url: str, names: frozenset[str]) -> dict[str, str | int]:

@@ -41,6 +41,13 @@ def find_attributes(function: Any) -> frozenset[str]:
     )
 
 
+def find_keywords(function: Any) -> frozenset[str]:
+    """Return the names by which the code of a function passes arguments, such as `many`."""
+    code = getattr(unwrap(function), "__code__", None)
+    names = [each for each in getattr(code, "co_consts", ()) if isinstance(each, tuple)]
+    return frozenset(name for each in names for name in each if isinstance(name, str))
+
+
 def is_same_for_all(method: Any, cls: type[Any]) -> bool:
     """Return whether a method of a view gives the same to every caller, as far as its code can tell that.
 

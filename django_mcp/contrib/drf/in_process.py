@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from rest_framework import authentication, exceptions, pagination, parsers
@@ -13,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from django_mcp.contrib.http_calls import settle
+from django_mcp.contrib.lists import Window
 
 
 class _CallAuthentication(authentication.BaseAuthentication):  # type: ignore[misc]
@@ -40,20 +40,15 @@ class _CallParser(parsers.BaseParser):  # type: ignore[misc]
 
 
 class _AllRows(pagination.BasePagination):  # type: ignore[misc]
-    """The page of a view without pages: as many rows as a result may have."""
+    """The page of a view without pages: the rows that the call selects."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        """Return the first rows, and tell the view whether there are more."""
-        limit = self._view.mcp_max_results
-        # What is no queryset may have no slices.
-        rows = list(
-            queryset[: limit + 1] if hasattr(queryset, "query") else islice(queryset, limit + 1)
-        )
-        self._view.mcp_is_truncated = len(rows) > limit
-        return rows[:limit]
+        """Return the rows that the call gets."""
+        window: Window | None = self._view.mcp_window
+        return list(queryset) if window is None else window.take(queryset)
 
     def get_paginated_response(self, data: Any) -> Response:
         """Return the rows alone."""
@@ -64,7 +59,7 @@ class InProcessView:
     """What a view does otherwise when it is called in process; a base of its subclass."""
 
     mcp_max_results = 0
-    mcp_is_truncated = False
+    mcp_window: Window | None = None
     mcp_replaces_auth: Callable[[Any], Any] | None = None
     _mcp_all_rows: _AllRows | None = None
 
@@ -100,7 +95,7 @@ def base_for(view: type[Any]) -> type[Any]:
         "get_authenticators",
         "get_parsers",
         "mcp_max_results",
-        "mcp_is_truncated",
+        "mcp_window",
         "mcp_replaces_auth",
     )
     return type("InProcessView", (), {name: vars(InProcessView)[name] for name in names})

@@ -17,7 +17,8 @@ from rest_framework.renderers import JSONRenderer
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.code_reading import is_same_for_all
-from django_mcp.contrib.generated import TRUNCATED, or_null
+from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.lists import MEMBERS, MEMBERS_OF_PAGE
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 
@@ -116,13 +117,12 @@ def _list_of(action: ViewAction, view: Any, serializer: Any) -> JSONObject:
         links = {"next": page, "previous": page}
         count = {} if isinstance(paginator, pagination.CursorPagination) else {"count": _INTEGER}
         properties = {**count, **links, **properties}
-    properties[TRUNCATED] = {"type": ["boolean", "array"], "description": _MORE}
-    return {"type": "object", "properties": properties}
+        return {"type": "object", "properties": {**properties, **MEMBERS_OF_PAGE}}
+    return {"type": "object", "properties": {**properties, **MEMBERS}}
 
 
 _FRAMEWORK = ("rest_framework.", "django_mcp.")
 _INTEGER: JSONObject = {"type": "integer"}
-_MORE = "Whether there are more rows than are shown, or which lists have more."
 
 
 def shown_schema(serializer: Any) -> JSONObject:

@@ -208,7 +208,9 @@ class AdminReading:
                 "enum": list(self._sortable),
                 "description": "The order of the results; - in front: descending.",
             }
-        return object_schema({**properties, **self._pages.arguments})
+        names = self._shown.names_of_list(self._schema_request)
+        keys = self._order(self._schema_request, None, names)
+        return object_schema({**properties, **self._pages.describe(keys)})
 
     @property
     def search_output(self) -> JSONObject:

@@ -180,9 +180,12 @@ class Pages:
         self._max_results = max_results
         self._max_count = max_count
 
-    @property
-    def arguments(self) -> JSONObject:
-        """The arguments that select a page, with their schemas."""
+    def describe(self, keys: Sequence[Key]) -> JSONObject:
+        """Return the schemas of the arguments that select a page.
+
+        Args:
+            keys: the order of the rows if the caller does not say.
+        """
         largest = self._max_results
         schemas: JSONObject = {
             "limit": {
@@ -192,7 +195,7 @@ class Pages:
                 "default": min(USUAL_LIMIT, largest),
                 "description": "How many results to return.",
             },
-            "cursor": cursor_schema(),
+            "cursor": cursor_schema(", ".join(key.to_text() for key in keys)),
         }
         if self._max_count is not None:
             schemas["count"] = {

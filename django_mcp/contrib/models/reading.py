@@ -125,7 +125,7 @@ class Reading:
                 "enum": orders,
                 "description": "The order of the results; - in front: descending.",
             }
-        return object_schema({**properties, **self._pages.arguments})
+        return object_schema({**properties, **self._pages.describe(self._definition.orders[""])})
 
     @property
     def page_schema(self) -> JSONObject:

@@ -83,6 +83,11 @@ class OperationArguments:
             for name in getattr(model, "__ninja_body_params__", ())
         }
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether the query selects a page, as Django Ninja's pagination has it."""
+        return not {*_SIZES, *_STARTS}.isdisjoint(self.all.names_of(QUERY))
+
     def _add_parameters(self, parameters: list[JSONObject]) -> None:
         for parameter in parameters:
             place, is_required = parameter["in"], parameter["required"]

@@ -33,12 +33,19 @@ from django_mcp.contrib.http_calls import (
     hints_of,
     to_texts,
 )
+from django_mcp.contrib.lists import ListArguments, Window
 from django_mcp.contrib.ninja.arguments import OperationArguments, telling_of_schemas
 from django_mcp.contrib.ninja.asking import may_call
 from django_mcp.contrib.ninja.authentication import Replaced
 from django_mcp.contrib.ninja.copies import copy_operation
 from django_mcp.contrib.ninja.found import FoundOperation
-from django_mcp.contrib.ninja.outputs import ANY, find_output_schema, note_own_responses
+from django_mcp.contrib.ninja.outputs import (
+    ANY,
+    find_output_schema,
+    is_list,
+    note_own_responses,
+    with_members,
+)
 from django_mcp.contrib.ninja.responses import WHOLE, read_response
 from django_mcp.contrib.routes import ViewRoutes
 from django_mcp.contrib.view_problems import ViewProblem
@@ -87,6 +94,7 @@ class OperationTool:
         self._permissions = found.permissions
         with telling_of_schemas():
             self._output = find_output_schema(found)
+        self._rows = self._add_rows(found) if self._method == "get" else None
         self._operation = operation
         if self._output is not ANY:
             note_own_responses(operation)
@@ -116,10 +124,27 @@ class OperationTool:
             **hints_of(self._method),
         )
 
+    def _add_rows(self, found: FoundOperation) -> ListArguments | None:
+        """Add the arguments that select rows of a list; None: the operation returns none that is known."""
+        returns_list = is_list(self._output)
+        if not (returns_list or self.arguments.has_pages):
+            return None
+        if not returns_list:
+            self._output = with_members(self._output)
+        rows = ListArguments.choose(
+            f"{found.function.__module__}.{found.function.__qualname__}",
+            self.arguments.all.properties,
+            has_pages=not returns_list,
+            max_results=self._max_results,
+        )
+        self.arguments.all.properties.update(rows.schemas(""))
+        return rows
+
     # -- calls
 
     def _run(self, ctx: Context, given: dict[str, Any]) -> Any:
-        path, query, body = self.arguments.all.split(given)
+        window = Window(self._rows, ctx.user, given, self._max_results)
+        path, query, body = self.arguments.all.split(window.rest)
         for name, size in self.arguments.sizes.items():
             query.setdefault(name, str(size))
         kwargs = get_found(self._routes, path, {})
@@ -134,7 +159,7 @@ class OperationTool:
             response = run(request, **kwargs.match.kwargs)
             result = read_response(
                 response,
-                self._max_results,
+                window,
                 self.arguments.all,
                 has_unnamed_body=self.arguments.has_unnamed_body,
             )

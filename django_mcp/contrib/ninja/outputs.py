@@ -17,6 +17,7 @@ from ninja.schema import NinjaGenerateJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
 from django_mcp.contrib.generated import TRUNCATED, TRUNCATED_SCHEMA
+from django_mcp.contrib.lists import MEMBERS, MEMBERS_OF_PAGE, find_free
 from django_mcp.contrib.ninja.found import FoundOperation, find_names
 from django_mcp.contrib.ninja.schemas import (
     REFERENCE,
@@ -201,10 +202,26 @@ def _as_object(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSO
     if kind == "object":
         return schema
     name = "results" if kind == "array" else "result"
-    properties: JSONObject = {name: schema}
-    if kind == "array":
-        properties[TRUNCATED] = {"type": "boolean"}
-    return {"type": "object", "properties": properties, "required": [name]}
+    members = MEMBERS if kind == "array" else {}
+    return {"type": "object", "properties": {name: schema, **members}, "required": [name]}
+
+
+def is_list(schema: JSONObject) -> bool:
+    """Return whether a schema that `find_output_schema` made is that of a list, or of one among others."""
+    if schema.get("properties", {}).get("next_cursor") == MEMBERS["next_cursor"]:
+        return True
+    return any(map(is_list, schema.get("anyOf", ())))
+
+
+def with_members(schema: JSONObject) -> JSONObject:
+    """Return the schema of a page with what it has if rows were left out."""
+    if "properties" in schema:
+        properties = schema["properties"]
+        own = {find_free(name, properties): each for name, each in MEMBERS_OF_PAGE.items()}
+        return {**schema, "properties": {**properties, **own}}
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [with_members(branch) for branch in schema["anyOf"]]}
+    return schema
 
 
 def _resolve(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:

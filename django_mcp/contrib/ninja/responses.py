@@ -18,8 +18,8 @@ from django_mcp.contrib.http_calls import (
     find_errors,
     is_redirect,
     join_errors,
-    to_object,
 )
+from django_mcp.contrib.lists import Window
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONDecodeError, decode
@@ -32,13 +32,17 @@ _JSON = "application/json"
 
 
 def read_response(
-    response: Any, max_results: int, arguments: Arguments, *, has_unnamed_body: bool
+    response: Any,
+    window: Window,
+    arguments: Arguments,
+    *,
+    has_unnamed_body: bool,
 ) -> Any:
     """Return the result for a response.
 
     Args:
         response: of the operation.
-        max_results: rows of each list at most.
+        window: the rows of a list that the call gets.
         arguments: of the tool, by which errors are told.
         has_unnamed_body: whether the body is the value of one parameter, whose name nobody sends.
 
@@ -64,7 +68,7 @@ def read_response(
         raise ToolError(
             join_errors(_errors(data, arguments, has_unnamed_body=has_unnamed_body), status)
         )
-    return to_object(data, max_results)
+    return window.show_any(data)
 
 
 def _errors(data: Any, arguments: Arguments, *, has_unnamed_body: bool) -> Iterator[str]:

@@ -171,7 +171,7 @@ class PartViewSet(viewsets.ModelViewSet):
 
 def make_server(name: str = "samples", **options: Any) -> MCPServer:
     """Return a server with the tools of all sources; each may do everything to the samples."""
-    server = MCPServer(name, public=True, **options)
+    server = MCPServer(name, public=True, **{"max_result_tokens": None, **options})
     Samples.register(server=server)
     Tags.register(server=server)
     Parts.register(server=server)

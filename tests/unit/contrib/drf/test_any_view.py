@@ -267,7 +267,7 @@ def test_the_filters_of_a_queryset_that_needs_the_user_are_arguments(server: MCP
     make_order(User.objects.create_user("bob"), "B-1")
 
     found = properties(server, "orders_list", ada)
-    assert set(found) == {"note", "by", "search", "ordering", "cursor"}
+    assert set(found) == {"note", "by", "search", "ordering", "cursor", "row_cursor"}
     assert "-placed_at" in found["ordering"]["enum"]
     for arguments in ({}, {"by": ada.pk}, {"search": "A"}, {"ordering": "-number"}, {"note": ""}):
         page = data(server, "orders_list", ada, **arguments)
@@ -280,7 +280,13 @@ def test_what_a_view_reads_of_its_user_is_read_for_one_who_has_nothing(
 ):
     viewset_tools(FieldsOfCaller, server=server, prefix="own", actions=["list", "create"])
 
-    assert set(properties(server, "own_list", ada)) == {"note", "search", "ordering", "cursor"}
+    assert set(properties(server, "own_list", ada)) == {
+        "note",
+        "search",
+        "ordering",
+        "cursor",
+        "row_cursor",
+    }
     assert set(properties(server, "own_create", ada)) == {"number", "note", "placed_at"}
     assert told(server) == []
 
@@ -318,7 +324,12 @@ def test_what_a_view_reads_of_rows_of_its_user_is_read_for_one_without_rows(
     make_order(ada, "A-1")
 
     assert told(server) == []
-    assert set(properties(server, "own_list", ada)) == {"search", "ordering", "cursor"}
+    assert set(properties(server, "own_list", ada)) == {
+        "search",
+        "ordering",
+        "cursor",
+        "row_cursor",
+    }
     assert set(properties(server, "own_create", ada)) == {"number", "note", "placed_at", "of"}
 
 
@@ -375,7 +386,7 @@ def test_a_view_that_refuses_a_request_before_it_is_read_stops_no_other(
 def test_a_tool_lacks_what_a_filter_backend_cannot_tell(server: MCPServer, ada: User):
     viewset_tools(PartlyBroken, server=server, prefix="own", actions=["list"])
 
-    assert set(properties(server, "own_list", ada)) == {"search", "cursor"}
+    assert set(properties(server, "own_list", ada)) == {"search", "cursor", "row_cursor"}
     (problem,) = told(server)
     assert (problem.id, type(problem)) == ("django_mcp.drf.W004", checks.Warning)
     assert "lacks arguments: those of Broken, which failed with KeyError: 'tenant'" in problem.msg
@@ -446,7 +457,7 @@ def test_pages_and_filters_of_an_extra_action_are_arguments(server: MCPServer, a
         make_order(ada, number)
 
     assert set(properties(server, "orders_recent", ada)) == {
-        "note", "by", "search", "ordering", "cursor",
+        "note", "by", "search", "ordering", "cursor", "row_cursor",
     }  # fmt: skip
     first = data(server, "orders_recent", ada)
     assert [each["number"] for each in first["results"]] == ["A-1", "A-2"]
@@ -471,7 +482,10 @@ def test_an_action_that_asks_for_pages_gets_all_rows_of_a_view_without_pages(ser
 
     found = data(server, "product_cheap")
     assert [each["sku"] for each in found["results"]] == ["p0", "p1"]
-    assert found["truncated"] is True
+    assert data(server, "product_cheap", cursor=found["next_cursor"]) == {
+        "results": [found["results"][0] | {"sku": "p2"}],
+        "total": 3,
+    }
 
 
 def test_an_extra_action_reads_only_a_serializer_of_its_own(server: MCPServer):
@@ -581,7 +595,7 @@ def test_the_variables_of_a_nested_url_are_arguments(server: MCPServer, ada: Use
     viewset_tools(Lines, server=server, prefix="lines", actions=["list", "retrieve", "create"])
     make_order(ada, "A-1")
 
-    assert list(properties(server, "lines_list")) == ["order_number"]
+    assert list(properties(server, "lines_list")) == ["order_number", "limit", "cursor"]
     assert list(properties(server, "lines_retrieve")) == ["order_number", "pk"]
     assert list(properties(server, "lines_create")) == ["order_number", "quantity"]
     assert data(server, "lines_list", order_number="A-1") == {"results": []}
@@ -897,7 +911,7 @@ def test_results_have_the_schema_of_the_serializer(server: MCPServer, ada: User)
     assert set(one) == {"number", "note", "placed_at", "by", "count"}
     assert one["number"]["type"] == "string"
     page = found["orders_list"]["outputSchema"]["properties"]
-    assert set(page) == {"next", "previous", "results", "truncated"}
+    assert set(page) == {"next", "previous", "results", "next_cursor", "note"}
     assert page["results"]["items"]["properties"].keys() == one.keys()
     assert data(server, "orders_retrieve", ada, number="A-1") == made
     assert data(server, "orders_list", ada)["results"] == [made]

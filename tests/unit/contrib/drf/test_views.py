@@ -345,6 +345,7 @@ def test_query_parameters_become_arguments(orders: MCPServer):
     found = schema(orders, "orders_list")["properties"]
 
     assert sorted(found) == [
+        "cursor",
         "ordering",
         "page",
         "page_size",
@@ -520,7 +521,9 @@ def test_a_list_without_pages_is_limited(server: MCPServer, product: Product):
     found = data(server, "product_get")
 
     assert [each["sku"] for each in found["results"]] == ["mug", "p0", "p1"]
-    assert found["truncated"] is True
+    rest = data(server, "product_get", cursor=found["next_cursor"], limit=2)
+    assert [each["sku"] for each in rest["results"]] == ["p2", "p3"]
+    assert (rest["total"], "next_cursor" in rest) == (5, False)
 
 
 def test_a_list_needs_the_same_number_of_queries_as_the_view(

@@ -131,7 +131,7 @@ def test_an_option_for_an_unknown_operation_is_rejected(server: MCPServer, optio
 
 def test_parameters_become_arguments(server: MCPServer):
     listed = schema(server, "list_orders")
-    assert sorted(listed["properties"]) == ["limit", "offset", "since", "status"]
+    assert sorted(listed["properties"]) == ["cursor", "limit", "offset", "since", "status"]
     assert listed["properties"]["limit"]["maximum"] == 100
 
     placed = schema(server, "place_order")
@@ -205,7 +205,12 @@ def test_lists_without_pages_are_limited(ada: User):
     operation_tools(make_api(), server=server, include=["user_names"], max_results=1)
     User.objects.create_user("bob")
 
-    assert data(server, "user_names") == {"results": ["ada"], "truncated": True}
+    first = data(server, "user_names")
+    assert (first["results"], first["total"]) == (["ada"], 2)
+    assert data(server, "user_names", cursor=first["next_cursor"]) == {
+        "results": ["bob"],
+        "total": 2,
+    }
 
 
 @pytest.mark.parametrize(
