@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_mcp.context import Context
 from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Find, ToolEntry
 from django_mcp.registry.problems import (
     ArgumentErrors,
     Problem,
@@ -26,9 +26,6 @@ from django_mcp.registry.problems import (
     did_you_mean,
 )
 from django_mcp.servers import MCPServer
-
-Find = Callable[[str], ToolEntry | None]
-"""Returns the tool of a name, if the caller sees it."""
 
 OWN = ("search", "get", "create", "update", "delete")
 """What a model's own tools do; whatever else they do is an action."""

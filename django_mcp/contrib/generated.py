@@ -149,6 +149,10 @@ def refuse_positional(given: Sequence[object], call: str, remedy: str) -> None:
         )
 
 
+_ALL = "arguments_of_call"
+"""The parameter for all arguments as one dict; no argument should have its name."""
+
+
 class GeneratedFunction:
     """A function that is made from a source, under the name of that source.
 
@@ -161,7 +165,7 @@ class GeneratedFunction:
             an input schema.
 
     Attributes:
-        origin, is_listed, leads_to, redirect: of the tool; see `ToolEntry`.
+        origin, is_listed, is_only_listed, leads_to, redirect: of the tool; see `ToolEntry`.
     """
 
     def __init__(
@@ -176,6 +180,7 @@ class GeneratedFunction:
         owner = source if hasattr(source, "__qualname__") else type(source)
         self._run = run
         self.is_listed = True
+        self.is_only_listed = False
         self.leads_to: Callable[[], Collection[str]] | None = None
         self.redirect: Redirect | None = None
         self.origin = origin
@@ -187,13 +192,13 @@ class GeneratedFunction:
         self.__signature__ = Signature(
             [
                 Parameter("ctx", kind, annotation=Context),
-                *(Parameter(name, kind) for name in variables or ("arguments",)),
+                *(Parameter(name, kind) for name in variables or (_ALL,)),
             ]
         )
 
     def __call__(self, ctx: Context, **arguments: Any) -> Any:
         """Return the result of a call."""
-        return self._run(ctx, arguments if self._is_of_template else arguments["arguments"])
+        return self._run(ctx, arguments if self._is_of_template else arguments[_ALL])
 
     def shorten_input(self, schema: JSONObject) -> JSONObject:
         """Return the input schema as it is published."""
@@ -209,7 +214,7 @@ class GeneratedFunction:
 
 
 # All generated tools have them, and a text would be compiled for each.
-GeneratedFunction.__call__.__annotations__.update({"ctx": Context, "arguments": Any, "return": Any})
+GeneratedFunction.__call__.__annotations__.update({"ctx": Context, _ALL: Any, "return": Any})
 
 
 def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) -> Exception:

@@ -103,6 +103,8 @@ def build_tool(
         has_lazy_texts=bool(lazy_texts),
         origin=getattr(function, "origin", FUNCTION),
         is_listed=getattr(function, "is_listed", True),
+        is_only_listed=getattr(function, "is_only_listed", False),
+        keywords=tuple(options.get("keywords") or ()),
         leads_to=getattr(function, "leads_to", None),
         redirect=getattr(function, "redirect", None),
         defaulted=_find_defaulted(signature, form_schema) - nullable,

@@ -110,9 +110,10 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         raise NotImplementedError
 
 
-Redirect: TypeAlias = Callable[
-    [JSONObject, Callable[[str], "ToolEntry | None"]], tuple[str, JSONObject]
-]
+Find: TypeAlias = Callable[[str], "ToolEntry | None"]
+"""Returns the tool of a name, if the caller sees it."""
+
+Redirect: TypeAlias = Callable[[JSONObject, Find], tuple[str, JSONObject]]
 """Takes the valid arguments of a call, and a function that returns the tools that its caller sees, by name.
 
 It returns the name and the arguments of the call that is made in its place, and may raise `ArgumentErrors`.
@@ -137,6 +138,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
         is_listed: whether `tools/list` has it; a tool that it has not can be called by its name.
+        is_only_listed: whether `tools/list` has only such tools, if there are any.
+        keywords: further words by which it is found.
         leads_to: returns the names of the tools that calls of this one can stand for. It is visible with any of them.
         redirect: returns the call of another tool that a call of this one stands for; see `Redirect`.
         origin: what it is made from: a function, or what it was generated from, such as a model.
@@ -161,6 +164,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     record_arguments: bool = False
     has_lazy_texts: bool = False
     is_listed: bool = True
+    is_only_listed: bool = False
+    keywords: tuple[str, ...] = ()
     leads_to: Callable[[], Collection[str]] | None = None
     redirect: Redirect | None = None
     origin: str = FUNCTION

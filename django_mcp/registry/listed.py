@@ -8,9 +8,7 @@ from typing import Any
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
-
-CHARS_PER_TOKEN = 4
-"""Characters of JSON that make one token, which is near enough for every model."""
+from django_mcp.protocol.tokens import CHARS_PER_TOKEN
 
 
 class Listed(dict[str, Any]):

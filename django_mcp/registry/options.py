@@ -80,6 +80,7 @@ class ToolOptions(CommonOptions, total=False):
         `read_only=True`, and the server's for others.
     record_arguments: keep the arguments in the record of calls, if there is one; by default
         only the type of each value.
+    keywords: further words by which `find_tools` finds it.
     """
 
     input_schema: JSONObject | None
@@ -97,6 +98,7 @@ class ToolOptions(CommonOptions, total=False):
     task: str
     atomic: Atomic | None
     record_arguments: bool
+    keywords: Sequence[str]
 
 
 class TemplateOptions(CommonOptions, total=False):
@@ -160,6 +162,7 @@ RULES: Mapping[str, rules.Rule] = {
         "a type such as list[GroupOut]; a JSON Schema is an output_schema",
     ),
     "timeout": rules.SECONDS,
+    "keywords": rules.list_of(lambda word: isinstance(word, str), "strings"),
     "throttle": rules.reading(read_rate, "a number, / and s, m, h or d, as in '10/m'"),
     "required_client_capabilities": rules.Rule(
         lambda value: (

@@ -180,6 +180,8 @@ def _page(
         if call.exchange.caller.visible.includes(entry)
         and (not isinstance(entry, ToolEntry) or entry.is_listed)
     ]
+    if attribute == "tools" and any(tool.is_only_listed for tool in server.registry.tools.values()):
+        visible = [each for each in visible if getattr(each[1], "is_only_listed", False)]
     start = 0
     if after is not None:
         start = next((number for number, (key, _) in enumerate(visible, 1) if key == after), 0)
