@@ -297,7 +297,9 @@ def test_a_new_key_is_in_the_configurations_of_servers_where_it_may_do_something
     others = [each for each in sections if each not in readers and "Your API keys" not in each]
     assert [f"Bearer {key}" in each for each in readers] == where
     # Without the key, the second server's clients sign in.
-    assert not any("your key" in each for each in readers)
+    # Programs cannot.
+    clients = [each.partition("<summary>curl")[0] for each in readers]
+    assert not any("your key" in each for each in clients)
     assert not any(str(key) in each for each in others)
     assert str(key) not in later
     assert "Bearer <your key>" in later
