@@ -96,6 +96,24 @@ def test_reading_and_writing_stay_apart(client: MCPClient):
     assert [name for name in sorted(said) if said[name]] == READING
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_they_lead_to_the_toolsets_that_a_client_names(
+    compact: MCPServer, root: User, revision: str
+):
+    headers = {"X-MCP-Toolsets": "library", "X-MCP-Readonly": "true"}
+    client = MCPClient(compact, user=root, revision=revision, headers=headers)
+
+    assert names(client) == READING
+    assert models_of(client) == {
+        f"library.{name}": ["search", "get"] for name in ("book", "shelf", "tag")
+    }
+    assert refuse(client, "search_objects", model="shop.order") == refuse(
+        client, "search_objects", model="shop.ordre"
+    ).replace("ordre", "order")
+    client.headers = {"X-MCP-Toolsets": "nowhere"}
+    assert names(client) == []
+
+
 def test_models_and_what_can_be_done_with_them_are_listed(client: MCPClient):
     models = models_of(client)
 
