@@ -27,7 +27,7 @@ from django_mcp.protocol.tokens import estimate_tokens
 from django_mcp.registry import hints
 from django_mcp.registry.entries import TemplateEntry, ToolEntry
 from django_mcp.registry.problems import did_you_mean, find_near, innermost
-from django_mcp.registry.signatures import EMPTY, read_docs, returns_nothing
+from django_mcp.registry.signatures import EMPTY, find_view_guard, read_docs, returns_nothing
 from django_mcp.servers import all_servers
 
 _DESCRIBING = {"title", "description", "default"}
@@ -116,9 +116,9 @@ def check_outer_decorators() -> Iterator[CheckMessage]:
         registry = server.registry
         handlers = [entry.handler for entry in registry.entries()]
         for handler in [*handlers, *registry.completers.values()]:
-            if _is_wrapped(handler.origin):
+            if _is_wrapped(handler.origin) or find_view_guard(handler.origin) is not None:
                 yield checks.Warning(
-                    f"{handler.source} is inside of a decorator that does not run for its calls.",
+                    f"{handler.source} has a decorator above it that does not run for its calls.",
                     hint="Write @tool, @resource, @prompt or @completion above all other decorators. Who may "
                     "call is said by permission= and check=. A decorator of a queue, such as @shared_task, "
                     "queues no calls in either place: task= does.",

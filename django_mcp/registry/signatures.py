@@ -177,6 +177,12 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
             )
     _check_bound(function, parameters, source)
     _check_wrapper(function, parameters, source)
+    guard = find_view_guard(function)
+    if guard is not None:
+        raise RegistrationError(
+            f"{source}: @{guard} of REST framework guards views and not handlers: write permission=, "
+            f"check= or throttle=."
+        )
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [parameter for parameter in parameters if parameter.name not in fixed]
@@ -211,6 +217,21 @@ def _check_wrapper(
                 f"{source}: a decorator of it needs `{outer.name}`, which its calls do not have. Decorators of "
                 f"views, such as login_required, are not for handlers: write permission= or check=."
             )
+
+
+def find_view_guard(function: Any) -> str | None:
+    """Return the name of the decorator of REST framework by which a function seems to be guarded, or None."""
+    stored = getattr(function, "__dict__", {})
+    return next((name for name in _VIEW_GUARDS if name in stored), None)
+
+
+_VIEW_GUARDS = (
+    "permission_classes",
+    "authentication_classes",
+    "throttle_classes",
+    "throttle_scope",
+)
+"""Attributes that decorators set on a function, and that only views of REST framework read."""
 
 
 def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Parameter:

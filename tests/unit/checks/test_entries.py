@@ -16,6 +16,8 @@ from django.db.models import QuerySet
 from django.http import JsonResponse
 from django.utils import timezone
 from pydantic import BaseModel, Field
+from rest_framework.decorators import permission_classes
+from rest_framework.permissions import IsAdminUser
 
 from django_mcp import Context
 from django_mcp.contrib.modeladmin import admin_tools
@@ -404,6 +406,13 @@ def unnamed() -> str:
     return ""
 
 
+@permission_classes([IsAdminUser])
+@register
+def classed() -> str:
+    """Answer."""
+    return ""
+
+
 class Grouped:
     @staticmethod
     @register
@@ -422,12 +431,15 @@ def below() -> str:
 def test_a_decorator_above_that_of_mcp_is_reported():
     server = MCPServer("outer")
     for function in registered:
+        guards = vars(function).pop("permission_classes", None)
         server.tool(function)
+        if guards is not None:
+            permission_classes(guards)(function)
 
     messages = found(server, "W025")
     reported = [message.msg.split(" ")[0].rpartition(".")[2] for message in messages]
 
-    assert sorted(reported) == ["guarded", "later", "queued", "stored", "unnamed"]
+    assert sorted(reported) == ["classed", "guarded", "later", "queued", "stored", "unnamed"]
     assert all("such as @shared_task, queues no calls" in str(message.hint) for message in messages)
 
 

@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Optional, Ty
 
 import pytest
 from pydantic import Field
+from rest_framework.decorators import (
+    authentication_classes,
+    permission_classes,
+    throttle_classes,
+    throttle_scope,
+)
+from rest_framework.permissions import IsAdminUser
 from typing_extensions import Doc
 
 from django_mcp.protocol.errors import ToolError
@@ -142,6 +149,31 @@ def test_a_decorator_that_needs_a_request_is_rejected():
 
     with pytest.raises(RegistrationError, match="a decorator of it needs `request`"):
         read(login_required(find))
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        permission_classes([IsAdminUser]),
+        authentication_classes([]),
+        throttle_classes([]),
+        throttle_scope("x"),
+    ],
+)
+def test_a_decorator_that_guards_only_views_is_rejected(decorator: Any):
+    def find() -> str:
+        return "everything"
+
+    def logged(function: Any) -> Any:
+        @functools.wraps(function)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return inner
+
+    for guarded in (decorator(find), logged(decorator(find))):
+        with pytest.raises(RegistrationError, match="of REST framework guards views"):
+            read(guarded)
 
 
 def test_a_decorator_that_passes_its_arguments_on_is_accepted():
