@@ -10,7 +10,7 @@ from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.drf.actions import ViewAction, ViewClass
 from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_action
 from django_mcp.contrib.drf.calls import ActionTool
-from django_mcp.contrib.drf.routes import RoutesOfView
+from django_mcp.contrib.drf.routes import RoutesOfView, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedOptions,
     report,
@@ -57,6 +57,8 @@ class ToolsOfView:
         self._listed_if = listed_if
         # Those that the class tells.
         self._of_class: dict[str, ViewAction] = {}
+        # Those that are left out beside a PATCH, with its key.
+        self._beside_patch: list[tuple[ViewAction, str]] = []
         self._actions: dict[str, ViewAction] = {}
         self._read: dict[str, ReadView] = {}
         self._tools: dict[str, tuple[ActionTool, ToolEntry]] = {}
@@ -67,21 +69,19 @@ class ToolsOfView:
 
     def register(self, actions: Iterable[ViewAction]) -> None:
         """Register the tools of some actions, unless the options leave them out."""
-        actions = list(actions)
-        has_patch = any(
-            action.standard_name == "partial_update"
-            and action.is_of_framework
-            and self._options.has(action.key)
-            for action in actions
-        )
-        for action in actions:
+        included = [action for action in actions if self._options.has(action.key)]
+        patches = [
+            action.key
+            for action in included
+            if action.standard_name == "partial_update" and action.is_of_framework
+        ]
+        for action in included:
             # The framework's PATCH with all fields does what its PUT does.
-            is_needless = has_patch and action.standard_name == "update"
-            if self._options.has(action.key) and (
-                not is_needless or self._options.include is not None
-            ):
-                self._of_class[action.key] = self._actions[action.key] = action
-                self._add(action)
+            if patches and action.standard_name == "update" and self._options.include is None:
+                self._beside_patch.append((action, patches[0]))
+                continue
+            self._of_class[action.key] = self._actions[action.key] = action
+            self._add(action)
         self.entries[:] = [entry for _tool, entry in self._tools.values()]
 
     def finish(self) -> None:
@@ -101,6 +101,14 @@ class ToolsOfView:
                 self._add_late(action)
             if isinstance(before, DatabaseProblem) and key in self._problems:
                 self._problems[key] = before
+        for of_put, patch in self._beside_patch:
+            if patch not in self._tools or self._tools[patch][0].routes.callbacks:
+                continue
+            if find_routes_of(of_put, self._path, is_named=False).callbacks:
+                # The site has URLs for the PUT alone.
+                action = routes.with_variables(of_put, self._path) or of_put
+                self._actions[action.key] = action
+                self._add_late(action)
         if self._view_class.given is None:
             self._add_bound(routes)
         self.entries[:] = [entry for _tool, entry in self._tools.values()]

@@ -169,3 +169,17 @@ def test_other_urls_in_a_test_make_other_tools(server: MCPServer):
     with override_settings(ROOT_URLCONF=()):
         assert look() == ({"nested_retrieve"}, {"pk"}, 0)
     assert look() == (before[0] - {"nested_destroy"}, before[1], 0)
+
+
+def test_an_update_is_a_tool_where_urls_lead_to_the_put_alone(server: MCPServer):
+    viewset_tools(Nested, server=server, prefix="nested")
+    put = {"get": "retrieve", "put": "update"}
+
+    def updates() -> set[str]:
+        return {tool["name"] for tool in server.list_tools() if "update" in tool["name"]}
+
+    with override_settings(ROOT_URLCONF=(path("products/<pk>/", Nested.as_view(put)),)):
+        assert updates() == {"nested_update"}
+    both = Nested.as_view({**put, "patch": "partial_update"})
+    with override_settings(ROOT_URLCONF=(path("products/<pk>/", both),)):
+        assert updates() == {"nested_partial_update"}
