@@ -170,6 +170,26 @@ def check_module_names() -> Iterator[CheckMessage]:
                     f"{path} is not imported, so what it registers is not found.",
                     hint=f"Call it {module}.py, or import it in {place}.",
                 )
+    for package, folder in _find_project_folders():
+        path = folder / f"{module}.py"
+        if f"{package}.{module}" not in sys.modules and _has_entries(path):
+            yield checks.Warning(
+                f"{path} is not imported, so what it registers is not found.",
+                hint=f"Move it into an app, or add {package!r} to INSTALLED_APPS.",
+            )
+
+
+def _find_project_folders() -> Iterator[tuple[str, Path]]:
+    """Yield the packages of the settings and of the URLconf, unless they are apps, with their folders."""
+    names = [getattr(site_settings, name, None) for name in ("SETTINGS_MODULE", "ROOT_URLCONF")]
+    packages = {name.partition(".")[0] for name in names if isinstance(name, str)}
+    for package in sorted(packages - {config.name for config in apps.get_app_configs()}):
+        try:
+            spec = find_spec(package)
+        except (ImportError, ValueError):
+            continue
+        for folder in (spec and spec.submodule_search_locations) or ():
+            yield package, Path(folder)
 
 
 def _has_entries(path: Path) -> bool:

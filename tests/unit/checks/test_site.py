@@ -366,6 +366,32 @@ def test_tools_in_a_module_that_is_not_found_are_reported(
     assert told_of_imported == told_with_module == []
 
 
+def test_tools_beside_the_urlconf_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "project_of_tools"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "urls.py").write_text("urlpatterns = []\n")
+    (folder / "mcp.py").write_text("from django_mcp import tool\n\n@tool\ndef a(): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def told() -> list[str]:
+        return [each.msg for each in found() if each.id == "django_mcp.W023"]
+
+    try:
+        with override_settings(ROOT_URLCONF="project_of_tools.urls"):
+            told_of_file = told()
+            with monkeypatch.context() as imported:
+                imported.setitem(sys.modules, "project_of_tools.mcp", ModuleType("mcp"))
+                told_of_imported = told()
+    finally:
+        for name in [name for name in sys.modules if name.startswith("project_of_tools")]:
+            del sys.modules[name]
+
+    path = folder / "mcp.py"
+    assert told_of_file == [f"{path} is not imported, so what it registers is not found."]
+    assert told_of_imported == []
+
+
 @pytest.mark.parametrize("init", [None, "", "from . import orders\n"])
 def test_modules_of_a_package_that_imports_none_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, init: str | None
