@@ -150,6 +150,7 @@ class ServerCommand(SiteCommand):
 
     def _explain(self, error: LookupError, name: str, server: MCPServer, user: Any) -> str:
         """Return which entry is missing, with the nearest name, or the names that exist."""
+        missing = str(error).partition(". Did you mean ")[0]
         known = [
             entry[kind.identity]
             for kind in self.kinds
@@ -159,25 +160,25 @@ class ServerCommand(SiteCommand):
         registry = server.registry
         of_kind = [getattr(registry, kind.mapping) for kind in self.kinds]
         if user is None and any(name in entries for entries in of_kind):
-            return f"{error}. Anonymous users cannot use it: name a user with --user."
+            return f"{missing}. Anonymous users cannot use it: name a user with --user."
         templates = registry.templates if TEMPLATES in self.kinds else {}
         for template, entry in templates.items():
             if entry.template.match(name) is not None:
-                text = f"{error}. The template {template} has no such object for this user."
+                text = f"{missing}. The template {template} has no such object for this user."
                 if user is None:
                     text += " Anonymous users may not read it: name a user with --user."
                 return text
         if self._is_disabled(registry, name):
-            return f"{error}. {name!r} is disabled in the admin."
+            return f"{missing}. {name!r} is disabled in the admin."
         close = [candidate for candidate in find_near(name, known, most=4) if candidate != name][:3]
         if close:
-            return f"{error}. Did you mean {' or '.join(close)}?"
+            return f"{missing}. Did you mean {' or '.join(close)}?"
         if known:
             shown = f"{', '.join(known[:20])}{', ...' if len(known) > 20 else ''}"
-            return f"{error}. {things.capitalize()}: {shown}."
+            return f"{missing}. {things.capitalize()}: {shown}."
         if any(of_kind):
             hint = " Name a user with --user." if user is None else ""
-            return f"{error}. This user sees no {things}.{hint}"
+            return f"{missing}. This user sees no {things}.{hint}"
         return f"The server {server.name!r} has no {things}. {where_to_register()}"
 
     def _is_disabled(self, registry: Registry, name: str) -> bool:

@@ -82,11 +82,12 @@ def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
 
 
 async def _refusal(client: BaseClient, method: str, params: JSONObject) -> str | None:
-    """Return the error message without the name; None if there was no error."""
+    """Return the error without the name that it suggests; None if there was no error."""
     try:
         await client._request(method, params)
     except MCPError as error:
-        return f"{error.code} {error.message} {error.data} {error.status}"
+        message = error.message.partition(". Did you mean ")[0]
+        return f"{error.code} {message} {error.data} {error.status}"
     return None
 
 

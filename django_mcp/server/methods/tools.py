@@ -6,6 +6,7 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,7 +17,7 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Redirect, ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.problems import ArgumentErrors, Problem, find_near
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
@@ -28,6 +29,15 @@ from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services import ServedCall
+
+MAX_NAME_CHARS = 128
+"""The length up to which an unknown name is compared with others: that of the longest name of a tool."""
+
+MAX_COMPARED = 100
+"""Names that an unknown one is compared with, one by one."""
+
+LIKENESS = 0.8
+"""How like a name has to be to be suggested: `find_order` for `find_orders`, but not `get_order` for `delete_order`."""
 
 
 async def call(call: ServedCall) -> bytes | Refusal:
@@ -42,7 +52,7 @@ async def call(call: ServedCall) -> bytes | Refusal:
         return invalid_params("arguments must be an object")
     entry = _find(call, name)
     if entry is None:
-        return invalid_params(f"Unknown tool: {short(name)}")
+        return invalid_params(f"Unknown tool: {short(name)}{_suggest(call, name)}")
     call.entry = entry
     if entry.redirect is None:
         return await _call_tool(call, entry, arguments)
@@ -94,7 +104,9 @@ async def _call_other(
         return _refuse_arguments(call, error.problems)
     other = _find(call, name)
     if other is None or other.redirect is not None:
-        return _refuse_arguments(call, [Problem("", f"There is no tool {short(name)}")])
+        return _refuse_arguments(
+            call, [Problem("", f"There is no tool {short(name)}{_suggest(call, name)}")]
+        )
     call.entry = other
     call.message.params = {**call.message.params, "name": name, "arguments": arguments}
     return await _call_tool(call, other, arguments)
@@ -103,6 +115,31 @@ async def _call_other(
 def _refuse_arguments(call: ServedCall, problems: Sequence[Problem]) -> bytes:
     message = describe_problems(problems)
     return encode_failure(call, Failure(kind=FailureKind.ARGUMENTS, message=message))
+
+
+def _suggest(call: ServedCall, name: str) -> str:
+    """Return a sentence with the visible tool whose name is most like an unknown one; "" if none is.
+
+    It is the same for a tool that the principal cannot see and for one that does not exist.
+    """
+    if len(name) > MAX_NAME_CHARS:
+        return ""
+    tools, visible = call.server.registry.tools.values(), call.exchange.caller.visible
+    names = [
+        each.name
+        for each in tools
+        if each.name != name and (visible is ALL_VISIBLE or visible.includes(each))
+    ]
+    if len(names) > MAX_COMPARED:
+        # To compare each of them would take long.
+        words = _split(name)
+        names = [each for each in names if words & _split(each)][:MAX_COMPARED]
+    near = find_near(name, names, cutoff=LIKENESS)
+    return f". Did you mean {near[0]}?" if near else ""
+
+
+def _split(name: str) -> set[str]:
+    return set(re.split(r"[_.-]+", name.lower())) - {""}
 
 
 def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | Refusal:

@@ -172,7 +172,7 @@ async def test_a_disabled_tool_disappears_on_all_workers(admin: AdminPages):
         unknown = await call(admin.site, "find_productz")
         answer = await call(admin.site, "find_products")
         assert answer["error"]["code"] == unknown["error"]["code"]
-        assert answer["error"]["message"] == "Unknown tool: find_products"
+        assert answer["error"]["message"].startswith("Unknown tool: find_products")
     finally:
         await row.get_by_role("button", name="Enable").click()
     await expect(row).to_contain_text("enabled")
