@@ -120,6 +120,20 @@ def note_cut(kept: int, count: int, *, cursor: str | None, member: str = "next_c
     return f"{cut} For the next ones, call again with {cursor} = {member} and the same other arguments."
 
 
-def explain_search(fields: Iterable[str]) -> str:
-    """Return where a search has looked that found nothing."""
-    return f"Nothing found. The search looks in {', '.join(fields)}, and all words must match."
+def explain_search(
+    fields: Iterable[str], skipped: Iterable[str] = (), *, is_empty: bool = True
+) -> str:
+    """Return where a search has looked, as far as its result does not show that; "" if it does.
+
+    Args:
+        fields: that the search looks in.
+        skipped: those of them that it has left out for this user.
+        is_empty: whether it found nothing.
+    """
+    names = ", ".join(skipped)
+    notes = [f"You may not search in {names}, so it was left out."] if names else []
+    if is_empty:
+        notes.append(
+            f"Nothing found. The search looks in {', '.join(fields)}, and all words must match."
+        )
+    return " ".join(notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Collection, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -14,9 +14,10 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
+from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.modeladmin.access import GET, SEARCH, AdminAccess
+from django_mcp.contrib.modeladmin.access import GET, RELATED, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
 from django_mcp.contrib.modeladmin.form_values import FormValues
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
@@ -239,8 +240,22 @@ class AdminReading:
             arguments=arguments,
             load=lambda page: self._load(request, page, names),
             show=lambda found: self._shown.read(request, found, names),
+            explain=partial(self._explain, request, arguments.get("search", "").strip()),
             keep=lambda found: self._access.keep_allowed(request, SEARCH, found),
         )
+
+    def _explain(self, request: Any, text: str, *, is_empty: bool) -> str:
+        """Return where the search for a text has looked, as `explain_search` does; "" if that is not known."""
+        if not text or self._access.overrides("get_search_results"):
+            return ""
+        names = list(self._admin.get_search_fields(request))
+        skipped = [
+            str(name).lstrip("^=@")
+            for name, path in self._read_passing(names).items()
+            if self._access.find_judging(path) is None
+            and not all(each.allows(request, RELATED) for _, each in self._access.find_passed(path))
+        ]
+        return explain_search([self._searched or ""], skipped, is_empty=is_empty)
 
     def _load(self, request: Any, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:
         joined = self._admin.get_list_select_related(request)

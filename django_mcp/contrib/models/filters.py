@@ -14,6 +14,7 @@ from django.utils.text import format_lazy, smart_split, unescape_string_literal
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
+from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.models.paths import (
     Path,
     PathError,
@@ -198,6 +199,16 @@ class Filters:
                 f"{', '.join(path.text for path, _lookup in self._search)}.",
             }
         return properties
+
+    def explain(self, text: str, related: Related, *, is_empty: bool) -> str:
+        """Return where the search for a text has looked, as `explain_search` does; "" without a text."""
+        if not text:
+            return ""
+        return explain_search(
+            [path.text for path, _lookup in self._search],
+            [path.text for path, _lookup in self._search if related.hides_all(path)],
+            is_empty=is_empty,
+        )
 
     def apply(
         self, queryset: QuerySet[Any], arguments: Mapping[str, Any], related: Related

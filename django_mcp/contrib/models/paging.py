@@ -239,6 +239,7 @@ class Pages:
         arguments: Mapping[str, Any],
         load: Callable[[QuerySet[Any]], QuerySet[Any]],
         show: Callable[[Sequence[Any]], list[Any]],
+        explain: Callable[..., str],
         keep: Callable[[Sequence[Any]], Sequence[Any]] = lambda found: found,
     ) -> JSONObject:
         """Return a page.
@@ -250,6 +251,7 @@ class Pages:
             arguments: of the search.
             load: adds to a queryset what is shown.
             show: returns the results for rows.
+            explain: returns a note about the search; takes `is_empty`, whether nothing was found.
             keep: returns the rows that the user may see.
 
         Raises:
@@ -284,6 +286,9 @@ class Pages:
             count = rows.order_by()[: self._max_count + 1].count()
             result["count"] = min(count, self._max_count)
             result["is_count_capped"] = count > self._max_count
+        note = explain(is_empty=not seen and start == Position() and not has_more)
+        if note:
+            result["note"] = note
 
         def keep_first(kept: int) -> JSONObject:
             after = Position(values=[key.read(seen[kept - 1]) for key in keys])

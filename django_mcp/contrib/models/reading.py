@@ -147,6 +147,9 @@ class Reading:
             arguments=arguments,
             load=partial(self._load, related=related),
             show=partial(related.read, definition.shown),
+            explain=partial(
+                definition.filters.explain, arguments.get("search", "").strip(), related
+            ),
         )
 
     def _find_order(self, name: str, related: Related) -> Sequence[Key]:

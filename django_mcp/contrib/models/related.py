@@ -108,19 +108,27 @@ class Related:
     def find_conditions(self, path: Path) -> list[Q]:
         """Return the conditions under which the user sees where a path leads; without one, always."""
         conditions: list[Q] = []
+        for position, showing in self._find_showing(path):
+            if not any(judge.is_for_all for judge in showing):
+                passed = path.fields[:position]
+                prefix = "".join(f"{path_field.name}__" for path_field in passed)
+                conditions.append(self._any_of(showing, passed[-1].related_model, prefix))
+        return conditions
+
+    def hides_all(self, path: Path) -> bool:
+        """Return whether the user sees nothing where a path leads, whatever the row."""
+        return not all(showing for _position, showing in self._find_showing(path))
+
+    def _find_showing(self, path: Path) -> Iterator[tuple[int, list[Judge]]]:
+        """Yield the length of each part of a path that classes decide about, and those that show what is behind."""
         fields = path.fields
         if len(fields) == 1 and self._is_own_key(fields[0]):
-            return conditions
+            return
         for position, field in enumerate(fields, 1):
             judges = self._judges_of(field.related_model) if field.is_relation else None
-            if judges is None:
-                continue
-            behind = list(self._until_judged(fields[position:]))
-            showing = [judge for judge in judges if judge.shown.shows_path(behind)]
-            if not any(judge.is_for_all for judge in showing):
-                prefix = "".join(f"{path_field.name}__" for path_field in fields[:position])
-                conditions.append(self._any_of(showing, field.related_model, prefix))
-        return conditions
+            if judges is not None:
+                behind = list(self._until_judged(fields[position:]))
+                yield position, [judge for judge in judges if judge.shown.shows_path(behind)]
 
     def _until_judged(self, fields: Sequence[Any]) -> Iterator[Any]:
         """Yield the fields up to one that leads to rows that other classes decide about."""

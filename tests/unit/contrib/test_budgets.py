@@ -304,3 +304,27 @@ def test_rows_without_an_order_come_in_that_of_their_keys(root: User, products: 
     (query,) = [sql for sql in queries if "shop_product" in sql]
     assert query.partition("ORDER BY")[2]
     assert "The order is " in schema["properties"]["cursor"]["description"]
+
+
+@pytest.mark.parametrize("source", ["models", "modeladmin", "list", "pages"])
+def test_a_search_that_finds_nothing_says_where_it_has_looked(
+    root: User, products: list[str], source: str
+):
+    client = MCPClient(serve(source, None), user=root)
+    tool = "pages" if source == "pages" else "search_products"
+
+    found = client.call(tool, search="p01 nowhere").structured
+
+    assert found["results"] == []
+    assert found["note"] == ("Nothing found. The search looks in name, and all words must match.")
+    assert "note" not in client.call(tool, search="p01").structured
+
+
+@pytest.mark.parametrize("source", ["models", "list", "ninja"])
+def test_a_limit_that_no_list_has_says_what_to_send(root: User, source: str):
+    client = MCPClient(serve(source, None), user=root)
+
+    refused = client.call("search_products", limit=-1)
+
+    assert refused.is_error
+    assert "/limit: must be at least 1, not -1" in refused.text

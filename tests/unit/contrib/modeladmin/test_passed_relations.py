@@ -246,3 +246,24 @@ def test_a_column_through_several_relations_costs_no_query_for_each_row(
     # One for the rows, and one for the shelves that the user sees.
     with django_assert_max_num_queries(5):
         assert len(read(client, "search_loans")["results"]) == 6
+
+
+def test_a_search_says_what_it_leaves_out_for_the_user(
+    site: admin.AdminSite, make_client: Any, make_staff: Any, loan: Loan
+):
+    class SearchedLoans(admin.ModelAdmin):
+        search_fields = ["book__title", "book__shelf__name"]
+
+    site.unregister(Loan)
+    site.register(Loan, SearchedLoans)
+    some, all_ = (
+        make_client(make_staff(str(n), *more), Loan)
+        for n, more in enumerate((LIBRARY, (*LIBRARY, "library.view_shelf")))
+    )
+
+    left_out = "You may not search in book__shelf__name, so it was left out."
+    assert read(some, "search_loans", search="A book")["note"] == left_out
+    assert "note" not in read(all_, "search_loans", search="A book")
+    assert read(some, "search_loans", search="nowhere")["note"] == (
+        f"{left_out} Nothing found. The search looks in book__title, book__shelf__name, and all words must match."
+    )

@@ -529,6 +529,7 @@ def test_no_row_is_lost_when_hidden_rows_before_it_are_deleted(ann: User):
             arguments=arguments,
             load=lambda rows: rows,
             show=lambda rows: [row.name for row in rows],
+            explain=lambda is_empty: "",
             keep=lambda rows: [row for row in rows if row.pk not in hidden],
         )
 

@@ -126,6 +126,23 @@ def test_security_values_of_related_rows_are_those_that_their_class_shows(client
     client.assert_conforms()
 
 
+def test_a_search_says_what_it_leaves_out_for_the_user(client: MCPClient, ann: User):
+    class Closed(Shelves):
+        def has_permission(self, user: Any, action: str) -> bool:
+            return False
+
+    closed = make_client(ann, Books, Closed)
+    left_out = "You may not search in shelf__name, so it was left out."
+
+    assert closed.call("search_books", search="Book 1").structured["note"] == left_out
+    assert closed.call("search_books", search="nowhere").structured["note"] == (
+        f"{left_out} Nothing found. The search looks in title, shelf__name, tags__name, and all words must match."
+    )
+    assert "note" not in closed.call("search_books").structured
+    assert "note" not in client.call("search_books", search="Book 1").structured
+    assert client.call("search_books", search="nowhere").structured["note"].startswith("Nothing")
+
+
 def test_security_each_relation_on_the_way_is_asked(client: MCPClient, shelves: list[Shelf]):
     loans = client.call("search_loans").structured["results"]
 
