@@ -32,7 +32,7 @@ def make_admin(note: Note) -> tuple[MCPServer, Owners]:
         print(f"{len(entries)} tools of the admin in {took:.2f} s", file=sys.stderr)
     except Exception as error:  # noqa: BLE001  (whatever stops a site)
         note("", "admin_tools", "start", f"{type(error).__name__}: {error}")
-    server = MCPServer("circle-admin", public=True, output_schemas="full")
+    server = MCPServer("circle-admin", public=True, output_schemas="full", max_result_tokens=None)
     owners: Owners = {}
     for model in admin.site._registry:
         label = model._meta.label_lower
@@ -55,7 +55,7 @@ def make_admin(note: Note) -> tuple[MCPServer, Owners]:
 
 def make_models(note: Note) -> tuple[MCPServer, Owners]:
     """Return a server with tools of all models, and the model and the action of each tool."""
-    server = MCPServer("circle-models", public=True, output_schemas="full")
+    server = MCPServer("circle-models", public=True, output_schemas="full", max_result_tokens=None)
     owners: Owners = {}
     for model in apps.get_models():
         if model._meta.app_label != "django_mcp" and model._meta.managed:

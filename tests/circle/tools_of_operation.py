@@ -110,7 +110,7 @@ def find_operations() -> list[Operation]:
 
 def make_operations() -> MCPServer:
     """Return a server with the tools of all APIs."""
-    server = MCPServer("circle-ninja", public=True, output_schemas="full")
+    server = MCPServer("circle-ninja", public=True, output_schemas="full", max_result_tokens=None)
     operation_tools(first, server=server)
     operation_tools(second, server=server, prefix="v2")
     who = lambda request: request.user.is_authenticated and request.user  # noqa: E731

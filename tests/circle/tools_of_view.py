@@ -157,7 +157,7 @@ class OfView:
         if rows is None:
             return
         for name, each in schema.items():
-            if name in base or name == "format":
+            if name in base or name == "format" or _is_added(each):
                 continue
             values = each.get("enum") or [
                 make_value(each, self._hints.get(name.partition("_")[0].removesuffix("s")))
@@ -300,6 +300,12 @@ def _text(value: Any) -> Any:
 def _is_plain(row: Any, name: str) -> bool:
     value = row.get(name) if isinstance(row, dict) else None
     return value not in (None, "") and not isinstance(value, dict | list)
+
+
+def _is_added(schema: Mapping[str, Any]) -> bool:
+    """Return whether an argument selects rows of the tool's own list, which the API does not have."""
+    added = ("How many rows to return.", "next_cursor of the page before")
+    return str(schema.get("description", "")).startswith(added)
 
 
 def _rows_of(shown: Any) -> list[Any]:

@@ -74,7 +74,7 @@ def make_rest(note: Note) -> tuple[MCPServer, list[SiteView]]:
     """Return a server with the tools of all REST views of the site."""
     from django.core.checks import run_checks
 
-    server = MCPServer("circle-rest", public=True, output_schemas="full")
+    server = MCPServer("circle-rest", public=True, output_schemas="full", max_result_tokens=None)
     views = find_views()
     for view in views:
         try:
