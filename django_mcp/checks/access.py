@@ -102,23 +102,40 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
 
 @check(Tags.security, id="django_mcp.W008")
 def check_permissions() -> Iterator[CheckMessage]:
-    """W008: a permission does not exist, so that only superusers pass it."""
+    """W008: a permission does not exist, so that only superusers pass it, or the users have none."""
     if not apps.is_installed("django.contrib.auth"):
         return
+    from django.contrib.auth import get_user_model
+
     from django_mcp.auth.permissions import find_unknown_permissions
 
+    users_have_permissions = hasattr(get_user_model(), "has_perm")
     for server in all_servers():
+        if not users_have_permissions:
+            rules = server.engine.derived.requirements.rules
+            named = [each.source for each in rules if any(isinstance(r, str) for r in rules[each])]
+            if named:
+                yield checks.Warning(
+                    f"{named[0]}{_count_others(named)} a permission, which nobody has: the model "
+                    f"{site_settings.AUTH_USER_MODEL} has no has_perm().",
+                    hint="Let the model extend PermissionsMixin, or write a function of the user as permission=.",
+                )
+            continue
         sources: dict[tuple[str, str | None], list[str]] = {}
         for source, name, near in find_unknown_permissions(server.engine.derived.requirements):
             sources.setdefault((name, near), []).append(source)
-        for (name, near), (source, *others) in sources.items():
+        for (name, near), needing in sources.items():
             first = (
                 f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
             )
             yield checks.Warning(
-                f"{source}{f' and {len(others)} more need' if others else ' needs'} the permission {name!r}, which no model of the installed apps has.",
+                f"{needing[0]}{_count_others(needing)} the permission {name!r}, which no model of the installed apps has.",
                 hint=f"{first} declare it in Meta.permissions of a model and migrate.",
             )
+
+
+def _count_others(sources: list[str]) -> str:
+    return f" and {len(sources) - 1} more need" if len(sources) > 1 else " needs"
 
 
 @check(id="django_mcp.W021")

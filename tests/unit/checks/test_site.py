@@ -616,6 +616,20 @@ def test_an_unknown_permission_of_many_is_reported_once():
     assert " and 2 more need the permission 'shop.viwe_order'" in message.msg
 
 
+def test_permissions_of_users_who_can_have_none_are_reported():
+    server = MCPServer("w8", public=True)
+    server.tool(permission="shop.view_order")(drop_everything)
+    server.tool(permission="shop.view_order")(drop_something)
+    server.tool(permission=lambda user: True, read_only=True)(look)
+
+    # A model without PermissionsMixin.
+    with override_settings(AUTH_USER_MODEL="shop.Product"):
+        messages = [each for each in run_checks(tags=["security"]) if each.id == "django_mcp.W008"]
+
+    (message,) = [each for each in messages if "drop_everything" in each.msg]
+    assert "and 1 more need a permission, which nobody has: the model shop.Product" in message.msg
+
+
 def test_existing_permissions_pass_the_checks():
     server = MCPServer("right", public=True)
     server.tool(permission=["shop.view_order", "auth.change_user"])(drop_everything)
