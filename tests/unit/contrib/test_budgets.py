@@ -328,3 +328,24 @@ def test_a_limit_that_no_list_has_says_what_to_send(root: User, source: str):
 
     assert refused.is_error
     assert "/limit: must be at least 1, not -1" in refused.text
+
+
+def test_compact_tools_cut_as_the_tools_they_stand_for(root: User, products: list[str]):
+    site = admin.AdminSite(name=f"budgets-{next(_numbers)}")
+    site.register(Product, ProductAdmin)
+    server = MCPServer("compact-budgets", public=True, max_result_tokens=MAX_TOKENS)
+    admin_tools(server=server, models=[Product], site=site, style="compact")
+    client = MCPClient(server, user=root)
+
+    found: list[str] = []
+    arguments: dict[str, Any] = {"model": "shop.product", "limit": 40}
+    while True:
+        page = client.call("search_objects", **arguments)
+        assert not page.is_error, page.text
+        assert len(page.text) <= 4 * MAX_TOKENS
+        found += [row["sku"] for row in page.structured["results"]]
+        if page.structured["next_cursor"] is None:
+            break
+        arguments["cursor"] = page.structured["next_cursor"]
+
+    assert found == products

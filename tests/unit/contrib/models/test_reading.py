@@ -543,3 +543,7 @@ def test_no_row_is_lost_when_hidden_rows_before_it_are_deleted(ann: User):
         found, cursor = [*found, *page["results"]], page["next_cursor"]
 
     assert found == ["s0", "s1", "s4", "s5", "s6", "s7"]
+
+
+def test_now_is_no_date_and_the_error_says_what_is(client: MCPClient):
+    assert "It must be in YYYY-MM-DD HH:MM" in error(client, placed_at__gte="now")
