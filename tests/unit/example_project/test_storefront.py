@@ -76,7 +76,6 @@ def test_another_users_order_is_unknown(name: str, ada: User, grace: User) -> No
     ("name", "arguments"),
     [
         ("update_order", {"note": "mine now"}),
-        ("rest_orders_update", {"note": "mine now"}),
         ("rest_orders_partial_update", {"note": "mine now"}),
         ("rest_orders_cancel", {}),
         ("ninja_set_note", {"note": "mine now"}),

@@ -281,7 +281,7 @@ def test_the_check_of_the_single_tool_is_asked(
         site=site,
         models=[Order],
         style="compact",
-        check=lambda user, arguments: arguments["id"] == orders[0].pk,
+        check=lambda user, id: id == orders[0].pk,
         include=["get"],
     )
     client = MCPClient(server, user=root)
