@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.contrib.generated import report
@@ -56,6 +56,9 @@ def reading_at_startup() -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
             for connection in connections.all():
+                if connection.in_atomic_block:
+                    # It is read at first use as well, and what fails then must not end a caller's transaction.
+                    stack.enter_context(transaction.atomic(connection.alias))
                 stack.enter_context(connection.execute_wrapper(_refuse_writes))
             warnings.filterwarnings(
                 "ignore", "Accessing the database during app initialization", RuntimeWarning

@@ -100,6 +100,7 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
         "counter",
         "find_language",
         "find_today",
+        "find_toolset",
         "make_form",
         "make_context",
         "max_step_s",

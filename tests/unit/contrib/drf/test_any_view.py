@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import nullcontext
 from decimal import Decimal
 from enum import Enum
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from django.contrib.auth.models import User
 from django.core import checks
 from django.core.checks import run_checks
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.urls import include, path
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
@@ -411,7 +413,8 @@ def test_nothing_about_a_view_is_an_error(server: MCPServer):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_view_that_is_read_writes_nothing(server: MCPServer, ada: User):
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_a_view_that_is_read_writes_nothing(server: MCPServer, ada: User, is_atomic: bool):
     class Counting(OwnOrders):
         def get_queryset(self) -> Any:
             Product.objects.get_or_create(
@@ -424,7 +427,9 @@ def test_a_view_that_is_read_writes_nothing(server: MCPServer, ada: User):
             return OrderSerializer
 
     Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
-    viewset_tools(Counting, server=server, prefix="own", actions=["list", "create"])
+    with transaction.atomic() if is_atomic else nullcontext():
+        viewset_tools(Counting, server=server, prefix="own", actions=["list", "create"])
+        assert Product.objects.count() == 1
 
     assert list(Product.objects.values_list("sku", "name")) == [("mug", "Mug")]
     assert "ordering" in properties(server, "own_list", ada)
