@@ -37,6 +37,9 @@ _HOLDS_ENTRIES = re.compile(
 )
 """What registers something as soon as its module is imported."""
 
+_LATER = re.compile(r"test|conftest|views$|urls$")
+"""Modules that others import, and only later."""
+
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
 _FLOOR = re.compile(r"(>=|!=)\s*([0-9][0-9.]*)(?![0-9.*])")
 
@@ -156,20 +159,18 @@ def check_module_names() -> Iterator[CheckMessage]:
     if module is None:
         return
     for config in apps.get_app_configs():
-        folder, package, place = Path(config.path), config.name, f"a {module}.py of the app"
-        if module_has_submodule(config.module, module):
-            # A package has to import its modules, and one without __init__.py imports none.
-            folder, package, place = folder / module, f"{package}.{module}", f"{module}/__init__.py"
-            paths = list(folder.glob("[!_]*.py"))
-        else:
-            paths = [*folder.glob("mcp*.py"), *folder.glob("tools.py")]
-        for path in sorted(paths):
-            # What the site imports by itself is found.
-            if f"{package}.{path.stem}" not in sys.modules and _has_entries(path):
-                yield checks.Warning(
-                    f"{path} is not imported, so what it registers is not found.",
-                    hint=f"Call it {module}.py, or import it in {place}.",
-                )
+        app = Path(config.path)
+        has_module = module_has_submodule(config.module, module)
+        hint = f"Import it in the app's {module} module." if has_module else f"Call it {module}.py."
+        # A package has to import its modules, and one without __init__.py imports none.
+        for folder, package in ((app, config.name), (app / module, f"{config.name}.{module}")):
+            for path in sorted(folder.glob("[!_]*.py")):
+                # What the site imports by itself is found.
+                is_found = f"{package}.{path.stem}" in sys.modules
+                if not is_found and not _LATER.match(path.stem) and _has_entries(path):
+                    yield checks.Warning(
+                        f"{path} is not imported, so what it registers is not found.", hint=hint
+                    )
     for package, folder in _find_project_folders():
         path = folder / f"{module}.py"
         if f"{package}.{module}" not in sys.modules and _has_entries(path):

@@ -339,6 +339,8 @@ def test_a_top_level_module_named_mcp_is_reported(tmp_path: Path, monkeypatch: p
         ("mcps", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", True),
         ("mcp_tools", "import django_mcp\n\n@django_mcp.tool(name='a')\ndef a(): ...\n", True),
         ("tools", "from django_mcp.contrib.drf import viewset_tools\nviewset_tools(A)\n", True),
+        ("handlers", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", True),
+        ("test_tools", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", False),
         ("tools", "from other import tool\n\n@tool\ndef a(): ...\n", False),
         ("mcp_client", "from django_mcp import MCPServer\n", False),
         ("views", "from django_mcp import tool\n\n@tool\ndef a(): ...\n", False),
@@ -362,8 +364,11 @@ def test_tools_in_a_module_that_is_not_found_are_reported(
         told_with_module = [each for each in found() if each.id == "django_mcp.W023"]
     sys.modules.pop("misplaced_tools")
 
-    assert [each.msg.partition(" is not imported")[0] for each in told] == [str(path)] * is_told
-    assert told_of_imported == told_with_module == []
+    for messages in (told, told_with_module):
+        paths = [each.msg.partition(" is not imported")[0] for each in messages]
+        assert paths == [str(path)] * is_told
+    assert told_of_imported == []
+    assert all(each.hint == "Import it in the app's mcp module." for each in told_with_module)
 
 
 def test_tools_beside_the_urlconf_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
