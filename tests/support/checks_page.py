@@ -46,6 +46,7 @@ TEXTS = {
     "django_mcp.W007": "A mounted server rejects everybody, because it is neither public nor has authenticators.",
     "django_mcp.W012": "A server accepts tokens of another issuer, and no metadata names this issuer.",
     "django_mcp.drf.I001": "A tool leaves out files, or filters with regular expressions of the client.",
+    "django_mcp.drf.I002": "A REST view reads parameters of the query that its tool lacks.",
     "django_mcp.drf.W001": "An action of a REST view is no tool yet.",
     "django_mcp.drf.W002": "An action of a REST view cannot become a tool.",
     "django_mcp.drf.W003": "A tool of a REST view cannot be called, since no open URL of the site fits it.",

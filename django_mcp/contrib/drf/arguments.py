@@ -95,6 +95,7 @@ class ReadView:
         files: the fields of the body that are left out, since they are files.
         patterns: the query's parameters that are left out, since they are regular expressions.
         left_out: why other parameters of the query could not be read.
+        query_readers: methods of the site that read the query, if nothing names its parameters.
         credentials: names of the serializer, and of its fields for passwords.
         list_kind: which arguments select rows of a list.
         order: what the rows of the list are ordered by.
@@ -112,6 +113,7 @@ class ReadView:
     files: Sequence[str]
     patterns: Sequence[str]
     left_out: Sequence[str]
+    query_readers: Sequence[str]
     credentials: Sequence[str]
     list_kind: ListKind
     order: str
@@ -235,9 +237,10 @@ def _read_action(
             "can also look at self.swagger_fake_view, which is set here.",
         ) from error
     max_values = MAX_ERRORS // forms
+    named = {**annotated.query(), **query}
     return ReadView(
         view=view,
-        parameters={**filter_by, **pages, **annotated.query(), **query},
+        parameters={**filter_by, **pages, **named},
         body=body,
         pages=frozenset(pages),
         whole=whole,
@@ -247,11 +250,24 @@ def _read_action(
         files=find_files(serializer),
         patterns=patterns,
         left_out=list(dict.fromkeys(left_out)),
+        query_readers=[] if named else _find_query_readers(action, view),
         credentials=find_credentials(serializer),
         list_kind=list_kind,
         order=order,
         max_results=max_results,
     )
+
+
+def _find_query_readers(action: ViewAction, view: Any) -> list[str]:
+    """Return the names of the methods of the site that read the query of a request."""
+    methods = dict.fromkeys([action.name, "get_queryset", "filter_queryset"])
+    functions = {name: getattr(type(view), name, None) for name in methods}
+    return [
+        name
+        for name, function in functions.items()
+        if not str(getattr(function, "__module__", "rest_framework.")).startswith("rest_framework.")
+        and find_attributes(function) & {"query_params", "GET"}
+    ]
 
 
 def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKind:

@@ -239,6 +239,13 @@ class ToolsOfView:
             what, read = self._what(key), self._read[key]
             note_files(server, what, read.files, "django_mcp.drf.I001")
             note_patterns(server, what, read.patterns, "django_mcp.drf.I001")
+            if read.query_readers:
+                methods = " and ".join(f"{name}()" for name in read.query_readers)
+                message = (
+                    f"{what} reads parameters of the query in {methods}, which the tool lacks."
+                )
+                hint = f"Name them: query={{{key!r}: {{'name': {{'type': 'string'}}}}}}."
+                report(server, message, hint, "django_mcp.drf.I002")
             for left_out in read.left_out:
                 message = f"The tool of {what[0].lower()}{what[1:]} lacks arguments: {left_out}."
                 hint = f"Name them: query={{{key!r}: {{'name': {{'type': 'string'}}}}}}."

@@ -438,6 +438,26 @@ def test_a_view_that_is_read_writes_nothing(server: MCPServer, ada: User, is_ato
     assert "WriteRefused: It writes to the database" in problem.msg
 
 
+@pytest.mark.parametrize("query", [{}, {"list": {"status": {"type": "string"}}}])
+def test_parameters_that_only_the_code_of_a_view_names_are_told(server: MCPServer, query: Any):
+    class Chosen(viewsets.ReadOnlyModelViewSet):
+        serializer_class = OrderSerializer
+
+        def get_queryset(self) -> Any:
+            return Order.objects.filter(status=self.request.query_params.get("status", "placed"))
+
+        @action(detail=False)
+        def late(self, request: Any) -> Any:
+            return Response({"days": request.GET.get("days")})
+
+    viewset_tools(Chosen, server=server, prefix="chosen", exclude=["retrieve"], query=query)
+
+    found = [each for each in told(server) if each.id == "django_mcp.drf.I002"]
+    assert len(found) == (1 if query else 2)
+    assert "reads parameters of the query in late() and get_queryset()" in found[-1].msg
+    assert "query={'late': " in str(found[-1].hint)
+
+
 def test_a_name_that_another_view_has_taken_is_a_warning(server: MCPServer, ada: User):
     class OldOrders(viewsets.ReadOnlyModelViewSet):
         queryset = Order.objects.all()
