@@ -18,8 +18,9 @@ from django.urls import re_path
 
 from django_mcp.endpoints.browser_page import render_page
 from django_mcp.endpoints.urlconf import serve_health
+from django_mcp.protocol.names import SEGMENT
 from django_mcp.servers import MCPServer, choose_server
-from django_mcp.transports.http.narrowing import NAMES_PATTERN, SEGMENT, TOOLSETS_VARIABLE
+from django_mcp.transports.http.narrowing import NAMES_PATTERN, TOOLSETS_VARIABLE
 from django_mcp.transports.http.view import MCPView
 
 

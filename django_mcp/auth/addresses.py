@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.urls import get_script_prefix
 
 from django_mcp.conf import settings
+from django_mcp.protocol.names import SEGMENT
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """The path of a resource's metadata, before the resource's own path (RFC 9728 section 3.1)."""
@@ -45,11 +46,13 @@ def metadata_url_of(request: HttpRequest) -> str:
 def resource_path(path: str) -> str:
     """Return the path of the resource that a request's path belongs to, without a slash at the end.
 
-    The two paths of HTTP+SSE are one resource: clients compare it with that of the stream.
+    The two paths of HTTP+SSE are one resource: clients compare it with that of the stream. A toolset may be
+    called `messages` as well: the path with its name is a resource of its own.
     """
     path = path.rstrip("/")
     start, slash, last = path.rpartition("/")
-    return f"{start}{slash}sse" if last == "messages" else path
+    is_toolset = f"{start}/".endswith(SEGMENT)
+    return f"{start}{slash}sse" if last == "messages" and not is_toolset else path
 
 
 def canonical_uri(uri: str) -> str | None:

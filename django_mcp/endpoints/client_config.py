@@ -16,11 +16,11 @@ from django_mcp.auth.authenticators import APIKeyAuthenticator, BearerAuthentica
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.json import JSONObject, encode, encode_pretty, present
+from django_mcp.protocol.names import SEGMENT
 from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.sanitize import clean
 from django_mcp.server.server import BaseServer
 from django_mcp.servers import MCPServer
-from django_mcp.transports.http.narrowing import SEGMENT
 
 MAX_TITLE_CHARS = 80
 MAX_DESCRIPTION_CHARS = 500

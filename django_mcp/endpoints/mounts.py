@@ -22,8 +22,9 @@ from django.urls.resolvers import RoutePattern
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
+from django_mcp.protocol.names import SEGMENT
 from django_mcp.server.server import BaseServer
-from django_mcp.transports.http.narrowing import NAMES_PATTERN, SEGMENT, TOOLSETS_VARIABLE
+from django_mcp.transports.http.narrowing import NAMES_PATTERN, TOOLSETS_VARIABLE
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
 

@@ -102,3 +102,7 @@ def find_hidden_character(text: str) -> str | None:
     character = match.group()
     name = unicodedata.name(character, "control character")
     return f"U+{ord(character):04X} {name} at character {match.start()}"
+
+
+SEGMENT = "/x/"
+"""Stands between the path of an endpoint and names of toolsets, so that none has the path of something else."""

@@ -22,8 +22,8 @@ from django_mcp.management.base import (
     get_server,
     wrong_use,
 )
+from django_mcp.protocol.names import SEGMENT
 from django_mcp.servers import MCPServer
-from django_mcp.transports.http.narrowing import SEGMENT
 
 
 class Command(SiteCommand):

@@ -18,9 +18,9 @@ from django_mcp.management.doctor.http import Answer, Unreachable, ask, next_mes
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import HEADER_MISMATCH
 from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.names import SEGMENT
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.transports.http.guard import HTTPS_ONLY
-from django_mcp.transports.http.narrowing import SEGMENT
 
 PROMPT_S = 3.0
 """What is sent at once arrives within this time, unless something buffers it."""

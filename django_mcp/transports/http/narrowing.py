@@ -17,9 +17,6 @@ READ_ONLY_HEADER = b"x-mcp-readonly"
 TOOLSETS_VARIABLE = "mcp_toolsets"
 """The variable of the URL with the names; handlers do not get it."""
 
-SEGMENT = "/x/"
-"""Stands between the path of an endpoint and the names, so that no toolset has the path of something else."""
-
 MAX_NAMES_BYTES = 1024
 """Bytes of the names in the path, and of those in the header, with the commas."""
 

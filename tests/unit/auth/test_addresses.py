@@ -36,6 +36,9 @@ def test_the_resource_is_the_endpoint_of_the_request():
         ("/messages", "/sse"),
         ("/staff/messages", "/staff/sse"),
         ("/messages/mcp", "/messages/mcp"),
+        ("/mcp/x/messages", "/mcp/x/messages"),
+        ("/x/messages/", "/x/messages"),
+        ("/mcp/x/sse", "/mcp/x/sse"),
         ("/of/messages/sse", "/of/messages/sse"),
     ],
 )
