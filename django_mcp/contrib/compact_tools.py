@@ -23,7 +23,7 @@ from django_mcp.registry.problems import (
     ArgumentErrors,
     Problem,
     RegistrationError,
-    did_you_mean,
+    find_near_to_sent,
 )
 from django_mcp.servers import MCPServer
 
@@ -161,7 +161,8 @@ class CompactTools:
             if name in seen and chosen in (None, action)
         }
         if not tools:
-            raise _wrong("action", _("There is no such action."), chosen, about.tools)
+            offered = [action for action, name in about.tools.items() if name in seen]
+            raise _wrong("action", _("There is no such action."), chosen, offered)
         return {
             "model": about.model._meta.label_lower,
             "actions": {
@@ -234,10 +235,9 @@ def _as_key(key: Any, entry: ToolEntry | None, name: str) -> Any:
     return key
 
 
-def _wrong(
-    name: str, told: str, given: Any, known: Sequence[str] | Mapping[str, Any]
-) -> ArgumentErrors:
-    meant = did_you_mean(given, known) if isinstance(given, str) else ""
+def _wrong(name: str, told: str, given: Any, known: Sequence[str]) -> ArgumentErrors:
+    near = find_near_to_sent(given, known) if isinstance(given, str) else None
+    meant = "" if near is None else f" Did you mean {near!r}?"
     return ArgumentErrors([Problem(to_pointer([name]), f"{told}{meant}")])
 
 

@@ -6,22 +6,20 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from django.utils.translation import get_language
+from django.conf import settings
 from django.utils.translation import gettext as _
+from django.utils.translation import override
 
 from django_mcp.context import Context
 from django_mcp.contrib.generated import GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.entries import Find, ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
+from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
 from django_mcp.registry.search_index import SearchIndex
 from django_mcp.servers import MCPServer, choose_server
 
 MAX_FOUND = 20
 """Tools in one answer at most."""
-
-_MAX_LANGUAGES = 16
-"""Languages whose index is kept."""
 
 _CALL: JSONObject = {
     "name": {"type": "string", "description": "As find_tools says."},
@@ -85,7 +83,7 @@ class _ToolSearch:
     def __init__(self, server: MCPServer) -> None:
         # The server holds its tools, and these hold no server that is not used any more.
         self._server = ref(server)
-        self._indexes: dict[str | None, tuple[object, SearchIndex]] = {}
+        self._kept: tuple[object, SearchIndex] | None = None
 
     def register(
         self,
@@ -145,14 +143,14 @@ class _ToolSearch:
         return {"tools": [], "note": _("No tool has any of these words. Try others.")}
 
     def _index(self) -> SearchIndex:
-        """Return the index of the tools as they are now, in the active language."""
-        tools, language = self._tools(), get_language()
+        """Return the index of the tools as they are now, in the language of the site."""
+        tools = self._tools()
         state = tuple(tools.items())
-        kept = self._indexes.get(language)
+        kept = self._kept
         if kept is None or kept[0] != state:
-            if len(self._indexes) >= _MAX_LANGUAGES:
-                self._indexes.clear()
-            kept = self._indexes[language] = (state, SearchIndex(tools.values()))
+            # One for each language would let clients decide how often it is made.
+            with override(settings.LANGUAGE_CODE):
+                kept = self._kept = (state, SearchIndex(tools.values()))
         return kept[1]
 
     def _find_call(
@@ -163,7 +161,8 @@ class _ToolSearch:
         if tool is None or tool.leads_to is not None:
             seen = [each for each in self._tools() if find(each) is not None]
             told = _("There is no such tool. find_tools finds them.")
-            raise _wrong(f"{told}{did_you_mean(name, seen)}")
+            near = find_near_to_sent(name, seen)
+            raise _wrong(told if near is None else f"{told} Did you mean {near!r}?")
         if tool.annotations["readOnlyHint"] is not is_reading:
             other = "run_write_tool" if is_reading else "run_read_tool"
             raise _wrong(_("Call it with %(tool)s.") % {"tool": other})

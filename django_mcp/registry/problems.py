@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -190,3 +191,28 @@ def find_near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float =
     by_lower = {name.lower(): name for name in known}
     close_matches = difflib.get_close_matches(name.lower(), by_lower, n=most, cutoff=cutoff)
     return [by_lower[match] for match in close_matches]
+
+
+MAX_NAME_CHARS = 128
+"""The length up to which a name that a client sent is compared with others: that of the longest name of a tool."""
+
+MAX_COMPARED = 100
+"""Names that such a name is compared with, one by one."""
+
+LIKENESS = 0.8
+"""How like a name has to be to be suggested: `find_order` for `find_orders`, but not `get_order` for `delete_order`."""
+
+
+def find_near_to_sent(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is most like one that a client sent, if one is, in a bounded time."""
+    if len(name) > MAX_NAME_CHARS:
+        return None
+    if len(known) > MAX_COMPARED:
+        # To compare each of them would take long.
+        words = _split(name)
+        known = [each for each in known if words & _split(each)][:MAX_COMPARED]
+    return next(iter(find_near(name, known, cutoff=LIKENESS)), None)
+
+
+def _split(name: str) -> set[str]:
+    return set(re.split(r"[_.-]+", name.lower())) - {""}

@@ -42,14 +42,10 @@ class SearchIndex:
                 tools_with[word].append((name, count))
         self._weights: dict[str, list[tuple[str, float]]] = {}
         for word, found in tools_with.items():
-            rarity = math.log(1 + (len(lengths) - len(found) + 0.5) / (len(found) + 0.5))
             self._weights[word] = [
                 (
                     name,
-                    rarity
-                    * count
-                    * (_K1 + 1)
-                    / (count + _K1 * (1 - _B + _B * lengths[name] / average)),
+                    count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * lengths[name] / average)),
                 )
                 for name, count in found
             ]
@@ -64,9 +60,12 @@ class SearchIndex:
         """
         scores: defaultdict[str, float] = defaultdict(float)
         for word in list(dict.fromkeys(_split(query)))[:MAX_WORDS]:
-            for name, weight in self._weights.get(word, ()):
-                scores[name] += weight
-        fitting = ((-score, name) for name, score in scores.items() if name in visible)
+            found = [each for each in self._weights.get(word, ()) if each[0] in visible]
+            # Only among what is visible: the order must not tell of other tools.
+            rarity = math.log(1 + (len(visible) - len(found) + 0.5) / (len(found) + 0.5))
+            for name, weight in found:
+                scores[name] += rarity * weight
+        fitting = ((-score, name) for name, score in scores.items())
         return [name for _score, name in heapq.nsmallest(limit, fitting)]
 
 

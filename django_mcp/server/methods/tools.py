@@ -6,7 +6,6 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,7 +16,7 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Redirect, ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, Problem, find_near
+from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
@@ -29,15 +28,6 @@ from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
 from django_mcp.server.request_checks import check_scopes, check_tool_rate
 from django_mcp.server.services import ServedCall
-
-MAX_NAME_CHARS = 128
-"""The length up to which an unknown name is compared with others: that of the longest name of a tool."""
-
-MAX_COMPARED = 100
-"""Names that an unknown one is compared with, one by one."""
-
-LIKENESS = 0.8
-"""How like a name has to be to be suggested: `find_order` for `find_orders`, but not `get_order` for `delete_order`."""
 
 
 async def call(call: ServedCall) -> bytes | Refusal:
@@ -122,24 +112,14 @@ def _suggest(call: ServedCall, name: str) -> str:
 
     It is the same for a tool that the principal cannot see and for one that does not exist.
     """
-    if len(name) > MAX_NAME_CHARS:
-        return ""
     tools, visible = call.server.registry.tools.values(), call.exchange.caller.visible
     names = [
         each.name
         for each in tools
         if each.name != name and (visible is ALL_VISIBLE or visible.includes(each))
     ]
-    if len(names) > MAX_COMPARED:
-        # To compare each of them would take long.
-        words = _split(name)
-        names = [each for each in names if words & _split(each)][:MAX_COMPARED]
-    near = find_near(name, names, cutoff=LIKENESS)
-    return f". Did you mean {near[0]}?" if near else ""
-
-
-def _split(name: str) -> set[str]:
-    return set(re.split(r"[_.-]+", name.lower())) - {""}
+    near = find_near_to_sent(name, names)
+    return f". Did you mean {near}?" if near is not None else ""
 
 
 def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | Refusal:

@@ -166,6 +166,35 @@ def test_a_server_without_visible_tools_lists_none(db: None):
     assert MCPClient(server).list_tools() == []
 
 
+def test_a_long_name_is_not_compared(server: MCPServer, client: MCPClient):
+    @server.tool(name="forecast" * 16)
+    def long() -> str:
+        """Say it at length."""
+        return ""
+
+    near, far = "forecast" * 15 + "forecas", "forecast" * 17
+    assert "Did you mean 'forecastforecast" in refuse(client, "run_read_tool", name=near)
+    assert "Did you mean" not in refuse(client, "run_read_tool", name=far)
+
+
+def test_hidden_tools_do_not_change_the_order(db: None):
+    def nothing() -> str:
+        return ""
+
+    def make(hidden: int) -> list[str]:
+        server = MCPServer("ordered", public=True)
+        server.tool(read_only=True, name="one", description="alpha")(nothing)
+        server.tool(read_only=True, name="two", description="beta")(nothing)
+        for number in range(hidden):
+            server.tool(name=f"hidden{number}", description="alpha", permission="auth.view_user")(
+                nothing
+            )
+        tool_search(server)
+        return find(MCPClient(server), "beta alpha")
+
+    assert make(8) == make(0)
+
+
 def test_no_query_is_too_long(server: MCPServer):
     index = SearchIndex(server.registry.tools.values())
 

@@ -250,6 +250,15 @@ def test_hidden_models_are_unknown(
     assert "list" not in refuse(clerk, "describe_model", model="library.tag")
 
 
+def test_hidden_actions_are_not_told(compact: MCPServer, make_staff: Any, orders: list[Order]):
+    clerk = MCPClient(compact, user=make_staff("clerk", "shop.view_order"))
+
+    for action in ("ship", "shi", "delete", "delet"):
+        told = refuse(clerk, "describe_model", model="shop.order", action=action)
+        assert told.endswith("There is no such action.")
+    assert "Did you mean" not in refuse(clerk, "get_object", model="shop.order" * 20, id=1)
+
+
 def test_writing_needs_the_permission_of_the_single_tool(
     compact: MCPServer, make_staff: Any, orders: list[Order]
 ):

@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from django_mcp import MCPServer
 from django_mcp.inprocess import UnknownTool
-from django_mcp.server.methods.tools import MAX_COMPARED, MAX_NAME_CHARS
+from django_mcp.registry.problems import MAX_COMPARED, MAX_NAME_CHARS
 
 
 def refuse(server: MCPServer, name: str, user: object = None) -> str:
