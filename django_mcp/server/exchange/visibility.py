@@ -90,6 +90,7 @@ class Requirements(Record):
         pages: the tools whose page, a resource of MCP Apps, is at a URI.
         toolsets: the toolset of each entry; entries of none are left out.
         led_to: the tools that the calls of a tool can stand for, if it has none of its own.
+        writing_tools: the names of the tools that write.
         all_rules: every rule of every entry.
         all_toolsets: every toolset of every entry.
     """
@@ -99,6 +100,7 @@ class Requirements(Record):
     pages: Mapping[str, tuple[ToolEntry, ...]] = field(default_factory=dict)
     toolsets: Mapping[Entry, str] = field(default_factory=dict)
     led_to: Mapping[Guarded, Sequence[ToolEntry]] = field(default_factory=dict)
+    writing_tools: frozenset[str] = frozenset()
     all_rules: frozenset[Rule] = frozenset()
     all_toolsets: frozenset[str] = frozenset()
     are_none: bool = False
@@ -147,7 +149,8 @@ def find_requirements(
         for entry in registry.entries()
         if entry not in led_to and (toolset := find_toolset(entry)) is not None
     }
-    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to)
+    writing = frozenset(tool.name for tool in registry.tools.values() if not _only_reads(tool))
+    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to, writing)
 
 
 def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
@@ -226,7 +229,8 @@ class VisibleEntries:
             for entry, toolset in self.requirements.toolsets.items()
             if toolset in allowed.toolsets and isinstance(entry, ToolEntry)
         )
-        return allowed.tools.union(of_toolsets)
+        named = allowed.tools.union(of_toolsets)
+        return named - self.requirements.writing_tools if allowed.read_only else named
 
     def _is_wanted(self, narrowing: Narrowing, guarded: Guarded, uri: str | None) -> bool:
         if not isinstance(guarded, Entry):

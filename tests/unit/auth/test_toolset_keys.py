@@ -125,6 +125,23 @@ def test_the_instructions_name_the_toolsets_of_the_key(server: MCPServer, user: 
     assert "plans" not in str(one.discover())
 
 
+@pytest.mark.parametrize("named", [{"tools": ["plan"]}, {"toolsets": ["plans"]}])
+def test_a_key_that_becomes_read_only_loses_what_its_other_tools_linked_to(
+    server: MCPServer, user: User, named: dict[str, Any]
+) -> None:
+    @server.tool(toolset="plans")
+    def plan() -> list[ResourceLink]:
+        return [ResourceLink("order://list", name="orders")]
+
+    client = client_of(server, user, **named)
+    client.call("plan")
+    assert client.read("order://list").text == "orders"
+
+    APIKey.objects.update(read_only=True)
+
+    assert "not found" in refusal(client.read, "order://list").lower()
+
+
 @ERAS
 def test_a_key_reads_what_the_tools_of_its_toolsets_link_to(
     server: MCPServer, user: User, revision: str
