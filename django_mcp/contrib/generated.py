@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.core import checks
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
@@ -149,6 +149,34 @@ def refuse_positional(given: Sequence[object], call: str, remedy: str) -> None:
         )
 
 
+ConvertForCheck = Callable[[Context, Mapping[str, Any]], Mapping[str, Any]]
+"""Takes the context and the arguments of a call, and returns the arguments as a check gets them."""
+
+
+def converting_key(
+    name: str, to_key: Callable[[Any], Any], *, is_filter: bool = False
+) -> ConvertForCheck:
+    """Return what converts a key for a check, which would not know another spelling of it.
+
+    Args:
+        name: the argument with the key.
+        to_key: returns the key as the tool compares it; raises `DoesNotExist` if no object can have it.
+        is_filter: whether the argument need not be a key, so that the tool itself refuses a wrong value.
+    """
+
+    def convert(_ctx: Context, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        if name not in arguments:
+            return arguments
+        try:
+            return {**arguments, name: to_key(arguments[name])}
+        except ObjectDoesNotExist:
+            if is_filter:
+                return arguments
+            raise
+
+    return convert
+
+
 _ALL = "arguments_of_call"
 """The parameter for all arguments as one dict; no argument should have its name."""
 
@@ -166,6 +194,7 @@ class GeneratedFunction:
 
     Attributes:
         origin, is_listed, is_only_listed, leads_to, redirect: of the tool; see `ToolEntry`.
+        convert_for_check: see `ObjectCheck.convert`.
     """
 
     def __init__(
@@ -183,6 +212,7 @@ class GeneratedFunction:
         self.is_only_listed = False
         self.leads_to: Callable[[], Collection[str]] | None = None
         self.redirect: Redirect | None = None
+        self.convert_for_check: ConvertForCheck | None = None
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action

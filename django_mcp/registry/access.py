@@ -204,6 +204,8 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
         names: the arguments it takes.
         whole: the handler's parameter for all arguments as one dict, which holds them then.
         defaults: of arguments that a call may leave out.
+        convert: takes the context and the arguments in `whole`, and returns them as the handler will use
+            them, or raises what the handler would; None: it uses them as they are.
     """
 
     function: Callable[..., Any]
@@ -212,9 +214,11 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
     names: tuple[str, ...]
     defaults: Mapping[str, Any]
     whole: str | None = None
+    convert: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     def demand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
         """Run a synchronous check; raises `Forbidden` unless it allows the call."""
+        arguments = self._convert(ctx, arguments)
         try:
             allowed = self._ask(ctx, arguments)
         except (Exception, SystemExit) as error:  # a failing check denies the call
@@ -223,15 +227,20 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
 
     async def ademand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
         """Run an asynchronous check; see `demand`."""
+        arguments = self._convert(ctx, arguments)
         try:
             allowed = await self._ask(ctx, arguments)
         except (Exception, SystemExit) as error:
             raise Forbidden from error
         _demand(allowed)
 
+    def _convert(self, ctx: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.whole is None:
+            return arguments
+        given = arguments[self.whole]
+        return {**(given if self.convert is None else self.convert(ctx, given)), **arguments}
+
     def _ask(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
-        if self.whole is not None:
-            arguments = {**arguments[self.whole], **arguments}
         known = {
             **self.defaults,
             **{name: arguments[name] for name in self.names if name in arguments},
@@ -302,4 +311,5 @@ def read_check(
             if name in given and given[name].default is not EMPTY
         },
         whole=next(iter(given)) if properties and given else None,
+        convert=getattr(signature.function, "convert_for_check", None),
     )

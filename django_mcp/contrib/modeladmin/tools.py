@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import ObjectDoesNotExist
 
 from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import CONFIRMATION
@@ -21,6 +22,7 @@ from django_mcp.contrib.generated import (
     TRUNCATED,
     GeneratedFunction,
     GeneratedOptions,
+    converting_key,
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
@@ -313,11 +315,15 @@ class AdminTools:
     def _add(self, action: str, run: Callable[..., Any], *, name: str, **tool: Any) -> None:
         argument = self._reading.key if action in OWN else IDS
         check = _about_each(self._options.check, self._reading.key, argument)
+        is_filter = action in (SEARCH, CREATE)
+        to_key = self._access.to_key if is_filter else self._to_keys
+        function = GeneratedFunction(run, type(self._admin), action, origin="admin")
+        function.convert_for_check = converting_key(argument, to_key, is_filter=is_filter)
         try:
             entry = register_generated(
                 self._server,
                 replace(self._options, check=check),
-                GeneratedFunction(run, type(self._admin), action, origin="admin"),
+                function,
                 action=action,
                 name=name,
                 app_label=self._admin.opts.app_label,
@@ -336,6 +342,19 @@ class AdminTools:
             return
         if entry is not None:
             self._entries.append(entry)
+
+    def _to_keys(self, given: Any) -> Any:
+        """Return a key as the model has it, or a list of keys without those that no object can have.
+
+        The tool refuses a list with one of them.
+        """
+        if not isinstance(given, list):
+            return self._access.to_key(given)
+        keys = []
+        for each in given:
+            with contextlib.suppress(ObjectDoesNotExist):
+                keys.append(self._access.to_key(each))
+        return keys
 
     def _make_rule(self, action: str) -> Callable[[Any], bool]:
         def may_use(user: Any) -> bool:

@@ -107,14 +107,14 @@ class Live:
             return None
 
         def may_read(ctx, **arguments):  # type: ignore[no-untyped-def]
-            if own is not None and not _call_check(own, ctx, arguments):
+            wanted = {self._definition.key.name: self._reading.key_of(arguments)}
+            if own is not None and not _call_check(own, ctx, wanted):
                 return False
             if self._is_for_all:
                 return True
-            key = self._reading.key_of(arguments)
             rows = self._find_rows(ctx.user, "get")
             try:
-                return rows.filter(**{self._definition.key.name: key}).exists()
+                return rows.filter(**wanted).exists()
             except Exception as error:
                 if is_about_values(error):
                     return False
@@ -137,11 +137,10 @@ class Live:
             rows = self._find_beginning(self._find_rows(ctx.user, "get"), field, value)
         except ValidationError:
             return Completion([])
-        keys = rows.values_list(field.attname, flat=True)[: MAX_VALUES + 1]
-        texts = [str(key) for key in keys]
+        keys = list(rows.values_list(field.attname, flat=True)[: MAX_VALUES + 1])
         if check is not None:
-            texts = [key for key in texts if _call_check(check, ctx, {field.name: key})]
-        return Completion(texts)
+            keys = [key for key in keys if _call_check(check, ctx, {field.name: key})]
+        return Completion([str(key) for key in keys])
 
     def _find_beginning(self, rows: models.QuerySet[Any], field: Any, value: str) -> Any:
         """Return the rows whose keys begin with a text, in order.

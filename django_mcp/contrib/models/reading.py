@@ -85,9 +85,12 @@ class Reading:
 
     def key_of(self, arguments: dict[str, Any]) -> Any:
         """Return the value that says which object is meant; raises `DoesNotExist` if none can have it."""
-        field = self._definition.key
+        return self.to_key(arguments[self._definition.key.name])
+
+    def to_key(self, value: Any) -> Any:
+        """Return such a value as the model has it; raises `DoesNotExist` if no object can have it."""
         try:
-            return to_python(field, arguments[field.name])
+            return to_python(self._definition.key, value)
         except ValidationError:
             raise self._definition.missing() from None
 

@@ -20,6 +20,7 @@ from django_mcp.contrib.generated import (
     SINGLE,
     GeneratedFunction,
     GeneratedOptions,
+    converting_key,
     refuse_positional,
     register_generated,
 )
@@ -365,10 +366,15 @@ class ModelTools:
     def _add(
         self, server: MCPServer, action: str, run: Callable[..., Any], *, name: str, **tool: Any
     ) -> None:
+        key = self.definition.key.name
+        function = GeneratedFunction(run, type(self), action, origin="model")
+        function.convert_for_check = converting_key(
+            key, self.reading.to_key, is_filter=action in ("search", "create")
+        )
         entry = register_generated(
             server,
             self.options,
-            GeneratedFunction(run, type(self), action, origin="model"),
+            function,
             action=action,
             name=name,
             app_label=self.model._meta.app_label,
@@ -376,7 +382,7 @@ class ModelTools:
             **tool,
         )
         if entry is not None and self.options.style == COMPACT:
-            add_compact(server, self.model, action, entry, self.definition.key.name)
+            add_compact(server, self.model, action, entry, key)
 
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
         """Return what `has_permission` says of an action; None, if it is always the same."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
+from django.db import models
 from django.http import HttpResponse, HttpResponseRedirect
+from django.test.utils import isolate_apps
 
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
-from tests.support.library.models import Book, Loan, Shelf, Tag
+from tests.support.library.models import Book, Event, Loan, Shelf, Tag
+from tests.support.spellings import UUID_SPELLINGS
 from tests.unit.contrib.modeladmin.conftest import Books, Orders, OwnOrders
 from tests.unit.contrib.modeladmin.test_reading import read, refuse
 from tests.unit.contrib.modeladmin.test_rules import replace
@@ -872,6 +876,79 @@ def test_a_check_is_asked_about_each_object_of_a_list(
     assert read(client, "ship_orders", ids=[orders[3].pk])["done"] is True
     assert read(client, "delete_order", id=[orders[0].pk, orders[2].pk])["deleted"] is True
     assert Order.objects.count() == 3
+
+
+@pytest.mark.parametrize("spell", UUID_SPELLINGS)
+def test_security_a_check_gets_a_key_as_the_model_has_it(
+    make_client: Any, site: Any, root: User, spell: Any
+):
+    class Tags(admin.ModelAdmin):
+        actions = ["mark"]
+
+        @admin.action(description="Mark")
+        def mark(self, request: Any, queryset: Any) -> None:
+            queryset.update(name="marked")
+
+    replace(site, Tag, Tags)
+    kept, free = (Tag.objects.create(name=name) for name in ("kept", "free"))
+    client = make_client(root, Tag, check=lambda user, id=None: id != kept.pk)
+    client.answer({"delete": True})
+
+    for tool, arguments in (
+        ("get_tag", {"id": spell(kept.pk)}),
+        ("update_tag", {"id": spell(kept.pk), "name": "new"}),
+        ("delete_tag", {"id": spell(kept.pk)}),
+        ("delete_tag", {"id": [str(free.pk), spell(kept.pk)]}),
+        ("mark_tags", {"ids": [spell(kept.pk)]}),
+    ):
+        assert refuse(client, tool, **arguments) == "Not found."
+    assert Tag.objects.get(pk=kept.pk).name == "kept"
+    assert read(client, "update_tag", id=spell(free.pk), name="new")["name"] == "new"
+    assert read(client, "mark_tags", ids=[spell(free.pk)])["done"] is True
+    assert read(client, "delete_tag", id=[spell(free.pk)])["deleted"] is True
+
+
+def test_a_key_that_no_object_can_have_reaches_no_check(make_client: Any, root: User):
+    asked: list[Any] = []
+
+    def note(user: User, id: Any = None) -> bool:
+        asked.append(id)
+        return True
+
+    client = make_client(root, Tag, check=note)
+    tag = Tag.objects.create(name="old")
+
+    assert refuse(client, "get_tag", id="none") == "Not found."
+    told = refuse(client, "delete_tag", id=["none", str(tag.pk)])
+    assert told == "Invalid arguments:\n- /id/0: Not found."
+    assert asked == [tag.pk]
+
+
+@isolate_apps("tests.support.library")
+def test_security_decimal_and_large_keys_are_converted_for_a_check(
+    make_client: Any, site: Any, root: User
+):
+    class Price(models.Model):  # noqa: DJ008
+        amount = models.DecimalField(primary_key=True, max_digits=8, decimal_places=2)
+
+        class Meta:
+            app_label = "library"
+
+    asked: list[Any] = []
+
+    def note(user: User, amount: Any = None, id: Any = None) -> bool:
+        asked.append(id if amount is None else amount)
+        return False
+
+    site.register([Price, Event])
+    client = make_client(root, Price, Event, check=note)
+
+    for amount in ("1.50", "01.50", "15e-1", " 1.50"):
+        assert refuse(client, "get_price", amount=amount) == "Not found."
+    for key in (2**60, str(2**60), 2.0**60):
+        assert refuse(client, "get_event", id=key) == "Not found."
+    assert asked == [Decimal("1.5")] * 4 + [2**60] * 3
+    assert {type(each) for each in asked} == {Decimal, int}
 
 
 def test_a_check_that_looks_at_no_object_stays_as_it_is(

@@ -6,6 +6,7 @@ import gc
 import json
 import weakref
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
@@ -19,6 +20,7 @@ from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Book, Shelf, Tag
+from tests.support.spellings import UUID_SPELLINGS
 from tests.unit.contrib.models.conftest import Orders
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +40,12 @@ class Books(ModelTools):
 
 class Shelves(ModelTools):
     model = Shelf
+    fields = ["id", "name"]
+    everyone = True
+
+
+class Tags(ModelTools):
+    model = Tag
     fields = ["id", "name"]
     everyone = True
 
@@ -148,11 +156,6 @@ def test_security_an_asynchronous_check_allows_nothing(server: MCPServer, orders
 
 
 def test_numbers_and_other_keys_are_completed(server: MCPServer, ann: User):
-    class Tags(ModelTools):
-        model = Tag
-        fields = ["id", "name"]
-        everyone = True
-
     Shelves.register(server=server)
     Tags.register(server=server)
     client = MCPClient(server, user=ann)
@@ -164,6 +167,35 @@ def test_numbers_and_other_keys_are_completed(server: MCPServer, ann: User):
     assert complete(client, "tag://{id}", "id", "") == [str(tag.pk)]
     assert complete(client, "tag://{id}", "id", str(tag.pk)) == [str(tag.pk)]
     assert complete(client, "tag://{id}", "id", "x") == []
+
+
+@pytest.mark.parametrize("spell", UUID_SPELLINGS)
+def test_security_a_check_gets_a_key_as_the_model_has_it(server: MCPServer, ann: User, spell: Any):
+    kept, free = (Tag.objects.create(name=name) for name in ("kept", "free"))
+    Tags.register(server=server, check=lambda user, id=None: id != kept.pk)
+    client = MCPClient(server, user=ann)
+
+    assert read(client, f"tag://{quote(spell(free.pk))}")["name"] == "free"
+    with pytest.raises(MCPError):
+        client.read(f"tag://{quote(spell(kept.pk))}")
+    assert complete(client, "tag://{id}", "id", spell(free.pk)) == [str(free.pk)]
+    assert complete(client, "tag://{id}", "id", spell(kept.pk)) == []
+
+
+def test_a_key_that_no_object_can_have_reaches_no_check(
+    server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
+):
+    asked: list[Any] = []
+
+    def note(user: User, id: Any = None) -> bool:
+        asked.append(id)
+        return True
+
+    Tags.register(server=server, check=note)
+
+    with pytest.raises(MCPError, match="not found"):
+        MCPClient(server, user=ann).read("tag://none")
+    assert (asked, caplog.records) == ([], [])
 
 
 # -- changes

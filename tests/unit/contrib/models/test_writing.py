@@ -19,6 +19,7 @@ from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Book, Shelf, Tag
 from tests.support.queries import captured_queries
+from tests.support.spellings import UUID_SPELLINGS
 from tests.unit.contrib.models.conftest import Orders
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +42,14 @@ class Books(ModelTools):
     model = Book
     fields = ["isbn", "title", "shelf", "place", "tags", "updated_at"]
     writes = ["create", "update"]
+    everyone = True
+
+
+class Tags(ModelTools):
+    model = Tag
+    fields = ["id", "name"]
+    filters = ["id"]
+    writes = ["update", "delete"]
     everyone = True
 
 
@@ -153,6 +162,35 @@ def test_options_apply_to_writes(server: MCPServer, orders: list[Order], ann: Us
     assert set(server.registry.tools) == {"search_orders", "get_order", "edit"}
     assert problems(client, "edit", number="A-1", note="x") == ["Not found."]
     assert write(client, "edit", number="A-0", note="x")["note"] == "x"
+
+
+@pytest.mark.parametrize("spell", UUID_SPELLINGS)
+def test_security_a_check_gets_a_key_as_the_model_has_it(server: MCPServer, ann: User, spell: Any):
+    kept, free = (Tag.objects.create(name=name) for name in ("kept", "free"))
+    Tags.register(server=server, check=lambda user, id=None: id != kept.pk)
+    client = MCPClient(server, user=ann)
+    client.answer({"delete": True})
+
+    for tool, arguments in (("get_tag", {}), ("update_tag", {"name": "new"}), ("delete_tag", {})):
+        assert problems(client, tool, id=spell(kept.pk), **arguments) == ["Not found."]
+    assert problems(client, "search_tags", id=spell(kept.pk)) == ["Not found."]
+    assert Tag.objects.get(pk=kept.pk).name == "kept"
+    assert write(client, "search_tags", id=spell(free.pk))["results"][0]["name"] == "free"
+    assert write(client, "update_tag", id=spell(free.pk), name="new")["name"] == "new"
+    assert write(client, "delete_tag", id=spell(free.pk))["deleted"] is True
+
+
+def test_a_key_that_no_object_can_have_reaches_no_check(server: MCPServer, ann: User):
+    asked: list[Any] = []
+
+    def note(user: User, id: Any = None) -> bool:
+        asked.append(id)
+        return True
+
+    Tags.register(server=server, check=note)
+
+    assert problems(MCPClient(server, user=ann), "get_tag", id="none") == ["Not found."]
+    assert asked == []
 
 
 # -- updates
