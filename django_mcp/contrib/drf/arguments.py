@@ -72,6 +72,8 @@ class ActionArguments:
         annotated: what the site says of the action.
         output: the JSON Schema of its results.
         rows: the arguments that select rows of a list; None: it is no list.
+        key: the argument that says which object is meant, and the field that it is compared with; None: that
+            is not known.
     """
 
     all: Arguments
@@ -80,6 +82,7 @@ class ActionArguments:
     whole: str | None
     annotated: Annotated
     output: JSONObject
+    key: tuple[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +103,7 @@ class ReadView:
         list_kind: which arguments select rows of a list.
         order: what the rows of the list are ordered by.
         max_results: rows of a list at most.
+        key: the variable of the URL that says which object is meant, and its field; None: that is not known.
     """
 
     view: Any
@@ -118,6 +122,7 @@ class ReadView:
     list_kind: ListKind
     order: str
     max_results: int
+    key: tuple[str, Any] | None
 
     def with_path(
         self, action: ViewAction, *, path: Mapping[str, JSONObject], rename: Mapping[str, str]
@@ -165,6 +170,7 @@ class ReadView:
                 max_results=self.max_results,
             )
             arguments.properties.update(rows.schemas(self.order))
+        key = None if self.key is None else arguments.find(PATH, self.key[0])
         return ActionArguments(
             all=arguments,
             rows=rows,
@@ -172,6 +178,7 @@ class ReadView:
             whole=self.whole,
             annotated=self.annotated,
             output=self.output,
+            key=None if self.key is None or key is None else (key, self.key[1]),
         )
 
 
@@ -219,6 +226,7 @@ def _read_action(
             output = output_schema(action, view, annotated, serializer)
             list_kind = _find_list_kind(action, view, output)
             order = "" if list_kind is ListKind.NONE else _find_order(view)
+            key = _find_key(action, view)
     except ViewProblem:
         raise
     except SlowValidation as problem:
@@ -255,6 +263,7 @@ def _read_action(
         list_kind=list_kind,
         order=order,
         max_results=max_results,
+        key=key,
     )
 
 
@@ -307,6 +316,19 @@ def _is_list(action: ViewAction, view: Any) -> bool:
     return action.name == "list" or (
         action.action_map is None and not action.is_detail and hasattr(view, "list")
     )
+
+
+def _find_key(action: ViewAction, view: Any) -> tuple[str, Any] | None:
+    """Return the variable of the URL that says which object is meant, and its field; None if that is not known."""
+    lookup = getattr(view, "lookup_field", None)
+    if lookup is None or "__" in lookup:
+        return None
+    try:
+        options = (action.model or view.get_queryset().model)._meta
+        field = options.pk if lookup == "pk" else options.get_field(lookup)
+    except Exception:  # noqa: BLE001 - a view may need a call for its rows
+        return None
+    return view.lookup_url_kwarg or lookup, field
 
 
 def _path_schema(action: ViewAction, view: Any, name: str) -> JSONObject:

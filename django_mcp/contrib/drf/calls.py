@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db import router
 from django.http import HttpResponse
 from django.utils.text import format_lazy
@@ -27,6 +27,7 @@ from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
+    converting_key,
     register_generated,
 )
 from django_mcp.contrib.history import recording_caller
@@ -45,6 +46,7 @@ from django_mcp.contrib.http_calls import (
 )
 from django_mcp.contrib.lists import Window
 from django_mcp.contrib.routes import ViewRoutes
+from django_mcp.contrib.values import to_python
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, decode
@@ -84,10 +86,17 @@ class ActionTool:
         run = partial(
             _run, action, self.routes, arguments, self._guard_of, self._options.max_results
         )
+        function = GeneratedFunction(run, action.source, action.name, origin="view")
+        if arguments.key is not None:
+            key, field = arguments.key
+            # A view may take other values as well, such as "me".
+            function.convert_for_check = converting_key(
+                key, partial(_to_key, field), is_filter=True
+            )
         return register_generated(
             self._server,
             self._options,
-            GeneratedFunction(run, action.source, action.name, origin="view"),
+            function,
             action=action.key,
             name=name,
             title=annotated.title,
@@ -202,6 +211,13 @@ def _words(action: ViewAction) -> tuple[Any, Any]:
         return model._meta.verbose_name, model._meta.verbose_name_plural
     word = action.default_prefix.replace("_", " ")
     return word, f"{word} objects"
+
+
+def _to_key(field: Any, value: Any) -> Any:
+    try:
+        return to_python(field, value)
+    except ValidationError:
+        raise ObjectDoesNotExist from None
 
 
 def _run(

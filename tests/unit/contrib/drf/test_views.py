@@ -24,7 +24,9 @@ from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
+from tests.support.library.models import Tag
 from tests.support.queries import captured_queries
+from tests.support.spellings import UUID_SPELLINGS
 from tests.unit.contrib.drf import views
 
 pytestmark = pytest.mark.django_db
@@ -763,6 +765,71 @@ def test_a_result_has_no_more_than_the_view_renders(
     assert found.structured == told
     if classes == [Page]:
         assert found.raw["content"][0]["resource"]["text"] == "<p>1</p>"
+
+
+class TagSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Tag
+        fields = ("id", "name")
+
+
+class MarkedTags(viewsets.ModelViewSet):
+    serializer_class = TagSerializer
+    permission_classes = ()
+
+    @action(detail=True, methods=["post"])
+    def mark(self, request: Any, **variables: Any) -> Any:
+        tag = self.get_object()
+        tag.name = "marked"
+        tag.save()
+        return Response({"marked": True})
+
+
+class Tags(MarkedTags):
+    queryset = Tag.objects.all()
+
+
+class TagsOfUser(MarkedTags):
+    """Has a queryset that its class does not name."""
+
+    lookup_field = "id"
+    lookup_url_kwarg = "tag"
+
+    def get_queryset(self) -> Any:
+        return Tag.objects.exclude(name=self.request.user.username)
+
+    def get_object(self) -> Any:
+        if self.kwargs["tag"] == "first":
+            return self.get_queryset().first()
+        return super().get_object()
+
+
+@pytest.mark.parametrize("spell", UUID_SPELLINGS)
+@pytest.mark.parametrize(("view", "key"), [(Tags, "pk"), (TagsOfUser, "tag")])
+def test_security_a_check_gets_a_key_as_the_model_has_it(
+    server: MCPServer, ada: User, view: Any, key: str, spell: Any
+):
+    kept, free = (Tag.objects.create(name=name) for name in ("kept", "free"))
+
+    def is_free(user: User, pk: Any = None, tag: Any = None) -> bool:
+        return kept.pk not in (pk, tag)
+
+    viewset_tools(view, server=server, prefix="tag", check=is_free)
+
+    for tool in ("tag_retrieve", "tag_partial_update", "tag_mark", "tag_destroy"):
+        assert error(server, tool, ada, **{key: spell(kept.pk)}) == "Not found."
+        data(server, tool, ada, **{key: spell(free.pk)})
+    assert [tag.name for tag in Tag.objects.all()] == ["kept"]
+
+
+def test_a_check_gets_what_only_the_view_knows_to_be_a_key(server: MCPServer, ada: User):
+    Tag.objects.create(name="only")
+    viewset_tools(
+        TagsOfUser, server=server, prefix="tag", check=lambda user, tag="": tag == "first"
+    )
+
+    assert data(server, "tag_retrieve", ada, tag="first")["name"] == "only"
+    assert error(server, "tag_retrieve", ada, tag="last") == "Not found."
 
 
 def test_a_page_that_a_renderer_of_the_site_wrote_is_found_in_a_cache(
