@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import QueryDict
 from django.utils.module_loading import import_string
+from pydantic import ValidationError
 
 from django_mcp.context import Context
 from django_mcp.contrib.credentials import find_passwords
@@ -37,6 +38,7 @@ from django_mcp.contrib.lists import ListArguments, Window
 from django_mcp.contrib.ninja.arguments import OperationArguments, telling_of_schemas
 from django_mcp.contrib.ninja.asking import may_call
 from django_mcp.contrib.ninja.authentication import Replaced
+from django_mcp.contrib.ninja.converted import find_converted, has_arguments
 from django_mcp.contrib.ninja.copies import copy_operation
 from django_mcp.contrib.ninja.found import FoundOperation
 from django_mcp.contrib.ninja.outputs import (
@@ -52,6 +54,7 @@ from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import encode
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import ArgumentErrors, describe_conversion
 from django_mcp.registry.validators import Validator
 from django_mcp.servers import MCPServer
 
@@ -109,10 +112,12 @@ class OperationTool:
     ) -> ToolEntry | None:
         """Register it; None if the options leave it out."""
         operation, name = self._operation, self._name
+        function = GeneratedFunction(self._run, operation.view_func, name, origin="operation")
+        function.convert_for_check = self._convert
         return register_generated(
             server,
             options,
-            GeneratedFunction(self._run, operation.view_func, name, origin="operation"),
+            function,
             action=name,
             name=f"{prefix}_{name}" if prefix else name,
             title=operation.summary,
@@ -142,7 +147,31 @@ class OperationTool:
 
     # -- calls
 
-    def _run(self, ctx: Context, given: dict[str, Any]) -> Any:
+    def _convert(self, ctx: Context, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments as a check gets them: those that the operation converts itself are converted.
+
+        Raises:
+            ArgumentErrors: the operation would refuse one.
+        """
+        _window, request, variables = self._make_request(ctx, given)
+        arguments = dict(given)
+        for model in self._operation.models:
+            if not has_arguments(model):
+                continue
+            try:
+                converted = model.resolve(request, self._operation.api, variables)
+            except ValidationError as error:
+                raise ArgumentErrors(describe_conversion(error, given)) from None
+            for place, name, value in find_converted(converted):
+                argument = self.arguments.all.find(place, name)
+                if argument in arguments:
+                    arguments[argument] = value
+        return arguments
+
+    def _make_request(
+        self, ctx: Context, given: Mapping[str, Any]
+    ) -> tuple[Window, Any, Mapping[str, Any]]:
+        """Return the rows that a call gets, its request, and the variables of its URL."""
         window = Window(self._rows, ctx.user, given, self._max_results)
         path, query, body = self.arguments.all.split(window.rest)
         for name, size in self.arguments.sizes.items():
@@ -152,11 +181,15 @@ class OperationTool:
             raise ToolError(describe_status(HTTPStatus.UNAUTHORIZED))
         request = build_request(ctx, self._method.upper(), query, kwargs)
         self._fill(request, body)
+        return window, request, kwargs.match.kwargs
+
+    def _run(self, ctx: Context, given: dict[str, Any]) -> Any:
+        window, request, variables = self._make_request(ctx, given)
         run: Any = self._operation.run
         if self._operation.is_async:
             run = async_to_sync(run)
         with recording_caller(request):
-            response = run(request, **kwargs.match.kwargs)
+            response = run(request, **variables)
             result = read_response(
                 response,
                 window,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
@@ -11,13 +13,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import condition
-from ninja import NinjaAPI, Router
+from ninja import Body, Form, NinjaAPI, Query, Router, Schema
 from ninja.decorators import decorate_view
+from pydantic import Field
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order
+from tests.support.spellings import UUID_SPELLINGS
 from tests.unit.contrib.ninja.api import make_api, make_difficult_api
 
 pytestmark = pytest.mark.django_db
@@ -352,3 +356,93 @@ def test_headers_about_the_answer_to_the_message_are_not_for_the_operation(ada: 
     found = MCPClient(server, user=ada, headers=headers).call("long").structured["result"]
 
     assert found.startswith("application/json, */*;q=0.5 kept xxx")
+
+
+class Dated(Schema):
+    day: date
+    key: UUID = Field(alias="id")
+
+
+def make_keys_api() -> NinjaAPI:
+    api = NinjaAPI(urls_namespace="keys")
+
+    @api.get("/one/{id}")
+    def in_path(request: Any, id: UUID) -> str:
+        return str(id)
+
+    @api.get("/found")
+    def in_query(request: Any, key: UUID = Query(..., alias="id")) -> str:  # noqa: B008
+        return str(key)
+
+    @api.get("/filtered")
+    def in_filters(request: Any, filters: Query[Dated]) -> str:
+        return str(filters.key)
+
+    @api.post("/form")
+    def in_form(request: Any, id: Form[UUID]) -> str:
+        return str(id)
+
+    @api.post("/body")
+    def in_body(request: Any, data: Dated, limit: int = 5) -> str:
+        return str(data.key)
+
+    @api.post("/parts")
+    def in_part(request: Any, id: Body[UUID], data: Dated) -> str:
+        return str(id)
+
+    return api
+
+
+KEY_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "in_path": {},
+    "in_query": {},
+    "in_filters": {"day": "2026-01-01"},
+    "in_form": {},
+    "in_body": {"day": "2026-01-01"},
+    "in_part": {"data": {"day": "2026-01-01", "id": str(uuid4())}},
+}
+
+
+@pytest.mark.parametrize("spell", UUID_SPELLINGS)
+@pytest.mark.parametrize("tool", KEY_ARGUMENTS)
+def test_security_a_check_gets_arguments_as_the_operation_does(ada: User, tool: str, spell: Any):
+    kept, free = uuid4(), uuid4()
+    server = MCPServer("api", public=True)
+    operation_tools(make_keys_api(), server=server, check=lambda user, id: id != kept)
+    more = KEY_ARGUMENTS[tool]
+
+    assert error(server, tool, ada, id=spell(kept), **more) == "Not found."
+    assert data(server, tool, ada, id=spell(free), **more) == {"result": str(free)}
+
+
+@pytest.mark.parametrize("tool", KEY_ARGUMENTS)
+def test_an_argument_that_the_operation_refuses_reaches_no_check(ada: User, tool: str):
+    asked: list[Any] = []
+
+    def note(user: User, id: Any = None) -> bool:
+        asked.append(id)
+        return True
+
+    server = MCPServer("api", public=True)
+    operation_tools(make_keys_api(), server=server, check=note)
+
+    told = error(server, tool, ada, id="none", **KEY_ARGUMENTS[tool])
+    assert told.startswith("Invalid arguments:\n- /id: should be a valid UUID")
+    assert asked == []
+
+
+def test_a_check_gets_objects_and_arguments_with_other_names_as_well(ada: User):
+    asked: list[dict[str, Any]] = []
+
+    def note(user: User, **arguments: Any) -> bool:
+        asked.append(arguments)
+        return True
+
+    server, key, day = MCPServer("api", public=True), uuid4(), "2026-01-01"
+    operation_tools(make_keys_api(), server=server, check=note, rename={"body.day": "on"})
+    sent = {"day": day, "id": str(key)}
+
+    data(server, "in_body", ada, on=day, id=str(key))
+    data(server, "in_part", ada, id=str(key), data=sent)
+
+    assert asked == [{"on": date(2026, 1, 1), "id": key}, {"id": key, "data": sent}]
