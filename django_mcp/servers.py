@@ -228,13 +228,13 @@ def _forget_settings() -> None:
         server.forget_settings()
 
 
-def _forget_urls() -> None:
+def _forget_site() -> None:
     for server in all_servers():
         server._finish_again()
 
 
 reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))
-reset_on(_forget_urls, settings=("ROOT_URLCONF",))
+reset_on(_forget_site, settings=("ROOT_URLCONF", "DATABASE_ROUTERS"))
 
 
 process_hub().on_tick.append(check_all)

@@ -38,6 +38,8 @@ def find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]
         # What the collector does not track, such as a text or a number, refers to nothing.
         if isinstance(layer, (type, ModuleType)) or not is_tracked(layer):
             continue
+        if _is_ours(layer):
+            continue
         is_called = callable(layer)
         is_container = isinstance(layer, _CONTAINERS)
         # The objects of a site refer to one another, so only those next to a callable count.
@@ -53,6 +55,13 @@ def find_views(callback: Any, is_view: Callable[[Any], bool]) -> list[list[Any]]
             around = (layer, around) if is_called else around
             left.append((iter(_find_inside(layer)), has_caller, around))
     return views
+
+
+def _is_ours(layer: Any) -> bool:
+    """Return whether something is of this package: an endpoint refers to its server, and so to each view with tools."""
+    owner = layer.__self__ if ismethod(layer) else layer
+    module = owner.__module__ if isfunction(owner) else type(owner).__module__
+    return str(module).startswith("django_mcp.")
 
 
 def _list_layers(view: Any, around: Any) -> list[Any]:

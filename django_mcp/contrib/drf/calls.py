@@ -104,7 +104,7 @@ class ActionTool:
             input_schema=arguments.all.schema,
             output_schema=arguments.output,
             listed_if=self._make_rule(),
-            atomic=_alias(action),
+            atomic=find_alias(action),
             **({"destructive": False} if action.name == "create" else hints_of(action.method)),
         )
 
@@ -170,7 +170,7 @@ def _find_fault(
     return message, hint
 
 
-def _alias(action: ViewAction) -> Any:
+def find_alias(action: ViewAction) -> Any:
     """Return the database of a writing action's transaction."""
     if action.method == "get":
         return False

@@ -9,7 +9,7 @@ from typing import Any
 from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.drf.actions import ViewAction, ViewClass
 from django_mcp.contrib.drf.arguments import ActionArguments, ReadView, read_action
-from django_mcp.contrib.drf.calls import ActionTool
+from django_mcp.contrib.drf.calls import ActionTool, find_alias
 from django_mcp.contrib.drf.routes import RoutesOfView, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedOptions,
@@ -62,6 +62,7 @@ class ToolsOfView:
         self._actions: dict[str, ViewAction] = {}
         self._read: dict[str, ReadView] = {}
         self._tools: dict[str, tuple[ActionTool, ToolEntry]] = {}
+        self._aliases: dict[str, Any] = {}
         self._problems: dict[str, ViewProblem] = {}
         self._refused: dict[str, str] = {}
         self._removed: set[str] = set()
@@ -96,7 +97,9 @@ class ToolsOfView:
             action = routes.with_variables(of_class, self._path) or of_class
             # Before the site was loaded, a view may have failed to read something.
             before = self._problems.get(key)
-            if action != self._actions[key] or before is not None:
+            # A test may have other routers of databases.
+            is_elsewhere = key in self._tools and self._aliases[key] != find_alias(action)
+            if action != self._actions[key] or before is not None or is_elsewhere:
                 self._actions[key] = action
                 self._add_late(action)
             if isinstance(before, DatabaseProblem) and key in self._problems:
@@ -215,6 +218,7 @@ class ToolsOfView:
                 f"there is a tool {other.name!r} already, by {other.source}",
                 "Give viewset_tools() another prefix=, or the action another name in names=.",
             )
+        self._aliases[key] = find_alias(action)
         entry = tool.register(name)
         if entry is not None:
             self._tools[key] = tool, entry

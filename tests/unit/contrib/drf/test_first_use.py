@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
 from django.db import connection
 from django.test import override_settings
-from django.urls import path
+from django.urls import include, path
 from django.utils.translation import gettext_lazy, override
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers, viewsets
@@ -183,3 +183,45 @@ def test_an_update_is_a_tool_where_urls_lead_to_the_put_alone(server: MCPServer)
     both = Nested.as_view({**put, "patch": "partial_update"})
     with override_settings(ROOT_URLCONF=(path("products/<pk>/", both),)):
         assert updates() == {"nested_partial_update"}
+
+
+class ToSecond:
+    """Sends products to another database."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "second" if model is Product else None
+
+
+class ProductSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Product
+        fields = ("sku", "name")
+
+
+class Products(viewsets.ModelViewSet):
+    queryset = Product.objects.all()
+    serializer_class = ProductSerializer
+    permission_classes = ()
+
+
+def test_the_database_of_a_tool_is_that_of_the_routers_of_now(server: MCPServer):
+    urls = (path("products/<pk>/", Products.as_view({"delete": "destroy"})),)
+    viewset_tools(Products, server=server, prefix="products", actions=["destroy"])
+
+    def alias() -> tuple[str, ...] | None:
+        return server.registry.tools["products_destroy"].handler.aliases
+
+    with override_settings(ROOT_URLCONF=urls):
+        assert alias() == ("default",)
+        with override_settings(DATABASE_ROUTERS=[ToSecond()]):
+            assert alias() == ("second",)
+        assert alias() == ("default",)
+
+
+def test_an_endpoint_is_no_route_of_the_views_of_its_server(server: MCPServer):
+    view = Nested.as_view({"get": "retrieve"})
+    viewset_tools(view, server=server, prefix="nested")
+
+    urls = (path("products/<pk>/", view), path("", include(server.urls[0])))
+    with override_settings(ROOT_URLCONF=urls):
+        assert set(server.tool_input_schema("nested_retrieve")["properties"]) == {"pk"}
