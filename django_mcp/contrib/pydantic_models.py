@@ -136,7 +136,9 @@ def _is_type_of_data(value: Any) -> bool:
 
     if isinstance(value, type) and issubclass(value, models.Model):
         return False
-    is_alias = get_origin(value) is not None or hasattr(value, "__value__")
+    # Asking the object itself would run its __getattr__, which may import a module.
+    has_value = hasattr(type(value), "__value__") or "__value__" in getattr(value, "__dict__", ())
+    is_alias = get_origin(value) is not None or has_value
     is_model = isinstance(value, type) and "__pydantic_validator__" in vars(value)
     return is_alias or is_model or isinstance(value, TypeAdapter) or is_record(value)
 

@@ -395,3 +395,16 @@ def test_a_function_without_a_module_is_looked_into():
 
     with pytest.raises(SlowValidation):
         check_models([function])
+
+
+def test_what_an_object_would_load_is_not_asked_for():
+    asked = []
+
+    class Lazy:
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            raise ImportError(name)
+
+    check_models([[Lazy()]])
+
+    assert asked == []
