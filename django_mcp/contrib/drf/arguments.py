@@ -269,8 +269,11 @@ def _read_action(
 
 def _find_query_readers(action: ViewAction, view: Any) -> list[str]:
     """Return the names of the methods of the site that read the query of a request."""
-    methods = dict.fromkeys([action.name, "get_queryset", "filter_queryset"])
-    functions = {name: getattr(type(view), name, None) for name in methods}
+    # What selects the rows of a list matters little for one object.
+    selecting = (
+        () if action.is_detail or action.method != "get" else ("get_queryset", "filter_queryset")
+    )
+    functions = {name: getattr(type(view), name, None) for name in (action.name, *selecting)}
     return [
         name
         for name, function in functions.items()

@@ -47,7 +47,12 @@ admin_tools(server=default_server, models=["helpdesk.ticket"], prefix="admin_")
 admin_tools(
     server=default_server, models=["push_notifications.gcmdevice"], actions=False, prefix="admin_"
 )
-viewset_tools(TicketViewSet, server=default_server, prefix="tickets")
+viewset_tools(
+    TicketViewSet,
+    server=default_server,
+    prefix="tickets",
+    query={"list": {"status": {"type": "string"}}},
+)
 viewset_tools(
     GCMDeviceAuthorizedViewSet,
     server=default_server,
