@@ -82,7 +82,7 @@ async def _call_other(
 
     From then on it is a call of that tool: for its rules and limits, for retries, and for records.
     """
-    problems = entry.input_validator.check(arguments)
+    problems = _check_briefly(call, entry, arguments)
     if problems is None or problems:
         settled = await settle_arguments(call, entry, arguments, problems)
         if isinstance(settled, Failure):
@@ -130,13 +130,20 @@ def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | R
     return Refusal(code=MISSING_CLIENT_CAPABILITY, message=message, data=data)
 
 
+def _check_briefly(
+    call: ServedCall, entry: ToolEntry, arguments: JSONObject
+) -> list[Problem] | None:
+    """Return what is wrong with arguments; None: it takes long to say, so not on the event loop."""
+    if len(call.exchange.body) > LARGE_BYTES:
+        return None
+    return entry.input_validator.check(arguments)
+
+
 async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
     if call.options.validate_input or entry.validate_input:
-        problems: list[Problem] | None = None
-        if len(call.exchange.body) <= LARGE_BYTES:
-            problems = entry.input_validator.check(arguments)
+        problems = _check_briefly(call, entry, arguments)
         if problems is None or problems:
             settled = await settle_arguments(call, entry, arguments, problems)
             if isinstance(settled, Failure):

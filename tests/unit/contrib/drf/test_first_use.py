@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.core.checks import run_checks
 from django.db import connection
 from django.test import override_settings
-from django.urls import include, path
+from django.urls import path
 from django.utils.translation import gettext_lazy, override
 from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework import serializers, viewsets
@@ -20,6 +20,8 @@ from rest_framework.response import Response
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.view_decorators import find_views
+from django_mcp.transports.http.view import MCPView
 from example_project.shop.models import Product
 
 asked: list[tuple[threading.Thread, Any]] = []
@@ -218,10 +220,10 @@ def test_the_database_of_a_tool_is_that_of_the_routers_of_now(server: MCPServer)
         assert alias() == ("default",)
 
 
-def test_an_endpoint_is_no_route_of_the_views_of_its_server(server: MCPServer):
-    view = Nested.as_view({"get": "retrieve"})
-    viewset_tools(view, server=server, prefix="nested")
+def test_no_view_is_looked_for_in_an_endpoint(server: MCPServer):
+    view, endpoint = Nested.as_view({"get": "retrieve"}), MCPView(server)
+    # As its server refers to each view that has tools.
+    vars(endpoint)["kept"] = view
 
-    urls = (path("products/<pk>/", view), path("", include(server.urls[0])))
-    with override_settings(ROOT_URLCONF=urls):
-        assert set(server.tool_input_schema("nested_retrieve")["properties"]) == {"pk"}
+    assert find_views(view, lambda layer: layer is view)
+    assert find_views(endpoint, lambda layer: layer is view) == []
