@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
-from django_mcp.contrib.compact import compact_input
+from django_mcp.contrib.short_schemas import shorten
 from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
@@ -232,7 +232,7 @@ class GeneratedFunction:
 
     def shorten_input(self, schema: JSONObject) -> JSONObject:
         """Return the input schema as it is published."""
-        return compact_input(schema)
+        return shorten(schema)
 
     def explain(self, error: Exception, arguments: Mapping[str, Any]) -> Exception:
         """Return what a caller is told in place of an error: its arguments are wrong, if they are.

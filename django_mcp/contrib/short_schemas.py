@@ -19,39 +19,38 @@ LONG = 100
 FAR = 2**15 - 1
 """The number from which on a limit is left out: it is that of a column, such as 32,767 or 2,147,483,647."""
 
-_EMPTY: tuple[Any, ...] = (None, False, "")
 
-
-def compact_input(schema: JSONObject) -> JSONObject:
+def shorten(schema: JSONObject) -> JSONObject:
     """Return an input schema without what tells a model nothing.
 
     These are titles that repeat the name, empty descriptions and defaults, limits that are far away,
     and that lists inside have no members but those described.
     """
     with override(None):  # the texts of the code: a translated title repeats the name as well
-        compact: JSONObject = _compact(schema)
+        short: JSONObject = _shorten(schema)
     if "additionalProperties" in schema:
-        compact["additionalProperties"] = schema["additionalProperties"]
-    return compact
+        short["additionalProperties"] = schema["additionalProperties"]
+    return short
 
 
-def _compact(schema: Any) -> Any:
+def _shorten(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    compact = with_children(schema, _compact)
-    for name, each in compact.get("properties", {}).items():
+    short = with_children(schema, _shorten)
+    for name, each in short.get("properties", {}).items():
         if isinstance(each, dict) and "title" in each and _repeats(each["title"], name):
             del each["title"]
-    if compact.get("additionalProperties") is False:
-        del compact["additionalProperties"]
+    if short.get("additionalProperties") is False:
+        del short["additionalProperties"]
     for keyword, says_nothing in _RULES.items():
-        if keyword in compact and says_nothing(compact[keyword]):
-            del compact[keyword]
-    return compact
+        if keyword in short and says_nothing(short[keyword]):
+            del short[keyword]
+    return short
 
 
 _RULES: Mapping[str, Any] = {
-    "default": lambda value: any(value is empty for empty in _EMPTY) or value == "",
+    # 0 equals False, and says something.
+    "default": lambda value: value is None or value is False or value == "",
     "description": lambda value: not str(value),
     "maxItems": lambda value: value >= LONG,
     "maxLength": lambda value: value >= LONG,
