@@ -166,8 +166,9 @@ def _is_unchanged(
     instance: Any, model_field: Any, value: Any, shows_key: Callable[[Any], bool]
 ) -> bool:
     """Return whether an argument is what an object has: null, or the keys of the same objects."""
-    if model_field is None or not model_field.concrete:
+    if model_field is None:
         return False
+    # Before Django 6.1, a field to many is called concrete, though it has no column.
     if model_field.many_to_many:
         if not (isinstance(value, list) and _takes_keys(model_field)):
             return False
@@ -177,6 +178,8 @@ def _is_unchanged(
         members = getattr(instance, model_field.name).order_by().values_list("pk", flat=True)
         most = len(value) + 1
         return {str(key) for key in value} == {str(key) for key in members.distinct()[:most]}
+    if not model_field.concrete:
+        return False
     stored = getattr(instance, model_field.attname)
     if value is None or stored is None:
         return value is None and stored is None
