@@ -5,6 +5,7 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from inspect import unwrap
 from typing import Any
@@ -27,6 +28,8 @@ from django_mcp.push.process_hub import process_hub
 from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import innermost
 from django_mcp.registry.rules import TOOLSET
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.handlers.watching import watch_steps
 from django_mcp.server.ports import Observer, Ports
 from django_mcp.server.server import BaseServer
 from django_mcp.sessions.core.handshakes import SessionHandshakes
@@ -73,10 +76,18 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         converter=DJANGO_CONVERTER,
         make_form=make_django_form,
         make_context=Context,
-        max_step_s=MAX_STEP_S if site_settings.DEBUG else None,
+        watch_async=watch_async if site_settings.DEBUG else None,
         shows_faults=site_settings.DEBUG,
         **stores,
     )
+
+
+def watch_async(running: Awaitable[Any], call: Call, what: str) -> Awaitable[Any]:
+    """Log what an asynchronous handler should not do: block the event loop, and write if it only reads."""
+    # Loads `django.db`, which importing a server must not.
+    from django_mcp.execution.noted_writes import noting_async_writes
+
+    return watch_steps(noting_async_writes(running, call.entry), MAX_STEP_S, what)
 
 
 def find_toolset(entry: Entry) -> str | None:

@@ -31,6 +31,11 @@ has_thread: contextvars.ContextVar[bool] = contextvars.ContextVar(
 """Whether the running code has a thread of a pool. Then it must not wait for another, or all of them
 could wait for each other."""
 
+query_wrapper: contextvars.ContextVar[Callable[[Callable[[], Any]], Callable[[], Any]] | None] = (
+    contextvars.ContextVar("django_mcp_query_wrapper", default=None)
+)
+"""Wraps the functions by which the running code queries the database in a thread, if it is set."""
+
 LINGER_S = 0.02
 """How long a call keeps its thread after a query, in case another follows."""
 
@@ -215,7 +220,10 @@ class _LentThreads(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run `function` in the thread of the running call; return a future."""
-        call = partial(function, *args, **kwargs)
+        call: Callable[[], Any] = partial(function, *args, **kwargs)
+        wrap = query_wrapper.get()
+        if wrap is not None:
+            call = wrap(call)
         callers = AsyncToSync.loop_thread_executors.get(asyncio.get_running_loop())
         if callers is not None:
             # A synchronous caller waits for this event loop, as in a test: its thread runs the query.

@@ -66,7 +66,8 @@ class ThreadScope:
     thread-sensitive thread, one after the other, and so inside of a test case's transaction.
 
     Args:
-        notes_writes: whether the log names synchronous tools that write although they are `read_only`.
+        notes_writes: whether the log names synchronous tools that write although they are `read_only`. See
+            `noting_async_writes` for the others.
     """
 
     def __init__(self, *, notes_writes: bool = False) -> None:

@@ -370,8 +370,8 @@ class Ports:
         find_today: returns the day of a time of the clock, in the time zone and the language of the caller.
         make_context: makes what handlers get of a `ServedCall`.
         clock: the seconds since 1970.
-        max_step_s: how long an asynchronous handler may block the event loop without a warning; None:
-            no limit.
+        watch_async: given the run of an asynchronous handler, its call, and what the log calls it, returns
+            the same run, whose mistakes are logged; None: it is not watched.
         shows_faults: whether clients are told the class and the text of an unexpected exception.
     """
 
@@ -395,5 +395,5 @@ class Ports:
     make_context: Callable[[Any], Any]
     find_toolset: Callable[[Entry], str | None] = attrgetter("toolset")
     clock: Callable[[], float] = time.time
-    max_step_s: float | None = None
+    watch_async: Callable[[Awaitable[Any], Call, str], Awaitable[Any]] | None = None
     shows_faults: bool = False

@@ -103,8 +103,8 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
         "find_toolset",
         "make_form",
         "make_context",
-        "max_step_s",
         "shows_faults",
+        "watch_async",
     }
     assert after is not before
     assert after.authentication is not before.authentication

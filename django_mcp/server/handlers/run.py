@@ -32,7 +32,7 @@ from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.failures import HandlerTimeout, describe_error, refuse_asking
 from django_mcp.server.handlers.turns import LARGE_BYTES, run_in_turn
-from django_mcp.server.handlers.watching import attach_trace, watch_steps
+from django_mcp.server.handlers.watching import attach_trace
 from django_mcp.server.ports import BUSY, NoThread
 from django_mcp.server.services import ServedCall
 
@@ -186,11 +186,11 @@ class HandlerRun(Record):
                 await self._demand(handler.check, kwargs)
             if self.finish is check_only:
                 return b""
-            limit_s = server.ports.max_step_s
+            watch = server.ports.watch_async
             value = await (
                 handler.function(**kwargs)
-                if limit_s is None
-                else watch_steps(handler.function(**kwargs), limit_s, self.what)
+                if watch is None
+                else watch(handler.function(**kwargs), call, self.what)
             )
             if type(value) is str or not self._needs_thread(value):
                 return self._end(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group
 from django.core import mail
 from django.core.checks import CheckMessage, run_checks
 from django.db import connection, connections, transaction
@@ -272,6 +274,33 @@ async def test_a_read_only_tool_that_writes_is_named_while_debugging(
         products()
         make_product("a")
         make_product("b")
+        return "done"
+
+    server.register_tool(look_and_write, **options)
+    with override_settings(DEBUG=is_debug):
+        assert await call(server, "look_and_write") == "done"
+
+    told = [each for each in caplog.messages if "is read_only, and writes" in each]
+    assert len(told) == is_told
+    assert all("The tool look_and_write" in each and "INSERT INTO" in each for each in told)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("is_debug", "options", "is_told"),
+    [(True, {"read_only": True}, True), (True, {}, False), (False, {"read_only": True}, False)],
+)
+async def test_so_is_an_asynchronous_one_that_writes_with_the_orm(
+    server: MCPServer,
+    caplog: pytest.LogCaptureFixture,
+    is_debug: bool,
+    options: dict[str, Any],
+    is_told: bool,
+):
+    async def look_and_write() -> str:
+        await Group.objects.aexists()
+        await Group.objects.acreate(name="a")
+        await sync_to_async(Group.objects.create)(name="b")
         return "done"
 
     server.register_tool(look_and_write, **options)
