@@ -33,6 +33,11 @@ OWN = ("search", "get", "create", "update", "delete")
 _KEY: JSONObject = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 _MODEL: JSONObject = {"type": "string", "description": "As list_models names it."}
 _FIELDS: JSONObject = {"type": "object", "description": "As describe_model says."}
+_CHOSEN: JSONObject = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Which fields to return.",
+}
 _CONFIRMATION: JSONObject = {"type": "string", "description": "What a call without it returned."}
 
 
@@ -263,6 +268,7 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
             "model": _MODEL,
             "search": {"type": "string", "description": "Words to search for."},
             "filters": _FIELDS,
+            "fields": _CHOSEN,
             "ordering": {"type": "string", "description": "A field; - in front: descending."},
             "limit": {"type": "integer", "minimum": 1},
             "cursor": {"type": "string", "description": "next_cursor of the page before."},
@@ -271,7 +277,11 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
         ["model"],
         "Search the objects of a model.",
     ),
-    "get": ({"model": _MODEL, "id": _KEY}, ["model", "id"], "Get one object."),
+    "get": (
+        {"model": _MODEL, "id": _KEY, "fields": _CHOSEN},
+        ["model", "id"],
+        "Get one object.",
+    ),
     "create": (
         {"model": _MODEL, "values": _FIELDS},
         ["model", "values"],

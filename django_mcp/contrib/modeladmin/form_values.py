@@ -79,7 +79,7 @@ class FormValues:
         }
 
     def read(self, request: Any, instance: Any) -> JSONObject:
-        """Return the values of an object, for a user who may change it."""
+        """Return the values of an object, for a user who may change it; None for those without one."""
         if not self._fields or not self._access.allows(request, UPDATE, instance):
             return {}
         try:
@@ -91,9 +91,8 @@ class FormValues:
                 if name in self._fields
             }
             return {
-                name: to_plain(data_of_initial(form.fields[name], value))
+                name: None if value is None else to_plain(data_of_initial(form.fields[name], value))
                 for name, value in values.items()
-                if value is not None
             }
         except DatabaseError:
             raise  # its transaction is over

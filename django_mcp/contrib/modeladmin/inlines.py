@@ -370,13 +370,24 @@ class AdminInlines:
 
     # -- reading
 
-    def read(self, request: Any, instance: Any) -> JSONObject:
-        """Return the rows of an object that a user sees, by name."""
+    def read(
+        self, request: Any, instance: Any, chosen: Collection[str] | None = None
+    ) -> JSONObject:
+        """Return the rows of an object that a user sees, by name.
+
+        Args:
+            request: of the user.
+            instance: the object.
+            chosen: the names that are wanted, of others there are no rows; None: all.
+        """
         result: JSONObject = {}
         cut: list[str] = []
         for place, formset_class, inline in self._list_visible(request, instance):
             known = self._known.get(place)
             if known is None or not inline.has_view_or_change_permission(request, instance):
+                continue
+            if chosen is not None and known.name not in chosen:
+                result[known.name] = []
                 continue
             rows = known.read(request, self._admin, inline, instance, formset_class)
             result[known.name] = rows[:MAX_KEYS]

@@ -14,8 +14,10 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
+from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, check_names, choose
 from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.generated import TRUNCATED, object_schema
+from django_mcp.contrib.lists import find_free
 from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import GET, RELATED, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
@@ -28,7 +30,7 @@ from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
 from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.problems import Problem
 
 MAX_COUNT = 1000
@@ -81,6 +83,8 @@ class AdminReading:
         self._searched = self._read_search_fields(request, allow_sensitive)
         self._sortable = self._read_sortable(request)
         self._schema_request = request
+        self._fields_of_get = find_free(FIELDS, (self.key,))
+        self._fields_of_search = find_free(FIELDS, self._filters)
 
     def _read_search_fields(self, request: Any, allow_sensitive: Collection[str]) -> str | None:
         """Return the words for what the search looks at; None, if there is no search."""
@@ -159,7 +163,9 @@ class AdminReading:
     @property
     def get_input(self) -> JSONObject:
         """The input schema of the tool that gets an object."""
-        return object_schema({self.key: self.key_schema}, required=[self.key])
+        return object_schema(
+            {self.key: self.key_schema, self._fields_of_get: FIELDS_SCHEMA}, required=[self.key]
+        )
 
     @cached_property
     def get_output(self) -> JSONObject:
@@ -172,25 +178,52 @@ class AdminReading:
     def get(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
         request = make_request_for_page(ctx, self._access.site, "GET")
-        return self.read_one(request, GET, arguments[self.key])
+        wanted = arguments.get(self._fields_of_get)
+        return self.read_one(request, GET, arguments[self.key], wanted)
 
-    def read_one(self, request: Any, action: str, key: Any) -> JSONObject:
-        """Return what the page of an object shows; raises `DoesNotExist` if the user may not."""
+    def read_one(
+        self, request: Any, action: str, key: Any, wanted: Collection[str] | None = None
+    ) -> JSONObject:
+        """Return what the page of an object shows.
+
+        Args:
+            request: of the user.
+            action: what is done with the object.
+            key: of the object.
+            wanted: names of the fields that are returned; None: all.
+
+        Raises:
+            ArgumentErrors: other fields are wanted than the user sees.
+            DoesNotExist: the user may not, or there is no object.
+        """
         usual = self._shown.names_of_page(self._schema_request, self._sample)
+        if wanted is not None:
+            usual = [name for name in usual if self._shown.label_of(name) in wanted]
         self._access.lead_to_object(request, action, key)
         rows = self._shown.load(self._access.find_rows(request, action), usual)
         one = self._access.find_one(request, action, key, rows)
-        return self.read_page(request, one)
-
-    def read_page(self, request: Any, found: Any) -> JSONObject:
-        """Return what the page of an object shows."""
-        names = self._shown.names_of_page(request, found)
-        self._shown.complete(found, names)
-        (result,) = self._shown.read(request, [found], names)
-        rows = self._inlines.read(request, found)
-        if TRUNCATED in rows and TRUNCATED in result:
-            rows[TRUNCATED] = [*result[TRUNCATED], *rows[TRUNCATED]]
-        return {**result, **self._form_values.read(request, found), **rows}
+        names = self._shown.names_of_page(request, one)
+        rows_of = self._inlines.read(request, one, wanted)
+        values: JSONObject = {}
+        if wanted is None:
+            values = self._form_values.read(request, one)
+        else:
+            labels = {self._shown.label_of(name): name for name in names}
+            if not set(wanted) <= {self.key, *labels, *rows_of}:
+                # The form takes long to make.
+                values = self._form_values.read(request, one)
+            seen = [*dict.fromkeys((self.key, *labels, *values, *rows_of))]
+            check_names(self._fields_of_get, wanted, seen)
+            names = [name for label, name in labels.items() if label in wanted]
+            values, rows_of = (
+                {name: each for name, each in part.items() if name in (*wanted, TRUNCATED)}
+                for part in (values, rows_of)
+            )
+        self._shown.complete(one, names)
+        (result,) = self._shown.read(request, [one], names)
+        if TRUNCATED in rows_of and TRUNCATED in result:
+            rows_of[TRUNCATED] = [*result[TRUNCATED], *rows_of[TRUNCATED]]
+        return {**result, **present(**values), **rows_of}
 
     # -- several
 
@@ -209,6 +242,7 @@ class AdminReading:
                 "enum": list(self._sortable),
                 "description": "The order of the results; - in front: descending.",
             }
+        properties[self._fields_of_search] = FIELDS_SCHEMA
         names = self._shown.names_of_list(self._schema_request)
         keys = self._order(self._schema_request, None, names)
         return object_schema({**properties, **self._pages.describe(keys)})
@@ -229,6 +263,7 @@ class AdminReading:
         lead_to_page(request, self._admin, "changelist")
         names = self._shown.names_of_list(request)
         keys = self._order(request, arguments.get("ordering"), names)
+        shown, loaded = self._choose(arguments, names, keys)
         rows = self._access.find_rows(request, SEARCH)
         rows = narrow_all(self._access, request, rows, self._filters, arguments)
         rows = self._find_terms(request, rows, arguments.get("search", ""))
@@ -238,11 +273,25 @@ class AdminReading:
             keys,
             user=ctx.user,
             arguments=arguments,
-            load=lambda page: self._load(request, page, names),
-            show=lambda found: self._shown.read(request, found, names),
+            load=lambda page: self._load(request, page, loaded),
+            show=lambda found: self._shown.read(request, found, shown),
             explain=partial(self._explain, request, arguments.get("search", "").strip()),
             keep=lambda found: self._access.keep_allowed(request, SEARCH, found),
         )
+
+    def _choose(
+        self, arguments: dict[str, Any], names: Collection[Any], keys: Collection[Key]
+    ) -> tuple[Collection[Any], Collection[Any]]:
+        """Return the columns that a search shows, and those that it loads."""
+        if self._fields_of_search not in arguments:
+            return names, names
+        labels = {self._shown.label_of(name): name for name in names}
+        seen = [*dict.fromkeys((self.key, *labels))]
+        chosen = choose(self._fields_of_search, arguments[self._fields_of_search], seen)
+        # The cursor has the values that the rows are ordered by.
+        ordered = {key.path.text for key in keys}
+        shown = [labels[label] for label in chosen if label in labels]
+        return shown, [*shown, *(name for name in names if name in ordered - {*chosen})]
 
     def _explain(self, request: Any, text: str, *, is_empty: bool) -> str:
         """Return where the search for a text has looked, as `explain_search` does; "" if that is not known."""

@@ -117,6 +117,10 @@ class AdminShown:
             known = self._secrets[name] = is_secret(self._admin, name, self._allowed)
         return known
 
+    def label_of(self, name: Any) -> str:
+        """Return the name that a column has in results."""
+        return self._column_of(name).label
+
     # -- loading
 
     def load(self, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:

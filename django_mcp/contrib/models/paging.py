@@ -34,7 +34,8 @@ MAX_ORDER_CHARS = 500
 USUAL_LIMIT = 20
 """Rows on a page if the caller does not say."""
 
-_OF_PAGE = ("limit", "cursor", "count")
+_OF_PAGE = ("limit", "cursor", "count", "fields")
+"""Arguments that may differ between the pages of one search."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,13 +13,16 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
+from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, choose
 from django_mcp.contrib.generated import MAX_ROWS, object_schema
+from django_mcp.contrib.lists import find_free
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.paging import Key, Pages
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field
+from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.values import to_python
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.problems import Problem
 
 FindRows = Callable[[Any, str], QuerySet[Any]]
@@ -62,6 +65,12 @@ class Reading:
             max_results=max(1, min(max_results, most)),
             max_count=max_count,
         )
+        key = definition.key
+        self._key_names = [
+            name for name, each in definition.shown.columns.items() if each.name == key.name
+        ]
+        self._fields_of_get = find_free(FIELDS, (key.name,))
+        self._fields_of_search = find_free(FIELDS, definition.filters.schemas)
         self._select = tuple(select_related)
         self._prefetch = tuple(prefetch_related)
 
@@ -76,12 +85,28 @@ class Reading:
     def get_schema(self) -> JSONObject:
         """The input schema of the tool that gets an object."""
         key = self._definition.key.name
-        return object_schema({key: self.key_schema}, required=[key])
+        return object_schema(
+            {key: self.key_schema, self._fields_of_get: FIELDS_SCHEMA}, required=[key]
+        )
+
+    @property
+    def row_schema(self) -> JSONObject:
+        """The schema of an object in results, of which a call may choose fields."""
+        return present(**{**self._definition.shown.schema, "required": self._key_names or None})
 
     def get(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         """Return one object; raises `DoesNotExist` if there is none for the user."""
         rows = self._find_rows(ctx.user, "get")
-        return self.read_one(ctx.user, rows, self.key_of(arguments))
+        shown = self._choose(self._fields_of_get, arguments)
+        return self.read_one(ctx.user, rows, self.key_of(arguments), shown)
+
+    def _choose(self, argument: str, arguments: dict[str, Any]) -> Shown:
+        """Return what a call is shown; raises `ArgumentErrors` if it names other fields."""
+        shown = self._definition.shown
+        if argument not in arguments:
+            return shown
+        names = choose(argument, arguments[argument], shown.names)
+        return shown.select({*names, *self._key_names})
 
     def key_of(self, arguments: dict[str, Any]) -> Any:
         """Return the value that says which object is meant; raises `DoesNotExist` if none can have it."""
@@ -94,24 +119,28 @@ class Reading:
         except ValidationError:
             raise self._definition.missing() from None
 
-    def read_one(self, user: Any, rows: QuerySet[Any], key: Any) -> JSONObject:
-        """Return an object as a user sees it; raises `DoesNotExist`."""
+    def read_one(
+        self, user: Any, rows: QuerySet[Any], key: Any, shown: Shown | None = None
+    ) -> JSONObject:
+        """Return an object as a user sees it, by default whole; raises `DoesNotExist`."""
         related = self._find_related(user)
+        shown = shown or self._definition.shown
         matching = rows.filter(**{self._definition.key.name: key}).order_by()
-        for instance in self._load(matching, related, is_single=True)[:1]:
-            shown = self._definition.shown
+        for instance in self._load(matching, related, shown, is_single=True)[:1]:
             shown.load_lists(instance, related.narrow)
             return related.read(shown, [instance])[0]
         raise self._definition.missing()
 
     def _load(
-        self, rows: QuerySet[Any], related: Related, *, is_single: bool = False
+        self, rows: QuerySet[Any], related: Related, shown: Shown, *, is_single: bool = False
     ) -> QuerySet[Any]:
-        return self._definition.shown.load(
+        # Properties and functions need what the site names for them.
+        is_needed = bool(shown.computed) or shown is self._definition.shown
+        return shown.load(
             rows,
             extra=[self._definition.key.name],
-            select=self._select,
-            prefetch=self._prefetch,
+            select=self._select if is_needed else (),
+            prefetch=self._prefetch if is_needed else (),
             is_single=is_single,
             narrow=related.narrow,
         )
@@ -128,12 +157,13 @@ class Reading:
                 "enum": orders,
                 "description": "The order of the results; - in front: descending.",
             }
+        properties[self._fields_of_search] = FIELDS_SCHEMA
         return object_schema({**properties, **self._pages.describe(self._definition.orders[""])})
 
     @property
     def page_schema(self) -> JSONObject:
         """The output schema of the search."""
-        return self._pages.schema(self._definition.shown.schema)
+        return self._pages.schema(self.row_schema)
 
     def search(self, ctx: Context, arguments: dict[str, Any]) -> Any:
         """Return a page of objects.
@@ -143,13 +173,19 @@ class Reading:
         """
         definition, related = self._definition, self._find_related(ctx.user)
         rows = self._find_rows(ctx.user, "search")
+        keys = self._find_order(arguments.get("ordering", ""), related)
+        shown = loaded = self._choose(self._fields_of_search, arguments)
+        if shown is not definition.shown:
+            # The cursor has the values that the rows are ordered by.
+            ordered = (key.path.text.partition("__")[0] for key in keys)
+            loaded = definition.shown.select({*shown.names, *ordered})
         return self._pages.read(
             definition.filters.apply(rows, arguments, related),
-            self._find_order(arguments.get("ordering", ""), related),
+            keys,
             user=ctx.user,
             arguments=arguments,
-            load=partial(self._load, related=related),
-            show=partial(related.read, definition.shown),
+            load=partial(self._load, related=related, shown=loaded),
+            show=partial(related.read, shown),
             explain=partial(
                 definition.filters.explain, arguments.get("search", "").strip(), related
             ),

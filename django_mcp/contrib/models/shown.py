@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -128,6 +128,22 @@ class Shown:
             most = below.most if is_to_many(self.relations[name]) else 1
             total += most * (1 + below.count_related())
         return total
+
+    def select(self, names: Collection[str]) -> Shown:
+        """Return what shows only some of the fields."""
+
+        def keep(those: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: each for name, each in those.items() if name in names}
+
+        return replace(
+            self,
+            columns=keep(self.columns),
+            computed=keep(self.computed),
+            related=keep(self.related),
+            relations=keep(self.relations),
+            functions=self.functions.intersection(names),
+            names=[name for name in self.names if name in names],
+        )
 
     def _put(self, name: str, place: dict[str, Any], value: Any) -> None:
         if name in self.names:

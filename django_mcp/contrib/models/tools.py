@@ -305,7 +305,7 @@ class ModelTools:
             name=f"get_{one}",
             description=self._describe("Get one of the", plural),
             input_schema=reading.get_schema,
-            output_schema=definition.shown.schema,
+            output_schema=reading.row_schema,
             read_only=True,
         )
         if definition.written is not None:

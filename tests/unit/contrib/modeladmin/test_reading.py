@@ -340,7 +340,7 @@ def test_passwords_are_neither_shown_nor_searched(make_client: Any, site: Any, r
     assert "password" not in text
     (tool,) = [each for each in client.list_tools() if each["name"] == "search_users"]
     arguments = set(tool["inputSchema"]["properties"])
-    assert arguments == {"is_staff", "groups", "ordering", "limit", "cursor", "count"}
+    assert arguments == {"is_staff", "groups", "ordering", "limit", "cursor", "count", "fields"}
 
 
 def test_the_admin_of_users_shows_no_password(make_client: Any, root: User):
