@@ -55,6 +55,8 @@ class Answerer:
         self.queue: deque[Any] = deque()
         self.function: Callable[[str, JSONObject], Any] | None = None
         self._used: set[str] = set()
+        self._last: tuple[str, Any] | None = None
+        """The message of the last question that was answered, and its answer."""
         if given is not None:
             self.add(given)
 
@@ -84,6 +86,7 @@ class Answerer:
                 questions by key.
         """
         self._used.clear()
+        self._last = None
         for _round in range(MAX_ROUNDS):
             result = await send(method, params)
             if not is_question(result):
@@ -104,23 +107,26 @@ class Answerer:
 
     async def _find(self, key: str, questions: Mapping[str, JSONObject]) -> Any:
         question = questions[key]
-        if key in self.by_key:
-            if key in self._used:
-                raise Unanswered(
-                    f"The question {key!r} was asked again, because the answer "
-                    f"{self.by_key[key]!r:.100} does not fit{_message_of(question)}",
-                    questions,
-                )
+        message = _message_of(question)
+        if key in self.by_key and key not in self._used:
             self._used.add(key)
+            self._last = message, self.by_key[key]
             return self.by_key[key]
-        if self.queue:
-            return self.queue.popleft()
-        if self.function is None:
-            asked = _message_of(question) or f" ({question.get('method')})"
-            names = ", ".join(map(repr, self.by_key))
-            known = f" There are answers to {names}." if names else ""
-            end = "" if asked.endswith((".", "?", "!")) else "."
-            raise Unanswered(f"Nothing answers the question {key!r}{asked}{end}{known}", questions)
+        if key not in self.by_key and self.queue:
+            self._last = message, self.queue.popleft()
+            return self._last[1]
+        if self.function is None or key in self.by_key:
+            asked = message or f" ({question.get('method')})"
+            asked += "" if asked.endswith((".", "?", "!")) else "."
+            # The reason why an answer does not fit is added to the message.
+            if self._last is not None and message and message.startswith(self._last[0]):
+                start = f"The question {key!r} was asked again, because the answer {self._last[1]!r:.100} does not fit"
+                known = ""
+            else:
+                start = f"Nothing answers the question {key!r}"
+                names = ", ".join(map(repr, self.by_key))
+                known = f" There are answers to {names}." if names else ""
+            raise Unanswered(f"{start}{asked} {_how_to_answer(question)}{known}", questions)
         if inspect.iscoroutinefunction(self.function):
             return await self.function(key, question)
         # It may ask a person, or query the database.
@@ -141,21 +147,44 @@ def to_answer(question: JSONObject, value: Any) -> JSONObject:
         for action, short in (("accept", True), ("decline", False), ("cancel", None)):
             if value is short or (isinstance(value, str) and value == action):
                 return {"action": action}
-        return {"action": "accept", "content": _to_object(value)}
+        return {"action": "accept", "content": _to_object(question, value)}
     if method == "sampling/createMessage" and isinstance(value, str):
         content = {"type": "text", "text": value}
         return {"role": "assistant", "content": content, "model": "unknown"}
     if method == "roots/list" and not isinstance(value, Mapping | str):
         roots = [{"uri": entry} if isinstance(entry, str) else entry for entry in value]
         return {"roots": roots}
-    return _to_object(value)
+    return _to_object(question, value)
 
 
-def _to_object(value: Any) -> JSONObject:
+def _to_object(question: JSONObject, value: Any) -> JSONObject:
     content = decode(encode(value))
     if not isinstance(content, dict):
-        raise TypeError(f"{value!r:.100} is not an answer to this question.")
+        raise TypeError(
+            f"{value!r:.100} is not an answer to this question. {_how_to_answer(question)}"
+        )
     return content
+
+
+def _how_to_answer(question: JSONObject) -> str:
+    """Return a sentence with what a question is, and the answers that it takes."""
+    method, params = question.get("method"), question.get("params", {})
+    if method == "sampling/createMessage":
+        return "The client's model is asked: answer with a text."
+    if method == "roots/list":
+        return "The client is asked for its roots: answer with a list of URIs."
+    choices = "False to decline, or None to cancel"
+    if params.get("mode") == "url":
+        return f"The user is sent to a page: answer with True to accept, {choices}."
+    schema = params.get("requestedSchema", {})
+    required = schema.get("required", ())
+    fields = [
+        f"{name} ({'required' if name in required else 'optional'})"
+        for name in schema.get("properties", {})
+    ]
+    if not fields:
+        return f"A form without fields is asked: answer with True to accept, {choices}."
+    return f"A form is asked: answer with a dict of its fields {', '.join(fields)}, {choices}."
 
 
 def _message_of(question: JSONObject) -> str:

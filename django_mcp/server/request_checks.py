@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable
 
+from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     SESSION_NOT_FOUND,
@@ -18,7 +19,7 @@ from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import has_handshake
 from django_mcp.registry.access import Rate
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
@@ -28,6 +29,15 @@ from django_mcp.server.services import ServedCall, Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is looked up. Those of this package are shorter."""
+
+
+def note_hidden(call: ServedCall, entry: Entry, uri: str | None = None) -> None:
+    """Log why an entry is unknown to the caller, on a site with `DEBUG`."""
+    if not call.server.ports.shows_faults:
+        return
+    why = call.exchange.caller.explain_hidden(entry, uri)
+    if why is not None:
+        logger.warning("%s. The client is told that it is unknown", why)
 
 
 async def load_session(

@@ -17,17 +17,31 @@ from django_mcp.inprocess.call import (
     revision_called,
     write_request,
 )
-from django_mcp.inprocess.results import MCPError, Unanswered, UnknownTool, to_error
+from django_mcp.inprocess.results import (
+    MCPError,
+    Unanswered,
+    UnknownPrompt,
+    UnknownResource,
+    UnknownTool,
+    to_error,
+)
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import suggest
+from django_mcp.server.delivery.notify import find_matches
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.servers import MCPServer, choose_server
-from django_mcp.test.exchanges import ClientSide, LoggedIn, ReceivedResponse, find_endpoint
+from django_mcp.test.exchanges import ClientSide, ObservedServer, ReceivedResponse, find_endpoint
 from django_mcp.transports.http.consumer import MCPConsumer
 
 CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
+
+_LOG_IN = (
+    "Log in with force_login(user), or send credentials: headers={'Authorization': 'Bearer ...'}."
+)
 
 LISTENS_TO = "debug"
 """The lowest level of the log messages that the client asks for."""
@@ -206,15 +220,38 @@ class BaseClient:
             error = MCPError(
                 f"{method} got no answer, HTTP {response.status}", status=response.status
             )
-        name, tools = params.get("name"), self.server.registry.tools
-        if isinstance(error, UnknownTool) and tools and name not in tools:
-            error.add_note(suggest(name, tools))
-        if response.status == 401 and self._principal is None:
-            error.add_note(
-                "Log in with force_login(user), or send credentials: "
-                "headers={'Authorization': 'Bearer ...'}."
-            )
+        note = self._explain_unknown(error, params, response.caller)
+        if note is None and response.status == 401 and self._principal is None:
+            note = _LOG_IN
+        if note is not None:
+            error.add_note(note)
         raise error
+
+    def _explain_unknown(
+        self, error: MCPError, params: JSONObject, caller: Caller | None
+    ) -> str | None:
+        """Return what the test's author has to know of an entry that is unknown to the client."""
+        registry, name, uri = self.server.registry, params.get("name"), params.get("uri")
+        if isinstance(error, UnknownResource):
+            entries: list[Entry] = [entry for entry, _variables in find_matches(registry, str(uri))]
+        elif isinstance(error, UnknownTool | UnknownPrompt):
+            attribute = "tools" if isinstance(error, UnknownTool) else "prompts"
+            known: Mapping[Any, Entry] = getattr(registry, attribute)
+            if name not in known:
+                if name in registry.registered[attribute]:
+                    return f"{name!r} is registered, but disabled in the admin."
+                return suggest(name, known) if known else None
+            entries = [known[name]]
+        else:
+            return None
+        if caller is None:
+            return None
+        for entry in entries:
+            why = caller.explain_hidden(entry, uri)
+            if why is not None:
+                needs_login = self._principal is None and caller.visible.find_missing_rules(entry)
+                return f"{why}. {_LOG_IN}" if needs_login else f"{why}."
+        return None
 
     def _make_request(self, method: str, params: JSONObject) -> JSONObject:
         return write_request(
@@ -268,11 +305,9 @@ class BaseClient:
             "server": ("testserver", 80),
             "url_route": {"args": (), "kwargs": dict(self._url_kwargs)},
         }
-        target: Any = self.server
-        if self._principal is not None:
-            target = LoggedIn(target, self._principal)
+        target: Any = ObservedServer(self.server, self._principal)
         await MCPConsumer(server=target)(scope, side.receive, side.send)
-        return await side.finish()
+        return await side.finish(target.caller)
 
     def _mirror(self, method: str, params: JSONObject) -> dict[str, str]:
         """Return the headers that repeat a message."""

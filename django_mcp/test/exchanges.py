@@ -9,6 +9,7 @@ from typing import Any
 
 from django_mcp.endpoints.mounts import find_path, resolve
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.server import BaseServer
 from django_mcp.transports.http.view import MCPView
@@ -22,11 +23,13 @@ class ReceivedResponse:
         status: its code.
         headers: by name in lower case.
         messages: the JSON-RPC messages in its body, or in its events, in order.
+        caller: who the server took the client for; None: the request was refused before that was known.
     """
 
     status: int
     headers: Mapping[str, str]
     messages: list[JSONObject]
+    caller: Caller | None
 
 
 def find_endpoint(
@@ -48,12 +51,13 @@ def find_endpoint(
     return server, find_path(server) or "/mcp", {}
 
 
-class LoggedIn:
-    """A server whose engine has a fixed principal in place of its authentication."""
+class ObservedServer:
+    """A server for one request, which keeps the caller, and may have a fixed principal for its authentication."""
 
-    def __init__(self, server: BaseServer, principal: Any) -> None:
+    def __init__(self, server: BaseServer, principal: Any | None) -> None:
         self._engine = server.engine
         self._principal = principal
+        self.caller: Caller | None = None
 
     @property
     def engine(self) -> Any:
@@ -63,8 +67,17 @@ class LoggedIn:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def authenticate(self, exchange: Exchange) -> None:
-        """Set the principal of the request."""
+    @property
+    def authenticate(self) -> Any:
+        """What authenticates the request; None: everybody is anonymous."""
+        return self._engine.authenticate if self._principal is None else self._set_principal
+
+    def answer(self, exchange: Exchange) -> Any:
+        """Return the engine's reply, to be awaited."""
+        self.caller = exchange.caller
+        return self._engine.answer(exchange)
+
+    async def _set_principal(self, exchange: Exchange) -> None:
         # The authentication sends the challenges for missing scopes, for a fixed principal as well.
         exchange.caller.authentication = getattr(self._engine, "authentication", None)
         exchange.caller.principal = self._principal
@@ -120,7 +133,7 @@ class ClientSide:
                 if data:
                     await self._take(decode(data))
 
-    async def finish(self) -> ReceivedResponse:
+    async def finish(self, caller: Caller | None) -> ReceivedResponse:
         if self._received and not self._is_stream:
             try:
                 content = decode(self._received)
@@ -129,7 +142,9 @@ class ClientSide:
             for message in content if isinstance(content, list) else [content]:
                 if isinstance(message, dict):
                     await self._take(message)
-        return ReceivedResponse(status=self._status, headers=self._headers, messages=self._messages)
+        return ReceivedResponse(
+            status=self._status, headers=self._headers, messages=self._messages, caller=caller
+        )
 
     async def _take(self, message: JSONObject) -> None:
         self._messages.append(message)

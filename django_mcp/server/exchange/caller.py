@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django_mcp.protocol.records import Record
+from django_mcp.registry.entries import Entry
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.exchange.visibility import NONE_VISIBLE, Narrowing, VisibleEntries
 
@@ -59,6 +60,18 @@ class Caller(Record):
     """Rights must not be cached for it, since those of another tenant may differ."""
     tenant: str = ""
     """Tells its tenant from others, in which what it began is unknown."""
+
+    def explain_hidden(self, entry: Entry, uri: str | None = None) -> str | None:
+        """Return a sentence without its end about an entry that the caller cannot see; None: they can.
+
+        It is for the developers of the site. A client is told that the entry is unknown.
+        """
+        why = self.visible.explain_hidden(entry, uri)
+        is_signed_in = getattr(self.principal, "is_authenticated", False)
+        who = "this user" if is_signed_in else "a client that is not signed in"
+        return (
+            why and f"The {entry.kind.word} {entry.key} is registered, but hidden from {who}: {why}"
+        )
 
     @property
     def quota_key(self) -> str:

@@ -16,6 +16,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.registry.access import Access, Rule, read_access
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
+from django_mcp.registry.problems import describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.server.options import Options
 
@@ -208,6 +209,26 @@ class VisibleEntries:
         if self.narrowing is not None and not self._is_wanted(self.narrowing, guarded, uri):
             return False
         return self.allowed is None or self._is_named(self.allowed, guarded, uri)
+
+    def explain_hidden(self, entry: Entry, uri: str | None = None) -> str | None:
+        """Return why the principal cannot see an entry; None: they can.
+
+        It is for the developers of the site. A client is told that the entry is unknown.
+        """
+        if self.includes(entry, uri):
+            return None
+        if entry in self.requirements.led_to:
+            return "none of the tools that it leads to is visible"
+        if missing := self.find_missing_rules(entry):
+            return f"it needs {', '.join(missing)}"
+        if self.narrowing is not None and not self._is_wanted(self.narrowing, entry, uri):
+            return "the path or the headers of the request are for other toolsets, or for tools that only read"
+        return "the credentials are for other entries"
+
+    def find_missing_rules(self, entry: Entry) -> list[str]:
+        """Return the permissions of an entry that the principal does not have, as texts for developers."""
+        missing = self.requirements.rules.get(entry, frozenset()) - self.granted
+        return sorted(rule if isinstance(rule, str) else describe_source(rule) for rule in missing)
 
     def permits(self, guarded: Guarded, uri: str | None = None) -> bool:
         """Return whether the rules of an entry are granted and the client wants it, whatever the credentials name."""

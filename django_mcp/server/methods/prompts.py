@@ -12,7 +12,7 @@ from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.failures import short, within_limit
 from django_mcp.server.handlers.run import HandlerRun
-from django_mcp.server.request_checks import check_scopes
+from django_mcp.server.request_checks import check_scopes, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -27,7 +27,10 @@ async def get(call: ServedCall) -> bytes | Refusal:
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
     entry = call.server.registry.prompts.get(name)
-    if entry is None or not call.exchange.caller.visible.includes(entry):
+    if entry is not None and not call.exchange.caller.visible.includes(entry):
+        note_hidden(call, entry)
+        entry = None
+    if entry is None:
         return invalid_params(f"Unknown prompt: {short(name)}")
     call.entry = entry
     refusal = check_scopes(call, entry)

@@ -15,7 +15,7 @@ from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.failures import short, within_limit
 from django_mcp.server.handlers.run import HandlerRun, check_only
-from django_mcp.server.request_checks import check_scopes
+from django_mcp.server.request_checks import check_scopes, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -96,6 +96,7 @@ async def _find_readable(
         ):
             call.entry = entry
             return check_scopes(call, entry) or (entry, variables)
+        note_hidden(call, entry, uri)
     return missing(call, uri)
 
 

@@ -26,7 +26,7 @@ from django_mcp.server.handlers.failures import describe_problems, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
-from django_mcp.server.request_checks import check_scopes, check_tool_rate
+from django_mcp.server.request_checks import check_scopes, check_tool_rate, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -70,9 +70,10 @@ def _find(call: ServedCall, name: str) -> ToolEntry | None:
     """Return the tool of a name, if there is one that the caller sees."""
     entry = call.server.registry.tools.get(name)
     visible = call.exchange.caller.visible
-    if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
-        return None
-    return entry
+    if entry is None or visible is ALL_VISIBLE or visible.includes(entry):
+        return entry
+    note_hidden(call, entry)
+    return None
 
 
 async def _call_other(

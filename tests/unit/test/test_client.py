@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.test import override_settings
 from django.urls import path
 
-from django_mcp import McpHeader, MCPServer, ToolError
+from django_mcp import Context, McpHeader, MCPServer, ToolError
 from django_mcp.auth.authenticators import Authenticator
 from django_mcp.auth.principal import Principal
 from django_mcp.calls import flush_calls
@@ -128,6 +128,67 @@ def test_an_unknown_tool_is_reported_with_the_nearest_one(client: MCPClient):
         client.call("cuont")
 
     assert raised.value.__notes__ == ["Did you mean 'count'?"]
+
+
+def test_a_hidden_entry_is_reported_with_what_it_needs(client: MCPClient, staff: Any):
+    uses: list[tuple[Any, str, str]] = [
+        (client.call, "staff_report", "tool staff_report"),
+        (client.read, "kit://staff-list", "resource kit://staff-list"),
+    ]
+    for use, name, what in uses:
+        with pytest.raises(LookupError) as raised:
+            use(name)
+        (note,) = raised.value.__notes__
+        assert (
+            f"The {what} is registered, but hidden from a client that is not signed in: it needs"
+            in note
+        )
+        assert "tests.support.kit.is_staff (" in note
+        assert note.endswith("Bearer ...'}.")
+        assert "registered" not in str(raised.value)
+
+        client.force_login(get_user_model()(pk=2, username="bob"))
+        with pytest.raises(LookupError) as raised:
+            use(name)
+        (note,) = raised.value.__notes__
+        assert f"The {what} is registered, but hidden from this user: it needs" in note
+        client.logout()
+
+
+def test_an_entry_that_the_credentials_do_not_name_is_reported():
+    client = MCPClient(SERVER, headers={"X-MCP-Readonly": "true"})
+
+    with pytest.raises(UnknownTool) as raised:
+        client.call("add", a=1)
+
+    assert raised.value.__notes__[0].endswith("or for tools that only read.")
+
+
+def test_a_disabled_tool_is_reported():
+    server = MCPServer("disabling", public=True)
+
+    @server.tool
+    def refund() -> None:
+        """Refund."""
+
+    server.registry.set_disabled(frozenset({("tools", "refund")}))
+
+    with pytest.raises(UnknownTool) as raised:
+        MCPClient(server).call("refund")
+
+    assert raised.value.__notes__ == ["'refund' is registered, but disabled in the admin."]
+
+
+@pytest.mark.parametrize("is_debug", [True, False])
+def test_the_log_says_with_debug_why_an_entry_is_hidden(
+    is_debug: bool, caplog: pytest.LogCaptureFixture
+):
+    with override_settings(DEBUG=is_debug), pytest.raises(UnknownTool) as raised:
+        MCPClient(SERVER).call("staff_report")
+
+    told = [message for message in caplog.messages if "staff_report is registered" in message]
+    assert len(told) == is_debug
+    assert str(raised.value) == "Unknown tool: staff_report"
 
 
 def test_an_argument_without_its_name_is_reported(client: MCPClient):
@@ -319,6 +380,48 @@ def test_an_unanswered_question_raises(revision: str):
     assert ("question-1, question-2" in notes[0]) is (revision != NEWEST)
     client.answer({"colour": "red"}, True)
     assert client.call("wish").text == "red 1 accept"
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[2:])
+@pytest.mark.parametrize("answers", [([True], {}), ([], {"question-1": True})], ids=str)
+def test_an_answer_that_does_not_fit_a_form_is_explained(revision: str, answers: Any):
+    client = MCPClient(SERVER, revision=revision)
+    client.answer(*answers[0], **answers[1])
+
+    with pytest.raises(Unanswered) as raised:
+        client.call("wish")
+
+    message = str(raised.value)
+    assert "was asked again, because the answer True does not fit: Which?" in message
+    fields = "colour (required), count (optional), False to decline, or None to cancel."
+    assert message.endswith(f"A form is asked: answer with a dict of its fields {fields}")
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[3:])
+def test_a_question_without_an_answer_says_what_it_takes(revision: str):
+    server = MCPServer("asking", public=True)
+
+    @server.tool
+    def ask(ctx: Context, what: str) -> str:
+        match what:
+            case "url":
+                ctx.elicit_url("Look.", "https://example.com/")
+            case "model":
+                ctx.sample("Hello", max_tokens=10)
+            case "roots":
+                ctx.list_roots()
+            case _:
+                ctx.elicit("Sure?", {"type": "object", "properties": {}})
+        return "done"
+
+    for what, expected in (
+        ("url", "The user is sent to a page: answer with True to accept"),
+        ("model", "The client's model is asked: answer with a text"),
+        ("roots", "The client is asked for its roots: answer with a list of URIs"),
+        ("", "A form without fields is asked: answer with True to accept"),
+    ):
+        with pytest.raises(Unanswered, match=expected):
+            MCPClient(server, revision=revision).call("ask", what=what)
 
 
 @pytest.mark.parametrize("revision", REVISION_NAMES[2:])
