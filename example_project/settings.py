@@ -83,8 +83,8 @@ DJANGO_MCP: dict[str, Any] = {
     "NAME": "example-shop",
     "TITLE": _("The example shop"),
     "INSTRUCTIONS": (
-        "Look products up with find_products before ordering: orders are placed by SKU. "
-        "Prices are in euros."
+        "Look products up with find_products before ordering: orders are placed by SKU. Tell guests "
+        "the number of their order, by which alone they find it again. Prices are in euros."
     ),
     # Everybody who can reach this machine may call, as befits a demonstration.
     "PUBLIC": True,

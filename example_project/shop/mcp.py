@@ -61,11 +61,20 @@ class ProductOut:
         return cls(product.sku, product.name, product.category, product.price, product.stock)
 
 
+class LineOut(BaseModel):
+    product: str
+    sku: str
+    quantity: int
+    unit_price: Decimal
+
+
 class OrderOut(BaseModel):
     number: str
     customer: str | None = Field(description="The customer's username; null for a guest.")
-    status: str
-    total: Decimal = Field(description="In euros.")
+    status: Order.Status
+    lines: list[LineOut]
+    total: Decimal
+    note: str
     placed_at: datetime
 
     @classmethod
@@ -73,18 +82,31 @@ class OrderOut(BaseModel):
         return cls(
             number=order.number,
             customer=order.customer.get_username() if order.customer else None,
-            status=order.status,
+            status=Order.Status(order.status),
+            lines=[
+                LineOut(
+                    product=line.product.name,
+                    sku=line.product.sku,
+                    quantity=line.quantity,
+                    unit_price=line.unit_price,
+                )
+                for line in order.lines.all()
+            ],
             total=order.total,
+            note=order.note,
             placed_at=order.placed_at,
         )
 
 
+# What several tools ask for, each described once.
+Limit = Annotated[int, Field(ge=1, le=100, description="How many to return.")]
+Number = Annotated[str, Field(description="The order's number, such as 2026-0001.")]
+Sku = Annotated[str, Field(description="As find_products gives it, such as mug.")]
+
+
 class LineIn(TypedDict):
-    sku: Annotated[str, Field(description="As find_products gives it.")]
+    sku: Sku
     quantity: Annotated[int, Field(ge=1, le=1000)]
-
-
-Limit = Annotated[int, Field(ge=1, le=100)]
 
 
 # Tools
@@ -103,11 +125,11 @@ def find_products(
 ) -> list[ProductOut]:
     """Search what the shop sells.
 
+    Each product has its price and stock. They are in the order of their SKUs.
+
     Args:
         query: part of a name or SKU; empty finds everything.
-        category: only products of this category.
-        max_price: only products that cost at most this many euros.
-        limit: how many products to return.
+        max_price: in euros.
     """
     products = Product.objects.search(query)
     if category is not None:
@@ -121,11 +143,18 @@ def find_products(
 def find_orders(
     ctx: Context,
     query: str = "",
-    status: Literal["placed", "shipped", "cancelled"] | None = None,
+    status: Order.Status | None = None,
     limit: Limit = 20,
 ) -> list[OrderOut]:
-    """Search the orders you may see by number, customer or product."""
-    orders = Order.objects.visible_to(ctx.user).search(query).with_lines()
+    """Search the orders that the user may see, the newest first.
+
+    Guests have to give the full number of their order.
+
+    Args:
+        query: part of a number, of a customer's username or of a product's name; empty finds all.
+        status: placed means not shipped yet.
+    """
+    orders = Order.objects.visible_to(ctx.user, query).search(query).with_lines()
     if status is not None:
         orders = orders.filter(status=status)
     ctx.debug({"query": query, "found": orders.count()})
@@ -137,9 +166,13 @@ def find_orders(
 def place_order(
     user: AbstractBaseUser | AnonymousUser,
     lines: Annotated[list[LineIn], Field(min_length=1)],
-    note: str = "",
+    note: Annotated[str, Field(max_length=200)] = "",
 ) -> OrderOut:
-    """Order products. Either every line is ordered or none is."""
+    """Order products for the user. Either every line is ordered or none is.
+
+    Args:
+        note: what the shop should know, such as where to leave the parcel.
+    """
     try:
         order = sales.place(user, [(line["sku"], line["quantity"]) for line in lines], note)
     except sales.OutOfStockError as error:
@@ -153,14 +186,14 @@ class Agreement:
 
 
 @tool(title=gettext_lazy("Order the same again"), destructive=False, atomic=True, scopes=ORDERING)
-def reorder(ctx: Context, number: str, agreed_total: Decimal | None = None) -> str:
+def reorder(ctx: Context, number: Number, agreed_total: Decimal | None = None) -> str:
     """Order what an earlier order had, at today's prices, once the customer agrees with the total.
 
     Args:
-        number: of the earlier order.
-        agreed_total: only where the customer cannot be asked: the total they have agreed to.
+        agreed_total: leave it out at first. If the answer is a total, ask the customer, and call
+            again with the total that they agreed to.
     """
-    order = Order.objects.visible_to(ctx.user).get(number=number)
+    order = Order.objects.visible_to(ctx.user, number).get(number=number)
     lines = list(order.lines.order_by("pk").values_list("product__sku", "quantity"))
     total = sales.price_today(order)
     if ctx.client_supports("elicitation"):
@@ -181,9 +214,10 @@ def reorder(ctx: Context, number: str, agreed_total: Decimal | None = None) -> s
 
 
 @tool(title=gettext_lazy("Cancel an order"), destructive=True, idempotent=True, scopes=ORDERING)
-def cancel_order(ctx: Context, number: str) -> OrderOut:
+def cancel_order(ctx: Context, number: Number) -> OrderOut:
     """Cancel an order that has not been shipped, and put its goods back into stock."""
-    order = Order.objects.visible_to(ctx.user).get(number=number)  # DoesNotExist is told in words
+    # DoesNotExist is told in words, which are the same for the order of somebody else.
+    order = Order.objects.changeable_by(ctx.user, number).get(number=number)
     sales.cancel(order)
     if order.status == Order.Status.SHIPPED:
         raise ToolError(_("Order %s has been shipped already.") % number)
@@ -191,9 +225,9 @@ def cancel_order(ctx: Context, number: str) -> OrderOut:
 
 
 @tool(title=gettext_lazy("Wrap an order as a present"), destructive=False)
-def gift_wrap(ctx: Context, number: str) -> str:
-    """Wrap an order as a present. The user is asked how, by a Django form."""
-    order = Order.objects.visible_to(ctx.user).get(number=number)
+def gift_wrap(ctx: Context, number: Number) -> str:
+    """Wrap an order as a present. The user is asked for the paper and the text of the card."""
+    order = Order.objects.changeable_by(ctx.user, number).get(number=number)
     answer = ctx.elicit(
         _("How shall we wrap order %s?") % number, partial(GiftWrapForm, instance=order)
     )
@@ -204,9 +238,9 @@ def gift_wrap(ctx: Context, number: str) -> str:
 
 
 @tool(title=gettext_lazy("Redeem a voucher"), destructive=False, scopes=ORDERING)
-def redeem_voucher(ctx: Context, number: str) -> str:
+def redeem_voucher(ctx: Context, number: Number) -> str:
     """Redeem a voucher for an order. The user enters its code on a page of the shop, never here."""
-    order = Order.objects.visible_to(ctx.user).get(number=number)
+    order = Order.objects.changeable_by(ctx.user, number).get(number=number)
     done = ctx.elicit_page(
         _("Enter the code of your voucher for order %s.") % number, "voucher", args=[number]
     )
@@ -227,13 +261,14 @@ async def convert_price(euros: Decimal, currency: Literal["EUR", "GBP", "USD"]) 
 
 @tool(read_only=True, task="allowed")
 async def export_orders(ctx: Context) -> ToolResult:
-    """Export the orders you may see as a CSV file, telling how far it is; as a task if it may be."""
+    """Export all orders that the user may see as a CSV file, the newest first."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["number", "customer", "status", "total"])
     orders = Order.objects.visible_to(ctx.user).with_lines()
     total = await orders.acount()
     done = 0
+    await ctx.aprogress(done, total)
     async for order in orders.aiterator(chunk_size=50):  # in between, it can be cancelled
         out = OrderOut.of(order)
         writer.writerow([out.number, out.customer or "", out.status, out.total])
@@ -244,8 +279,8 @@ async def export_orders(ctx: Context) -> ToolResult:
 
 
 @tool(read_only=True)
-def product_link(request: HttpRequest, sku: str) -> ResourceLink:
-    """Link to a product's page in the shop."""
+def get_product_link(request: HttpRequest, sku: Sku) -> ResourceLink:
+    """Get the link to a product's page in the shop."""
     product = Product.objects.get(sku=sku)
     return ResourceLink(
         uri=request.build_absolute_uri(product.get_absolute_url()),
@@ -256,8 +291,8 @@ def product_link(request: HttpRequest, sku: str) -> ResourceLink:
 
 
 @tool(read_only=True)
-def product_photo(sku: str) -> Image:
-    """Show a product's photo."""
+def get_product_photo(sku: Sku) -> Image:
+    """Get a product's photo."""
     return Image(bytes(Product.objects.get(sku=sku).photo), mime_type="image/png")
 
 
@@ -265,8 +300,8 @@ def product_photo(sku: str) -> Image:
 
 
 @tool(permission="shop.change_product", destructive=True, idempotent=True)
-def change_price(sku: str, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) -> ProductOut:
-    """Change what a product costs."""
+def change_price(sku: Sku, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) -> ProductOut:
+    """Change what a product costs in orders from now on."""
     product = Product.objects.get(sku=sku)
     product.price = euros
     product.save(update_fields=["price"])
@@ -274,8 +309,8 @@ def change_price(sku: str, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) ->
 
 
 @tool(permission=["shop.view_order", "shop.change_order"], destructive=False, throttle="60/m")
-def ship_order(number: str) -> OrderOut:
-    """Note that an order is on its way."""
+def ship_order(number: Number) -> OrderOut:
+    """Mark an order as shipped, which cannot be undone."""
     order = Order.objects.exclude(status=Order.Status.CANCELLED).get(number=number)
     if not sales.ship(order):
         raise ToolError(_("Order %s has been shipped already.") % number)
@@ -294,13 +329,18 @@ async def quote_shipping(region: str, weight_kg: float, express: bool = False) -
 default_server.register_tool(
     quote_shipping,
     name="quote_shipping",
-    description="Quote the price of sending a parcel.",
+    description="Quote in euros what it costs to send a parcel, and how many days it takes.",
     input_schema={
         "type": "object",
         "properties": {
-            "region": {"type": "string", "enum": ["eu", "world"], "x-mcp-header": "Region"},
+            "region": {
+                "type": "string",
+                "enum": ["eu", "world"],
+                "description": "eu: the European Union. world: all other countries.",
+                "x-mcp-header": "Region",
+            },
             "weight_kg": {"type": "number", "exclusiveMinimum": 0, "maximum": 30},
-            "express": {"type": "boolean"},
+            "express": {"type": "boolean", "description": "The next day; only in eu."},
         },
         "required": ["region", "weight_kg"],
         "if": {"properties": {"region": {"const": "world"}}},
@@ -346,7 +386,8 @@ def photo(sku: str) -> bytes:
 @resource("order://{number}", mime_type="application/json")
 def order(ctx: Context, number: str) -> OrderOut:
     """An order you may see."""
-    return OrderOut.of(Order.objects.visible_to(ctx.user).with_lines().get(number=number))
+    orders = Order.objects.visible_to(ctx.user, number).with_lines()
+    return OrderOut.of(orders.get(number=number))
 
 
 # Prompts, and what completes their arguments
@@ -355,7 +396,7 @@ def order(ctx: Context, number: str) -> OrderOut:
 @prompt(title=gettext_lazy("Apologise for a late order"))
 def apology(ctx: Context, order_number: str, tone: str = "warm") -> str:
     """A letter to the customer of a late order."""
-    order = Order.objects.visible_to(ctx.user).get(number=order_number)
+    order = Order.objects.visible_to(ctx.user, order_number).get(number=order_number)
     return f"Write a {tone} apology to {order.customer or 'our guest'}: order {order} is late."
 
 
@@ -373,7 +414,7 @@ def restock_review(category: str) -> list[PromptMessage]:
 
 @completion(apology, "order_number")
 def complete_order_number(value: str, ctx: Context) -> list[str]:
-    orders = Order.objects.visible_to(ctx.user).filter(number__startswith=value)
+    orders = Order.objects.visible_to(ctx.user, value).filter(number__startswith=value)
     return list(orders.values_list("number", flat=True)[:100])
 
 

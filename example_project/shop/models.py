@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -11,10 +11,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 from django.utils.translation import gettext_lazy as _
-
-if TYPE_CHECKING:
-    from django.contrib.auth.base_user import AbstractBaseUser
-    from django.contrib.auth.models import AnonymousUser
 
 
 class Category(models.TextChoices):
@@ -55,13 +51,22 @@ def new_number() -> str:
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
-    def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> OrderQuerySet:
-        """Return every order to staff, their own to customers, guests' orders to visitors."""
-        if getattr(user, "is_staff", False):
-            return self
+    def visible_to(self, user: Any, number: str = "") -> OrderQuerySet:
+        """Return every order to staff, and their own to customers.
+
+        Who names the number of a guest's order may see it too: only the guest was told it.
+        """
+        return self if user.is_staff else self._own(user, number)
+
+    def changeable_by(self, user: Any, number: str = "") -> OrderQuerySet:
+        """Return every order to those who may change orders, and to others those that are their own."""
+        return self if user.has_perm("shop.change_order") else self._own(user, number)
+
+    def _own(self, user: Any, number: str) -> OrderQuerySet:
+        of_guest = models.Q(customer=None, number=number)
         return self.filter(
-            customer_id=user.pk
-        )  # an anonymous user's is None, as a guest's order has
+            of_guest if user.is_anonymous else of_guest | models.Q(customer_id=user.pk)
+        )
 
     def search(self, text: str) -> OrderQuerySet:
         return self.filter(
@@ -96,7 +101,7 @@ class Order(models.Model):
     objects = OrderQuerySet.as_manager()
 
     class Meta:
-        ordering = ("number",)
+        ordering = ("-placed_at", "number")
 
     def __str__(self) -> str:
         return self.number

@@ -42,9 +42,12 @@ class ShopTests(MCPTestCase):
             self.mcp.read("product://unicorn/stock")
 
     def test_an_export_reports_progress(self) -> None:
+        self.mcp.force_login(get_user_model().objects.get(username="sam"))
+
         exported = self.mcp.call("export_orders")
 
-        self.assertEqual(exported.structured["rows"], len(self.mcp.progress))
+        self.assertEqual(exported.structured["rows"], len(sample.ORDERS))
+        self.assertEqual(len(self.mcp.progress), 1 + len(sample.ORDERS))
 
     def test_a_stock_change_notifies_listeners(self) -> None:
         with self.mcp.listen("product://mug/stock") as changes:

@@ -1,13 +1,16 @@
-"""A server whose tools are made from what the shop has anyway; urls.py mounts it at /storefront/mcp."""
+"""A server whose tools are made from what the shop has anyway; urls.py mounts it at /storefront/mcp.
+
+Whatever several of the sources could do is one tool here, of one of them: models are for search and reading, and the
+APIs add what only they can do. The tools made of the admin are on the server for staff.
+"""
 
 from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, signed_in
 from django_mcp.contrib.drf import viewset_tools
-from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
 from example_project.shop.models import Order, Product
@@ -16,7 +19,11 @@ from example_project.storefront.rest import OrderViewSet
 
 storefront = MCPServer(
     "storefront",
-    title="The shop's models, admin and APIs as tools",
+    title="The shop's models and APIs as tools",
+    instructions=(
+        "Search products and the user's orders. Orders are known by their number and products by "
+        "their SKU. Prices are in euros."
+    ),
     public=not settings.OAUTH,
     authenticators=settings.DJANGO_MCP.get(
         "AUTHENTICATORS", ["django_mcp.auth.authenticators.APIKeyAuthenticator"]
@@ -25,7 +32,7 @@ storefront = MCPServer(
 
 
 class Orders(ModelTools):
-    """Everybody sees their own orders, and may change their notes until they are shipped."""
+    """Users see their own orders. Their notes tell the shop what to mind, and can be changed."""
 
     model = Order
     fields = (
@@ -34,8 +41,10 @@ class Orders(ModelTools):
         "note",
         "placed_at",
         "total",
+        "lines__product__name",
         "lines__product__sku",
         "lines__quantity",
+        "lines__unit_price",
     )
     filters = ("status", "placed_at__gte", "placed_at__lt")
     search = ("number", "lines__product__name")
@@ -43,11 +52,19 @@ class Orders(ModelTools):
     writes = ("update",)
     writable = ("note",)
 
+    permission = signed_in
+
     def get_queryset(self, user: Any) -> QuerySet[Order]:
         return Order.objects.visible_to(user)
 
+    def has_permission(self, user: Any, action: str) -> bool:
+        # Staff see the orders of others, which is no reason to change them.
+        return action != "update" or not user.is_staff or user.has_perm("shop.change_order")
+
 
 class Products(ModelTools):
+    """What the shop sells."""
+
     model = Product
     fields = ("sku", "name", "description", "category", "price", "stock")
     filters = ("category", "price__lte")
@@ -58,7 +75,10 @@ class Products(ModelTools):
 
 Orders.register(server=storefront)
 Products.register(server=storefront)
-viewset_tools(OrderViewSet, server=storefront, prefix="rest_orders")
-operation_tools(api, server=storefront, prefix="ninja")
-# For staff, in the words of the admin.
-admin_tools(server=storefront, models=["shop.order", "shop.product"], prefix="admin_")
+viewset_tools(OrderViewSet, server=storefront, actions=["cancel"], names={"cancel": "cancel_order"})
+operation_tools(
+    api,
+    server=storefront,
+    include=["price_basket"],
+    annotations={"price_basket": {"read_only": True}},
+)

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.pagination import PageNumberPagination
-from rest_framework.permissions import IsAuthenticated
+from rest_framework.permissions import SAFE_METHODS, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import DefaultRouter
@@ -32,14 +32,16 @@ class OrderViewSet(
 ):
     """Orders are what customers bought. Everybody sees their own."""
 
-    queryset = Order.objects.order_by("number")
+    queryset = Order.objects.all()
     serializer_class = OrderSerializer
     pagination_class = OrderPages
     permission_classes = (IsAuthenticated,)
     lookup_field = "number"
 
     def get_queryset(self) -> QuerySet[Order]:
-        return Order.objects.visible_to(self.request.user).order_by("number")
+        if self.request.method in SAFE_METHODS:
+            return Order.objects.visible_to(self.request.user)
+        return Order.objects.changeable_by(self.request.user)
 
     @action(detail=True, methods=["post"])  # type: ignore[untyped-decorator]
     def cancel(self, request: Request, number: str) -> Response:

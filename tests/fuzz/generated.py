@@ -165,11 +165,11 @@ def make_fuzzer(seed: int) -> Fuzzer:
     """Return a fuzzer of the generated tools of the library and the shop; Django is set up."""
     from django.contrib.auth.models import User
 
-    from example_project.storefront.mcp import storefront
     from tests.support.library.tools import make_server
+    from tests.support.site.shop_sources.mcp import server
 
     user = User.objects.create_superuser("root")
-    return Fuzzer([make_server(f"fuzz-{seed}"), storefront], user, seed)
+    return Fuzzer([make_server(f"fuzz-{seed}"), server], user, seed)
 
 
 def run(calls: int, seed: int, kind: str, first: int = 0) -> list[Failure]:

@@ -94,8 +94,8 @@ def test_the_shop_lists_its_registered_entries(visitor: WireClient):
         "redeem_voucher",
         "convert_price",
         "export_orders",
-        "product_link",
-        "product_photo",
+        "get_product_link",
+        "get_product_photo",
         "quote_shipping",
     }
     assert resources == {"shop://terms", "shop://categories"}
@@ -113,10 +113,35 @@ def test_products_are_found_by_name_category_and_price(visitor: WireClient):
     assert [product["sku"] for product in json.loads(text_of(found))] == ["hose"]
 
 
-def test_an_anonymous_visitor_finds_only_guest_orders(visitor: WireClient):
-    found = json.loads(text_of(call(visitor, "find_orders")))
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [("", []), ("2026", []), ("mug", []), ("2026-0002", []), ("2026-0003", ["2026-0003"])],
+)
+def test_a_visitor_finds_a_guests_order_by_its_full_number_only(
+    visitor: WireClient, query: str, numbers: list[str]
+):
+    found = json.loads(text_of(call(visitor, "find_orders", query=query)))
 
-    assert [order["number"] for order in found] == ["2026-0003", "2026-0004"]
+    assert [order["number"] for order in found] == numbers
+
+
+def test_orders_are_listed_with_readable_lines_and_the_newest_first():
+    sam = get_user_model().objects.get(username="sam")
+    found = default_server.call_tool("find_orders", {}, user=sam).structured
+
+    assert [order["number"] for order in found] == [f"2026-000{n}" for n in (4, 3, 2, 1)]
+    assert found[3]["total"] == "97.00"
+    assert found[3]["lines"] == [
+        {"product": "Copper kettle", "sku": "kettle", "quantity": 1, "unit_price": "59.00"},
+        {"product": "Enamel mug", "sku": "mug", "quantity": 4, "unit_price": "9.50"},
+    ]
+
+
+def test_a_customer_finds_only_their_own_orders():
+    ada = get_user_model().objects.get(username="ada")
+    found = default_server.call_tool("find_orders", {}, user=ada).structured
+
+    assert [order["number"] for order in found] == ["2026-0001"]
 
 
 def test_every_invalid_argument_is_reported_at_once(visitor: WireClient):
@@ -157,11 +182,22 @@ def test_a_cancelled_order_restocks_its_goods_once(visitor: WireClient):
     assert Product.objects.get(sku="notebook").stock == 320
 
 
-def test_another_users_order_cannot_be_cancelled(visitor: WireClient):
-    refused = call(visitor, "cancel_order", number="2026-0002")
+@pytest.mark.parametrize("name", ["cancel_order", "gift_wrap", "redeem_voucher"])
+@pytest.mark.parametrize("who", [None, "ada", "clerk"])
+def test_another_users_order_cannot_be_changed(name: str, who: str | None):
+    """The clerk is staff and sees all orders, without the permission to change them."""
+    users = get_user_model().objects
+    users.create_user("clerk", is_staff=True)
+    user = users.get(username=who) if who else None
+    client = WireClient(default_server, V2024_11_05, principal=user)
+    before = Order.objects.values().get(number="2026-0002")
+
+    refused = call(client, name, number="2026-0002")
+    unknown = call(client, name, number="2026-9999")
 
     assert refused["isError"]
-    assert Order.objects.get(number="2026-0002").status == Order.Status.PLACED
+    assert text_of(refused).replace("2026-0002", "2026-9999") == text_of(unknown)
+    assert Order.objects.values().get(number="2026-0002") == before
 
 
 def test_a_shipped_order_is_refused_in_the_callers_language(visitor: WireClient):
@@ -172,7 +208,7 @@ def test_a_shipped_order_is_refused_in_the_callers_language(visitor: WireClient)
 
 
 def test_a_photo_is_a_png(visitor: WireClient):
-    photo = call(visitor, "product_photo", sku="kettle")["content"][0]
+    photo = call(visitor, "get_product_photo", sku="kettle")["content"][0]
 
     assert photo["mimeType"] == "image/png"
 
@@ -198,13 +234,17 @@ def test_resources_are_read(visitor: WireClient):
 
 def test_prompts_are_written_and_their_arguments_completed(visitor: WireClient):
     letter = ask(visitor, "prompts/get", name="apology", arguments={"order_number": "2026-0003"})
-    argument = {"name": "order_number", "value": "2026-000"}
     ref = {"type": "ref/prompt", "name": "apology"}
 
-    found = ask(visitor, "completion/complete", ref=ref, argument=argument)
+    def complete(value: str) -> list[str]:
+        argument = {"name": "order_number", "value": value}
+        found = ask(visitor, "completion/complete", ref=ref, argument=argument)
+        values: list[str] = found["completion"]["values"]
+        return values
 
     assert letter["messages"][0]["content"]["text"].startswith("Write a warm apology to our guest")
-    assert found["completion"]["values"] == ["2026-0003", "2026-0004"]
+    assert complete("2026-000") == []
+    assert complete("2026-0003") == ["2026-0003"]
 
 
 def test_the_categories_are_in_the_callers_language(visitor: WireClient):
@@ -215,15 +255,29 @@ def test_the_categories_are_in_the_callers_language(visitor: WireClient):
 
 
 def test_the_back_office_is_a_server_of_its_own():
-    staff = WireClient(staff_server, V2026_07_28)
+    sam = get_user_model().objects.get(username="sam")
+    staff = WireClient(staff_server, V2026_07_28, principal=sam)
 
     sold = call(staff, "best_sellers", limit=1)["structuredContent"]
     left = call(staff, "restock", sku="hose", quantity=5)
     low = ask(staff, "resources/read", uri="staff://low-stock")["contents"][0]
 
-    assert [(row["sku"], row["sold"]) for row in sold] == [("lamp", 2)]
+    assert sold == [{"sku": "lamp", "product": "Desk lamp", "sold": 2, "euros": "90.00"}]
     assert text_of(left) == "5"
     assert json.loads(low["text"]) == ["hose", "spade"]
+
+
+@pytest.mark.parametrize("who", [None, "ada"])
+def test_the_back_office_is_unknown_to_customers_and_visitors(who: str | None):
+    user = get_user_model().objects.get(username=who) if who else None
+    client = WireClient(staff_server, V2026_07_28, principal=user)
+
+    assert ask(client, "tools/list")["tools"] == []
+    assert ask(client, "resources/list")["resources"] == []
+    params = {"name": "restock", "arguments": {"sku": "hose", "quantity": 5}}
+    _, error = async_to_sync(client.error)("tools/call", params)
+    assert error["message"] == "Unknown tool: restock"
+    assert Product.objects.get(sku="hose").stock == 0
 
 
 @pytest.mark.parametrize("revision", [V2024_11_05, V2026_07_28])
@@ -311,7 +365,8 @@ def test_without_elicitation_the_agreed_total_is_an_argument(visitor: WireClient
 @pytest.mark.django_db(transaction=True)
 async def test_a_stock_subscriber_is_notified_of_changes() -> None:
     """An order that was rejected after its first line changes nothing and sends no notification."""
-    client, staff = AsyncMCPClient(default_server), AsyncMCPClient(staff_server)
+    sam = await get_user_model().objects.aget(username="sam")
+    client, staff = AsyncMCPClient(default_server), AsyncMCPClient(staff_server, user=sam)
     lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
     async with client.subscribe("product://mug/stock", "product://hose/stock") as changes:
         assert (await client.call("place_order", lines=lines)).is_error

@@ -93,16 +93,16 @@ def names_in(body: bytes) -> set[str]:
 
 @pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])
 def test_a_single_server_is_served_standalone(tmp_path: Path, hides: str):
-    with serving("shop-staff", tmp_path, hides=hides) as (port, log):
+    with serving("storefront", tmp_path, hides=hides) as (port, log):
         status, body = ask(port, "POST", "/mcp")
         health = ask(port, "GET", "/mcp/health")
         others = {ask(port, "GET", path)[0] for path in ("/", "/staff/mcp", "/admin/")}
 
     assert status == 200, body
-    assert "best_sellers" in names_in(body)
+    assert "search_products" in names_in(body)
     assert health == (200, b'{"status":"ok"}')
     assert others == {404}
-    assert f"MCP server 'shop-staff' at http://127.0.0.1:{port}/mcp" in log.read_text()
+    assert f"MCP server 'storefront' at http://127.0.0.1:{port}/mcp" in log.read_text()
 
 
 @pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])

@@ -224,7 +224,7 @@ def test_options_may_stand_between_the_arguments(run: Run):
 
 @pytest.mark.usefixtures("shop")
 def test_non_text_content_is_described(run: Run):
-    assert "[image, image/png, " in run("mcp_call", "product_photo", '{"sku": "kettle"}')[0]
+    assert "[image, image/png, " in run("mcp_call", "get_product_photo", '{"sku": "kettle"}')[0]
 
 
 def test_bad_input_is_reported_with_an_exit_status(run: Run):

@@ -42,10 +42,10 @@ OTHER = {"ada": "grace", "grace": "ada"}
 
 @pytest.fixture(scope="module")
 def extra(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("storefront")
+    folder = tmp_path_factory.mktemp("sources")
     return {
         "SHOP_DATABASE": str(folder / "shop.sqlite3"),
-        "DJANGO_SETTINGS_MODULE": "tests.support.site.storefront_settings",
+        "DJANGO_SETTINGS_MODULE": "tests.support.site.shop_sources.settings",
     }
 
 
@@ -113,7 +113,7 @@ async def test_customers_never_see_each_others_data(
     shop: Running, keys: dict[str, str], mode: Any
 ) -> None:
     async def work(name: str) -> list[str]:
-        url = shop.url.replace("/mcp", "/storefront/mcp")
+        url = shop.url.replace("/mcp", "/sources/mcp")
         headers = {"Authorization": f"Bearer {keys[name]}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=LIMIT_S) as http,

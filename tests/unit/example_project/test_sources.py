@@ -12,6 +12,7 @@ from django_mcp.inprocess.results import UnknownTool
 from example_project.shop import sample
 from example_project.shop.models import Order, Product
 from example_project.storefront.mcp import storefront
+from tests.support.site.shop_sources.mcp import server
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +43,7 @@ def grace() -> User:
 
 
 def call(user: Any, name: str, **arguments: Any) -> Any:
-    return storefront.call_tool(name, arguments, user=user)
+    return server.call_tool(name, arguments, user=user)
 
 
 def numbers_of(user: Any) -> set[str]:
@@ -94,7 +95,7 @@ def test_only_the_users_own_order_can_be_changed(
 
 
 def test_anonymous_visitors_see_public_entries() -> None:
-    names = {tool["name"] for tool in storefront.list_tools(user=AnonymousUser())}
+    names = {tool["name"] for tool in server.list_tools(user=AnonymousUser())}
 
     assert {"search_products", "get_product", "ninja_list_products"} <= names
     assert not {name for name in names if name.startswith("rest_")}
@@ -105,7 +106,7 @@ def test_anonymous_visitors_see_public_entries() -> None:
 def test_the_admin_tools_require_staff(ada: User) -> None:
     sam = User.objects.get(username="sam")
     of_ada, of_sam = (
-        {tool["name"] for tool in storefront.list_tools(user=user)} for user in (ada, sam)
+        {tool["name"] for tool in server.list_tools(user=user)} for user in (ada, sam)
     )
 
     assert not {name for name in of_ada if name.startswith("admin_")}
@@ -115,3 +116,36 @@ def test_the_admin_tools_require_staff(ada: User) -> None:
     changed = call(sam, "admin_update_product", id=Product.objects.get(sku="mug").pk, stock=7)
     assert not changed.is_error, changed.text
     assert Product.objects.get(sku="mug").stock == 7
+
+
+def test_the_storefront_has_one_tool_for_each_job(ada: User) -> None:
+    for_customers = {tool["name"] for tool in storefront.list_tools(user=ada)}
+    for_visitors = {tool["name"] for tool in storefront.list_tools(user=AnonymousUser())}
+
+    assert for_visitors == {"search_products", "get_product", "price_basket"}
+    assert for_customers - for_visitors == {
+        "search_orders",
+        "get_order",
+        "update_order",
+        "cancel_order",
+    }
+
+
+def test_staff_who_may_only_see_orders_do_not_change_those_of_others(grace: User) -> None:
+    grace.is_staff = True
+    grace.save()
+
+    assert not {"update_order"} & {tool["name"] for tool in storefront.list_tools(user=grace)}
+    assert storefront.call_tool("get_order", {"number": "2026-0002"}, user=grace).text
+    refused = storefront.call_tool("cancel_order", {"number": "2026-0002"}, user=grace)
+    assert refused.is_error
+    assert Order.objects.get(number="2026-0002").status == Order.Status.PLACED
+
+
+def test_a_basket_is_priced_without_an_order(ada: User) -> None:
+    lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
+
+    priced = storefront.call_tool("price_basket", {"lines": lines}, user=AnonymousUser())
+
+    assert priced.structured == {"total": "46.00", "missing": ["hose"]}
+    assert Product.objects.get(sku="mug").stock == 140
