@@ -45,10 +45,15 @@ def check_names(argument: str, given: Iterable[str], seen: Collection[str]) -> N
         ArgumentErrors: with the first wrong name, and the right ones.
     """
     for index, name in enumerate(given):
-        if name not in seen:
-            told = _("There is no such field. Choose from: %(names)s.")
-            names = ", ".join(seen) or _("none")
-            raise ArgumentErrors([Problem(to_pointer([argument, index]), told % {"names": names})])
+        check_name([argument, index], name, seen)
+
+
+def check_name(path: Sequence[str | int], name: str, seen: Collection[str]) -> None:
+    """Refuse one name at a path of the arguments; see `check_names`."""
+    if name not in seen:
+        told = _("There is no such field. Choose from: %(names)s.")
+        names = ", ".join(seen) or _("none")
+        raise ArgumentErrors([Problem(to_pointer(path), told % {"names": names})])
 
 
 def choose(argument: str, given: Sequence[str], seen: Sequence[str]) -> list[str]:

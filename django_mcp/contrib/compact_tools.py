@@ -27,8 +27,8 @@ from django_mcp.registry.problems import (
 )
 from django_mcp.servers import MCPServer
 
-OWN = ("search", "get", "create", "update", "delete")
-"""What a model's own tools do; whatever else they do is an action."""
+_RUN = "run"
+"""To run an action of the admin; whatever else tools do, models' own tools do."""
 
 _KEY: JSONObject = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 _MODEL: JSONObject = {"type": "string", "description": "As list_models names it."}
@@ -38,6 +38,7 @@ _CHOSEN: JSONObject = {
     "items": {"type": "string"},
     "description": "Which fields to return.",
 }
+_COLUMNS: JSONObject = {"type": "array", "items": {"type": "string"}}
 _CONFIRMATION: JSONObject = {"type": "string", "description": "What a call without it returned."}
 
 
@@ -49,11 +50,17 @@ class _Of:
         model: the model.
         key: the name of the argument that says which object is meant.
         tools: their names, by what they do.
+        runs: which of these are actions of the admin.
     """
 
     model: type[Model]
     key: str
     tools: dict[str, str] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+
+    def kind_of(self, action: str) -> str:
+        """Return which of the few tools does something with the model."""
+        return _RUN if action in self.runs else action
 
 
 class CompactTools:
@@ -74,7 +81,14 @@ class CompactTools:
         )
 
     def add(
-        self, server: MCPServer, model: type[Model], action: str, entry: ToolEntry, key: str
+        self,
+        server: MCPServer,
+        model: type[Model],
+        action: str,
+        entry: ToolEntry,
+        key: str,
+        *,
+        is_run: bool,
     ) -> None:
         """Add a tool that is registered.
 
@@ -84,6 +98,7 @@ class CompactTools:
             action: what the tool does.
             entry: the tool.
             key: the name of the argument that says which object is meant.
+            is_run: whether it is an action of the admin.
 
         Raises:
             RegistrationError: another tool does that with the model.
@@ -96,7 +111,9 @@ class CompactTools:
                 f"Only one of them can have style='compact'."
             )
         about.tools[action] = entry.name
-        kind = action if action in OWN else "run"
+        if is_run:
+            about.runs.add(action)
+        kind = about.kind_of(action)
         name = _NAMES[kind]
         if name not in self._names:
             properties, required, text = _TOOLS[kind]
@@ -117,7 +134,7 @@ class CompactTools:
         function.leads_to = partial(self._lead, kind)
         if kind is not None:
             function.redirect = lambda arguments, find: self._find_call(kind, arguments, find)
-        is_reading = kind in (None, "search", "get")
+        is_reading = kind in (None, "search", "get", "summarize")
         server.register_tool(
             function,
             name=name,
@@ -126,7 +143,7 @@ class CompactTools:
             output_schema=None,
             validate_input=True,
             read_only=is_reading,
-            destructive=kind in ("update", "delete", "run"),
+            destructive=kind in ("update", "delete", _RUN),
             idempotent=kind in ("update", "delete") or is_reading,
             open_world=False,
         )
@@ -137,7 +154,7 @@ class CompactTools:
             name
             for about in self._models.values()
             for action, name in about.tools.items()
-            if kind in (None, action) or (kind == "run" and action not in OWN)
+            if kind in (None, about.kind_of(action))
         ]
 
     # -- what they do
@@ -172,7 +189,7 @@ class CompactTools:
             "model": about.model._meta.label_lower,
             "actions": {
                 action: {
-                    "tool": _NAMES[action if action in OWN else "run"],
+                    "tool": _NAMES[about.kind_of(action)],
                     "description": str(entry.description),
                     "arguments": self._arguments_of(action, about, entry),
                 }
@@ -193,7 +210,7 @@ class CompactTools:
         more = {"required": required} if required else {}
         described = {"type": "object", "properties": values, **more}
         definitions = {key: schema[key] for key in ("$defs",) if key in schema}
-        shown = {name: each for name, each in _TOOLS[action][0].items() if name in properties}
+        shown = {name: properties[name] for name in _TOOLS[action][0] if name in properties}
         if about.key in properties:
             shown["id"] = properties[about.key]
         return {"type": "object", "properties": {**shown, inside: described}, **definitions}
@@ -210,13 +227,13 @@ class CompactTools:
         """Return the name and the arguments of the single tool that a call stands for."""
         rest = dict(arguments)
         about = self._find_model(rest.pop("model"), find)
-        action = rest.pop("action") if kind == "run" else kind
+        action = rest.pop("action") if kind == _RUN else kind
         seen = [each for each, name in about.tools.items() if find(name) is not None]
-        if action not in seen or (kind == "run" and action in OWN):
-            offered = [each for each in seen if kind != "run" or each not in OWN]
-            place = "action" if kind == "run" else "model"
+        offered = [each for each in seen if kind != _RUN or each in about.runs]
+        if action not in offered or about.kind_of(action) != kind:
+            place = "action" if kind == _RUN else "model"
             told = _("This cannot be done with the model. describe_model says what can.")
-            raise _wrong(place, told, action if kind == "run" else None, offered)
+            raise _wrong(place, told, action if kind == _RUN else None, offered)
         name = about.tools[action]
         if "id" in rest:
             rest = {about.key: _as_key(rest.pop("id"), find(name), about.key), **rest}
@@ -256,10 +273,11 @@ _NAMES = {
     "create": "create_object",
     "update": "update_object",
     "delete": "delete_object",
-    "run": "run_action",
+    "summarize": "summarize_objects",
+    _RUN: "run_action",
 }
 
-_INSIDE = {"search": "filters", "create": "values", "update": "values"}
+_INSIDE = {"search": "filters", "summarize": "filters", "create": "values", "update": "values"}
 """The argument that has, as an object, what differs between models."""
 
 _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
@@ -304,7 +322,20 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
         ["model", "id"],
         "Delete an object or several.",
     ),
-    "run": (
+    "summarize": (
+        {
+            "model": _MODEL,
+            "group_by": _COLUMNS,
+            **dict.fromkeys(("sum", "avg", "min", "max"), _COLUMNS),
+            "search": {"type": "string"},
+            "filters": _FIELDS,
+            "ordering": {"type": "string"},
+            "limit": {"type": "integer", "minimum": 1},
+        },
+        ["model"],
+        "Count and add up the objects of a model, in groups. describe_model names the columns.",
+    ),
+    _RUN: (
         {
             "model": _MODEL,
             "action": {"type": "string"},
@@ -321,9 +352,15 @@ _compact: WeakKeyDictionary[MCPServer, CompactTools] = WeakKeyDictionary()
 
 
 def add_compact(
-    server: MCPServer, model: type[Model], action: str, entry: ToolEntry, key: str
+    server: MCPServer,
+    model: type[Model],
+    action: str,
+    entry: ToolEntry,
+    key: str,
+    *,
+    is_run: bool = False,
 ) -> None:
-    """Let the compact tools of a server lead to a tool; the first one registers them."""
+    """Let the compact tools of a server lead to a tool; the first one registers them. See `CompactTools.add`."""
     if server not in _compact:
         _compact[server] = CompactTools(server)
-    _compact[server].add(server, model, action, entry, key)
+    _compact[server].add(server, model, action, entry, key, is_run=is_run)

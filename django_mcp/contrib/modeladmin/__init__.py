@@ -37,14 +37,15 @@ def admin_tools(
     check: Callable[..., Any] | None = None,
     listed_if: Callable[[Any], Any] | None = None,
     max_results: int = 100,
+    aggregates: bool = False,
     allow_sensitive: Collection[str] = (),
     toolset: str | None = None,
     style: str = "single",
 ) -> list[ToolEntry]:
     """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
 
-    What a tool does is known by a name: `search`, `get`, `create`, `update`, `delete`, or that of an
-    action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
+    What a tool does is known by a name: `search`, `get`, `create`, `update`, `delete`, `summarize`, or
+    that of an action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
 
     Args:
         given: nothing; all options are named.
@@ -69,6 +70,7 @@ def admin_tools(
         listed_if: a function of the user that says whether the tools are listed, in place of the
             admin's permissions. These still decide about each call.
         max_results: rows on a page at most, and objects that an action is run with.
+        aggregates: whether there are tools such as `summarize_orders`, which count and add up in groups.
         allow_sensitive: names of fields that look like secrets and are none, and of fields that give
             rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
             asking the user.
@@ -117,6 +119,7 @@ def admin_tools(
         actions=actions if isinstance(actions, bool) else frozenset(actions),
         listed_if=listed_if,
         allow_sensitive=frozenset(allow_sensitive),
+        aggregates=aggregates,
         is_lenient=models == ALL,
     )
     entries: list[ToolEntry] = []

@@ -26,9 +26,11 @@ from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request_for_page
 from django_mcp.contrib.modeladmin.sensitive import is_secret
 from django_mcp.contrib.modeladmin.shown import AdminShown
+from django_mcp.contrib.models import summaries
 from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
+from django_mcp.contrib.models.summaries import Column
 from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.problems import Problem
@@ -230,13 +232,7 @@ class AdminReading:
     @property
     def search_input(self) -> JSONObject:
         """The input schema of the search."""
-        properties: JSONObject = {name: each.schema for name, each in self._filters.items()}
-        if self._searched is not None:
-            properties["search"] = {
-                "type": "string",
-                "maxLength": MAX_TEXT_CHARS,
-                "description": f"Words to search for in: {self._searched}.",
-            }
+        properties = self._filter_schemas
         if self._sortable:
             properties["ordering"] = {
                 "enum": list(self._sortable),
@@ -246,6 +242,18 @@ class AdminReading:
         names = self._shown.names_of_list(self._schema_request)
         keys = self._order(self._schema_request, None, names)
         return object_schema({**properties, **self._pages.describe(keys)})
+
+    @property
+    def _filter_schemas(self) -> JSONObject:
+        """The schemas of the arguments that select rows."""
+        properties: JSONObject = {name: each.schema for name, each in self._filters.items()}
+        if self._searched is not None:
+            properties["search"] = {
+                "type": "string",
+                "maxLength": MAX_TEXT_CHARS,
+                "description": f"Words to search for in: {self._searched}.",
+            }
+        return properties
 
     @property
     def search_output(self) -> JSONObject:
@@ -264,10 +272,7 @@ class AdminReading:
         names = self._shown.names_of_list(request)
         keys = self._order(request, arguments.get("ordering"), names)
         shown, loaded = self._choose(arguments, names, keys)
-        rows = self._access.find_rows(request, SEARCH)
-        rows = narrow_all(self._access, request, rows, self._filters, arguments)
-        rows = self._find_terms(request, rows, arguments.get("search", ""))
-
+        rows = self._find_rows(request, arguments)
         return self._pages.read(
             rows,
             keys,
@@ -278,6 +283,44 @@ class AdminReading:
             explain=partial(self._explain, request, arguments.get("search", "").strip()),
             keep=lambda found: self._access.keep_allowed(request, SEARCH, found),
         )
+
+    def _find_rows(self, request: Any, arguments: dict[str, Any]) -> QuerySet[Any]:
+        """Return the rows that the filters and the search of a call find."""
+        rows = self._access.find_rows(request, SEARCH)
+        rows = narrow_all(self._access, request, rows, self._filters, arguments)
+        return self._find_terms(request, rows, arguments.get("search", ""))
+
+    # -- in groups
+
+    @property
+    def summary_input(self) -> JSONObject:
+        """The input schema of the tool that summarizes objects."""
+        columns = self._find_columns(self._schema_request)
+        filters = summaries.without_own(self._filter_schemas)
+        return object_schema({**filters, **summaries.describe(columns)})
+
+    def summarize(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Return groups of objects.
+
+        Raises:
+            ArgumentErrors: a value is not valid, or a column is not shown.
+        """
+        request = make_request_for_page(ctx, self._access.site, "GET")
+        lead_to_page(request, self._admin, "changelist")
+        given = summaries.without_own(arguments)
+        rows = self._find_rows(request, given)
+        text = given.get("search", "").strip()
+        explain = partial(self._explain, request, text)
+        return summaries.summarize(rows, self._find_columns(request), arguments, explain)
+
+    def _find_columns(self, request: Any) -> dict[str, Column]:
+        """Return the columns of the objects that a user sees, by name."""
+        return {
+            name: Column(lookup=field.name, field=field)
+            for name, field in self._shown.find_columns(request).items()
+        }
+
+    # -- several
 
     def _choose(
         self, arguments: dict[str, Any], names: Collection[Any], keys: Collection[Key]

@@ -121,6 +121,14 @@ class AdminShown:
         """Return the name that a column has in results."""
         return self._column_of(name).label
 
+    def find_columns(self, request: Any) -> dict[str, Any]:
+        """Return the fields with a column that a user sees of every object, by name."""
+        names = self.names_of_list(request)
+        if not self._asks_user:
+            names += self.names_of_page(request, self._access.sample)
+        columns = [self._column_of(self.key.name), *self._columns_of(names)]
+        return {column.label: column.field for column in columns if column.has_stored_values}
+
     # -- loading
 
     def load(self, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:
@@ -288,6 +296,13 @@ class _Column:
         if self.field is not None and self.relation is None:
             self._is_bytes = self.field.get_internal_type() == "BinaryField"
             self.read_plain = None if self._is_bytes else read_value(self.field)
+
+    @property
+    def has_stored_values(self) -> bool:
+        """Whether what is shown is stored in a column of the model."""
+        if self.is_relation:
+            return not (self.is_many or self._hides_key) and self.field is not None
+        return self.read_plain is not None
 
     def to_prefetch(self, form_fields: Mapping[str, Any]) -> Prefetch[Any] | str:
         """Return what loads a to-many relation, with what the form of the admin would join."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -54,6 +54,7 @@ from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
+from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
 from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED
 from django_mcp.contrib.routes import make_urlconf
 from django_mcp.contrib.view_problems import reading_at_startup
@@ -76,6 +77,9 @@ _OWN_NAMES = {
 }  # fmt: skip
 """Names of arguments and results of all tools."""
 
+_RULES = {SUMMARIZE: SEARCH}
+"""Whose permissions the tools ask for that are there by option."""
+
 _URLS = {
     "": "changelist_view",
     "add/": "add_view",
@@ -93,13 +97,20 @@ class AdminOptions:
         actions: the actions of the admin that become tools; True: all, False: none.
         listed_if: says in place of the admin whether tools are listed for a user.
         allow_sensitive: names of fields that look like secrets and are none.
+        aggregates: whether there is a tool that counts and adds up in groups.
         is_lenient: whether what cannot be registered is left out, as the site did not name it.
     """
 
     actions: bool | frozenset[str]
     listed_if: Callable[[Any], Any] | None
     allow_sensitive: frozenset[str]
+    aggregates: bool
     is_lenient: bool
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """What tools do beside `OWN`, by option."""
+        return (SUMMARIZE,) if self.aggregates else ()
 
 
 class AdminTools:
@@ -199,7 +210,8 @@ class AdminTools:
     @property
     def actions(self) -> list[str]:
         """The names of all that can become a tool."""
-        return [SEARCH, GET, CREATE, UPDATE, DELETE, *self._actions, *self._refused]
+        own = [SEARCH, GET, CREATE, UPDATE, DELETE, *self._own.further]
+        return [*own, *self._actions, *self._refused]
 
     def _find_actions(self) -> dict[str, AdminAction]:
         chosen, actions = self._own.actions, {}
@@ -208,7 +220,7 @@ class AdminTools:
                 continue
             if self._is_refused(name, function):
                 continue
-            problem = _find_problem(name, function)
+            problem = _find_problem(name, function, (*OWN, *self._own.further))
             if problem is not None:
                 note_problem(self._server, f"The action {name!r} of {self._label}", *problem)
                 continue
@@ -257,6 +269,24 @@ class AdminTools:
             read_only=True,
         )
 
+        if not self._own.aggregates or not self._options.has(SUMMARIZE):
+            return
+        if self._access.judges_objects:
+            told = "no tool summarizes its objects, since it decides about each of them"
+            note_left_out(self._server, self._label, told)
+            return
+        self._add(
+            SUMMARIZE,
+            reading.summarize,
+            name=f"summarize_{self._plural}",
+            description=describe_tool(
+                "Count and add up, in groups,", meta.verbose_name_plural, None
+            ),
+            input_schema=reading.summary_input,
+            output_schema=OUTPUT,
+            read_only=True,
+        )
+
     def _add_writing(self) -> None:
         writing, deleting = self._writing, self._deleting
         written = writing.output
@@ -295,6 +325,7 @@ class AdminTools:
             input_schema=action.input,
             output_schema=action.output,
             atomic=self._writing.alias,
+            is_run=True,
         )
 
     def _make_schema(self, action: str, make: Callable[[], JSONObject]) -> JSONObject | None:
@@ -312,10 +343,18 @@ class AdminTools:
         note_problem(self._server, f"{action!r} of {self._label}", told, hint)
         return None
 
-    def _add(self, action: str, run: Callable[..., Any], *, name: str, **tool: Any) -> None:
-        argument = self._reading.key if action in OWN else IDS
+    def _add(
+        self,
+        action: str,
+        run: Callable[..., Any],
+        *,
+        name: str,
+        is_run: bool = False,
+        **tool: Any,
+    ) -> None:
+        argument = IDS if is_run else self._reading.key
         check = _about_each(self._options.check, self._reading.key, argument)
-        is_filter = action in (SEARCH, CREATE)
+        is_filter = not is_run and action in (SEARCH, SUMMARIZE, CREATE)
         to_key = self._access.to_key if is_filter else self._to_keys
         function = GeneratedFunction(run, type(self._admin), action, origin="admin")
         function.convert_for_check = converting_key(argument, to_key, is_filter=is_filter)
@@ -327,11 +366,13 @@ class AdminTools:
                 action=action,
                 name=name,
                 app_label=self._admin.opts.app_label,
-                listed_if=self._own.listed_if or self._make_rule(action),
+                listed_if=self._own.listed_if
+                or self._make_rule(_RULES.get(action, action) if not is_run else action),
                 **tool,
             )
             if entry is not None and self._options.style == COMPACT:
-                add_compact(self._server, self._admin.model, action, entry, self._reading.key)
+                key = self._reading.key
+                add_compact(self._server, self._admin.model, action, entry, key, is_run=is_run)
         except RegistrationError as error:
             if not self._own.is_lenient:
                 raise
@@ -379,9 +420,11 @@ def _find_other_views(admin: ModelAdmin[Any]) -> list[str]:
     return list(dict.fromkeys(others))
 
 
-def _find_problem(name: str, function: Callable[..., Any]) -> tuple[str, str] | None:
+def _find_problem(
+    name: str, function: Callable[..., Any], taken: Collection[str]
+) -> tuple[str, str] | None:
     """Return why an action does not become a tool, and what to do; None, if it does."""
-    if name in OWN:
+    if name in taken:
         return "another tool has that name", "Rename the function."
     try:
         inspect.signature(function).bind(None, None, None)

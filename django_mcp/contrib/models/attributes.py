@@ -129,6 +129,7 @@ OPTIONS = {
     "toolset": rules.TOOLSET.or_none("for the label of the model's app"),
     "style": rules.choice(*STYLES),
     "max_count": rules.whole("results"),
+    "aggregates": rules.BOOL,
 }
 """The values of the options whose wrong types would otherwise be read as something else."""
 

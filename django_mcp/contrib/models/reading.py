@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 
@@ -16,11 +16,13 @@ from django_mcp.context import Context
 from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, choose
 from django_mcp.contrib.generated import MAX_ROWS, object_schema
 from django_mcp.contrib.lists import find_free
+from django_mcp.contrib.models import summaries
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.paging import Key, Pages
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field
-from django_mcp.contrib.models.shown import Shown
+from django_mcp.contrib.models.shown import Shown, find_columns
+from django_mcp.contrib.models.summaries import Column
 from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.problems import Problem
@@ -190,6 +192,42 @@ class Reading:
                 definition.filters.explain, arguments.get("search", "").strip(), related
             ),
         )
+
+    # -- in groups
+
+    @property
+    def summary_schema(self) -> JSONObject:
+        """The input schema of the tool that summarizes objects."""
+        filters = summaries.without_own(self._definition.filters.schemas)
+        return object_schema({**filters, **summaries.describe(self._find_columns(None))})
+
+    def summarize(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Return groups of objects.
+
+        Raises:
+            ArgumentErrors: a value is not valid, or a column is not shown.
+        """
+        filters, related = self._definition.filters, self._find_related(ctx.user)
+        given = summaries.without_own(arguments)
+        return summaries.summarize(
+            filters.apply(self._find_rows(ctx.user, "search"), given, related),
+            self._find_columns(related),
+            arguments,
+            partial(filters.explain, given.get("search", "").strip(), related),
+        )
+
+    def _find_columns(self, related: Related | None) -> dict[str, Column]:
+        """Return the columns of the objects that a user sees, and those of single related ones."""
+        columns: dict[str, Column] = {}
+        for path in find_columns(self._definition.shown):
+            visible = None
+            if related is not None:
+                if related.hides_all(path):
+                    continue
+                conditions = related.find_conditions(path)
+                visible = Q(*conditions) if conditions else None
+            columns[path.text] = Column(lookup=path.lookup, field=path.field, visible=visible)
+        return columns
 
     def _find_order(self, name: str, related: Related) -> Sequence[Key]:
         """Return an order, which must not tell of related rows that the user does not see."""

@@ -169,7 +169,7 @@ def read_value(field: Any) -> Callable[[Any], Any]:
         return lambda instance: (
             None if value(instance) is None else convert(value(instance), instance)
         )
-    write = _find_writer(own_field)
+    write = find_writer(own_field)
     if write is not None:
         return lambda instance: write(value(instance))
     if isinstance(own_field, _PLAIN) or hasattr(own_field, "base_field"):
@@ -190,7 +190,7 @@ def _find_address(file: Any) -> str | None:
         return str(file)
 
 
-def _find_writer(field: Any) -> Callable[[Any], Any] | None:
+def find_writer(field: Any) -> Callable[[Any], Any] | None:
     """Return what gives the values of a field the form that results have; None: they have it."""
     conversion = _find_conversion(field)
     if conversion is not None:
@@ -204,7 +204,7 @@ def _find_plain_writer(field: Any) -> Callable[[Any], Any] | None:
     if isinstance(field, models.DecimalField) and (field.decimal_places or 0) > _PLACES:
         return _write_decimal
     if hasattr(field, "base_field"):
-        return _find_writer(field.base_field)
+        return find_writer(field.base_field)
     if may_be_rounded(field):
         return _write_integers
     return write_plain if isinstance(field, models.DateTimeField) else None

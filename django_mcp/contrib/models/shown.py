@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -29,6 +29,7 @@ from django_mcp.contrib.generated import (
     or_null,
 )
 from django_mcp.contrib.models.paths import (
+    Path,
     PathError,
     can_prefetch,
     is_to_many,
@@ -433,6 +434,17 @@ class _Fetched:
         if is_cut:
             rows = narrow(rows)
         return (rows if rows.ordered else rows.order_by("pk")), is_cut
+
+
+def find_columns(shown: Shown) -> Iterator[Path]:
+    """Yield the paths of the columns that are shown, also those of single related objects."""
+    for name, column in shown.columns.items():
+        yield Path(text=name, fields=(column,))
+    for name, below in shown.related.items():
+        relation = shown.relations[name]
+        if isinstance(relation, Field) and not is_to_many(relation) and not below.is_bare:
+            for path in find_columns(below):
+                yield Path(text=f"{name}__{path.text}", fields=(relation, *path.fields))
 
 
 _CUT = "mcp_rows_of_"

@@ -32,6 +32,7 @@ from django_mcp.contrib.models.live import ACTION, Live, to_uri
 from django_mcp.contrib.models.reading import Reading, describe_tool
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.shown import Shown
+from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
 from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
 from django_mcp.log import logger
@@ -40,7 +41,7 @@ from django_mcp.registry.problems import RegistrationError, check_names, suggest
 from django_mcp.servers import MCPServer, choose_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
-_ACTIONS = ("search", "get", ACTION, *HINTS)
+_ACTIONS = ("search", "get", SUMMARIZE, ACTION, *HINTS)
 
 
 class ModelTools:
@@ -78,6 +79,7 @@ class ModelTools:
             are shown that this class shows the user. `"all"`: all of them are shown to everybody.
         select_related, prefetch_related: relations that properties and functions need.
         max_count: results of a search are counted up to this number.
+        aggregates: whether there is a tool `summarize_orders`, which counts and adds up in groups.
         writes: which of `create`, `update` and `delete` become tools.
         writable: fields that the tools write; by default those of `fields` that can be edited.
         form: the `ModelForm` that writes; by default one is made from `writable`.
@@ -87,7 +89,7 @@ class ModelTools:
         uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
             for the model `Order` with the lookup field `number`; "": none.
         include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset, style:
-            see `GeneratedOptions`; the actions are `search`, `get`, `resource` and those of `writes`. `register` takes them as well.
+            see `GeneratedOptions`; the actions are `search`, `get`, `summarize`, `resource` and those of `writes`. `register` takes them as well.
     """
 
     model: type[Model]
@@ -103,6 +105,7 @@ class ModelTools:
     select_related: Sequence[str] = ()
     prefetch_related: Sequence[Any] = ()
     max_count: int = 1000
+    aggregates: bool = False
     writes: Sequence[str] = ()
     writable: Sequence[str] | None = None
     form: Any = None
@@ -308,6 +311,17 @@ class ModelTools:
             output_schema=reading.row_schema,
             read_only=True,
         )
+        if self.aggregates:
+            self._add(
+                server,
+                SUMMARIZE,
+                reading.summarize,
+                name=f"summarize_{definition.plural}",
+                description=self._describe("Count and add up, in groups,", plural),
+                input_schema=reading.summary_schema,
+                output_schema=OUTPUT,
+                read_only=True,
+            )
         if definition.written is not None:
             self._add_writes(server, definition.written)
         if self.uri != "" and self.options.has(ACTION):
@@ -369,7 +383,7 @@ class ModelTools:
         key = self.definition.key.name
         function = GeneratedFunction(run, type(self), action, origin="model")
         function.convert_for_check = converting_key(
-            key, self.reading.to_key, is_filter=action in ("search", "create")
+            key, self.reading.to_key, is_filter=action in ("search", SUMMARIZE, "create")
         )
         entry = register_generated(
             server,
@@ -387,6 +401,7 @@ class ModelTools:
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
         """Return what `has_permission` says of an action; None, if it is always the same."""
         is_own = type(self).has_permission is not ModelTools.has_permission
+        action = "search" if action == SUMMARIZE else action
         if action in ("search", "get") and not is_own:
             return None
         return self._rule_of(action)

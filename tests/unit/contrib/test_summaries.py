@@ -1,0 +1,547 @@
+"""The tools that count and add up in groups: over what the caller sees, in one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.calls import flush_calls
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.models import ModelTools
+from django_mcp.inprocess.results import UnknownTool
+from django_mcp.signals import tool_called
+from django_mcp.test import MCPClient
+from example_project.shop.models import Order, OrderLine, Product
+from tests.support.queries import captured_queries
+from tests.unit.contrib.modeladmin.conftest import orders  # noqa: F401 - a fixture
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("orders")]
+
+_numbers = count()
+
+
+class Orders(ModelTools):
+    model = Order
+    fields = ["number", "status", "placed_at", "customer__username", "total", "lines__quantity"]
+    filters = ["status", "lines__product__sku", "customer__username"]
+    search = ["number", "lines__product__name"]
+    aggregates = True
+
+    def get_queryset(self, user: Any) -> Any:
+        return Order.objects.visible_to(user)
+
+
+class Lines(ModelTools):
+    model = OrderLine
+    fields = ["id", "product", "quantity", "unit_price", "order__placed_at"]
+    everyone = True
+    aggregates = True
+
+
+class Products(ModelTools):
+    model = Product
+    fields = ["sku", "category", "price", "stock"]
+    filters = ["category"]
+    everyone = True
+    aggregates = True
+
+
+class OrderAdmin(admin.ModelAdmin):
+    list_display = ["number", "customer", "status", "count_lines"]
+    list_filter = ["status", "customer"]
+    search_fields = ["number", "lines__product__name"]
+    fields = ["number", "placed_at"]
+
+    def get_list_display(self, request: Any) -> Any:
+        names = super().get_list_display(request)
+        return names if request.user.is_superuser else [n for n in names if n != "status"]
+
+    @admin.display(description="Number of lines")
+    def count_lines(self, order: Order) -> int:
+        return order.lines.count()
+
+
+class OwnOrders(OrderAdmin):
+    def get_queryset(self, request: Any) -> Any:
+        rows = super().get_queryset(request)
+        return rows if request.user.is_superuser else rows.filter(number__startswith="A")
+
+
+class JudgedOrders(OrderAdmin):
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or obj.number != "A-0"
+
+
+@pytest.fixture
+def root() -> User:
+    return User.objects.create_superuser("root", password="secret-of-root")
+
+
+@pytest.fixture
+def staff() -> User:
+    user = User.objects.create_user("staff", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_order"))
+    return user
+
+
+def make_server() -> MCPServer:
+    return MCPServer(
+        f"summaries-{next(_numbers)}", public=True, output_schemas="full", validate_output=True
+    )
+
+
+def serve(*classes: type[ModelTools], **options: Any) -> MCPServer:
+    server = make_server()
+    for cls in classes:
+        cls.register(server=server, **options)
+    return server
+
+
+def serve_admin(cls: Any = OrderAdmin, **options: Any) -> MCPServer:
+    site = admin.AdminSite(f"summaries-{next(_numbers)}")
+    site.register(Order, cls)
+    server = make_server()
+    admin_tools(server=server, site=site, models=[Order], aggregates=True, **options)
+    return server
+
+
+def read(client: MCPClient, tool: str, **arguments: Any) -> Any:
+    found = client.call(tool, **arguments)
+    assert not found.is_error, found.text
+    return found.structured
+
+
+def refuse(client: MCPClient, tool: str, **arguments: Any) -> str:
+    found = client.call(tool, **arguments)
+    assert found.is_error, found.structured
+    return found.text.removeprefix("Invalid arguments:\n- ")
+
+
+def groups(client: MCPClient, tool: str, **arguments: Any) -> list[Any]:
+    return [
+        (*each["group"].values(), each["count"])
+        for each in read(client, tool, **arguments)["groups"]
+    ]
+
+
+# -- what is computed
+
+
+def test_rows_are_counted_in_groups_in_one_query(root: User):
+    client = MCPClient(serve(Orders), user=root)
+    read(client, "summarize_orders")
+
+    with captured_queries() as queries:
+        found = read(client, "summarize_orders", group_by=["status"])
+
+    assert found == {
+        "groups": [
+            {"group": {"status": "placed"}, "count": 2},
+            {"group": {"status": "shipped"}, "count": 3},
+        ],
+        "total": 2,
+    }
+    assert len(queries) == 1
+    assert read(client, "summarize_orders") == {"groups": [{"count": 5}], "total": 1}
+    client.assert_conforms()
+
+
+def test_numbers_are_added_exactly_and_averaged_with_few_digits():
+    Product.objects.all().update(stock=0)
+    for number, price in enumerate(("0.10", "0.20", "999999.99")):
+        Product.objects.create(
+            sku=f"x-{number}", name="X", category="garden", price=Decimal(price), stock=number * 7
+        )
+    client = MCPClient(serve(Products))
+
+    found = read(
+        client,
+        "summarize_products",
+        sum=["price", "stock"],
+        avg=["price", "stock"],
+        min=["price"],
+        max=["price", "stock"],
+        category="garden",
+    )
+
+    assert found["groups"] == [
+        {
+            "count": 3,
+            "sum": {"price": "1000000.29", "stock": 21},
+            "avg": {"price": "333333.4300", "stock": 7.0},
+            "min": {"price": "0.10"},
+            "max": {"price": "999999.99", "stock": 14},
+        }
+    ]
+    none = read(client, "summarize_products", sum=["price"], avg=["stock"], category="office")
+    assert none["groups"] == [{"count": 0, "sum": {"price": None}, "avg": {"stock": None}}]
+
+
+def test_many_decimals_have_no_rounding_errors():
+    Product.objects.bulk_create(
+        Product(sku=f"m-{n}", name="M", category="garden", price=Decimal("999999.99"))
+        for n in range(1000)
+    )
+    client = MCPClient(serve(Products))
+
+    (group,) = read(client, "summarize_products", sum=["price"], category="garden")["groups"]
+
+    assert group["sum"] == {"price": "999999990.00"}
+
+
+def test_dates_are_grouped_by_their_units_in_the_current_time_zone(root: User):
+    moments = ["2026-01-31T23:30:00", "2026-02-01T00:30:00", "2026-03-01T12:00:00"]
+    for order, moment in zip(Order.objects.order_by("number"), moments, strict=False):
+        Order.objects.filter(pk=order.pk).update(
+            placed_at=datetime.fromisoformat(moment).replace(tzinfo=UTC)
+        )
+    Order.objects.filter(number__startswith="B").delete()
+    client = MCPClient(serve(Orders), user=root)
+
+    months = groups(client, "summarize_orders", group_by=["placed_at__month"])
+    assert months == [("2026-01-01", 1), ("2026-02-01", 1), ("2026-03-01", 1)]
+    with timezone.override("Europe/Berlin"):
+        months = groups(client, "summarize_orders", group_by=["placed_at__month"])
+    assert months == [("2026-02-01", 2), ("2026-03-01", 1)]
+    days = groups(
+        client, "summarize_orders", group_by=["placed_at__day"], ordering="-placed_at__day"
+    )
+    assert days[0] == ("2026-03-01", 1)
+    weeks = groups(client, "summarize_orders", group_by=["placed_at__week"])
+    assert weeks == [("2026-01-26", 2), ("2026-02-23", 1)]
+    assert groups(client, "summarize_orders", group_by=["placed_at__year"]) == [("2026-01-01", 3)]
+
+
+def test_relations_in_filters_and_searches_count_each_row_once(root: User):
+    client = MCPClient(serve(Orders), user=root)
+
+    assert read(client, "summarize_orders", search="Pot")["groups"] == [{"count": 5}]
+    assert read(client, "summarize_orders", lines__product__sku="p-1")["groups"] == [{"count": 5}]
+    admins = MCPClient(serve_admin(), user=root)
+    assert read(admins, "summarize_orders", search="Pot")["groups"] == [{"count": 5}]
+
+
+def test_groups_can_be_those_of_a_single_related_object(root: User):
+    client = MCPClient(serve(Orders), user=root)
+
+    found = groups(client, "summarize_orders", group_by=["customer__username", "status"])
+
+    assert found == [
+        ("ann", "placed", 1),
+        ("ann", "shipped", 2),
+        ("bob", "placed", 1),
+        ("bob", "shipped", 1),
+    ]
+
+
+def test_the_first_groups_are_those_of_the_order():
+    client = MCPClient(serve(Lines))
+
+    found = read(
+        client,
+        "summarize_order_lines",
+        group_by=["product"],
+        sum=["quantity"],
+        ordering="-sum__quantity",
+        limit=1,
+    )
+
+    product = Product.objects.get(sku="p-1")
+    assert found["groups"] == [
+        {"group": {"product": product.pk}, "count": 5, "sum": {"quantity": 10}}
+    ]
+    assert found["total"] == 2
+    assert found["note"].startswith("The first 1 of 2 groups.")
+
+
+def test_ten_thousand_groups_are_cut_and_counted():
+    Product.objects.bulk_create(
+        Product(sku=f"many-{n}", name="Many", category="garden", price=1) for n in range(10_000)
+    )
+    client = MCPClient(serve(Products))
+
+    with captured_queries() as queries:
+        found = read(client, "summarize_products", group_by=["sku"])
+
+    assert len(found["groups"]) == 200
+    assert found["total"] == 10_002
+    assert found["note"].startswith("The first 200 of 10002 groups.")
+    assert len(queries) == 1
+
+
+def test_a_search_that_finds_nothing_says_where_it_looked(root: User):
+    client = MCPClient(serve(Orders), user=root)
+
+    found = read(client, "summarize_orders", search="zzz", group_by=["status"])
+
+    assert (found["groups"], found["total"]) == ([], 0)
+    assert found["note"].startswith("Nothing found.")
+
+
+class MoneyField(models.DecimalField):
+    """Has the path and the currency column of that of django-money."""
+
+    __module__ = "djmoney.models.fields"
+
+
+def test_amounts_of_several_currencies_are_not_added():
+    with isolate_apps("example_project.shop"):
+
+        class Priced(models.Model):
+            sku = models.SlugField(unique=True)
+            price = MoneyField(max_digits=8, decimal_places=2)
+            price_currency = models.CharField(max_length=3, db_column="category")
+
+            class Meta:
+                app_label = "shop"
+                managed = False
+                db_table = "shop_product"
+
+            def __str__(self) -> str:
+                return self.sku
+
+    class Prices(ModelTools):
+        model = Priced
+        fields = ["sku", "price"]
+        everyone = True
+        aggregates = True
+
+    Product.objects.filter(sku="p-0").update(category="EUR", price="1.50")
+    Product.objects.filter(sku="p-1").update(category="USD", price="2.25")
+    client = MCPClient(serve(Prices))
+
+    assert read(client, "summarize_priceds", sum=["price"], max=["price"])["groups"] == [
+        {
+            "group": {"price_currency": currency},
+            "count": 1,
+            "sum": {"price": amount},
+            "max": {"price": amount},
+        }
+        for currency, amount in (("EUR", "1.50"), ("USD", "2.25"))
+    ]
+    assert read(client, "summarize_priceds")["groups"] == [{"count": 2}]
+    assert "Choose from: sku." in refuse(client, "summarize_priceds", group_by=["price"])
+
+
+# -- what is not told
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "total",
+        "lines",
+        "lines__quantity",
+        "note",
+        "customer",
+        "customer__password",
+        "password",
+        "status__month",
+        "number__regex",
+        "customer__username__day",
+    ],
+)
+def test_what_is_no_shown_column_is_unknown(root: User, name: str):
+    client = MCPClient(serve(Orders), user=root)
+
+    assert refuse(client, "summarize_orders", group_by=["status", name]) == (
+        "/group_by/1: There is no such field. Choose from: number, status, placed_at, "
+        "placed_at__day, placed_at__week, placed_at__month, placed_at__year, customer__username."
+    )
+    told = refuse(client, "summarize_orders", max=[name])
+    assert told == "/max/0: There is no such field. Choose from: placed_at."
+    assert "/ordering: There is no such field" in refuse(client, "summarize_orders", ordering=name)
+
+
+def test_users_count_what_they_see():
+    server = serve(Orders)
+    ann, bob = User.objects.get(username="ann"), User.objects.get(username="bob")
+
+    assert read(MCPClient(server, user=ann), "summarize_orders")["groups"] == [{"count": 3}]
+    assert read(MCPClient(server, user=bob), "summarize_orders")["groups"] == [{"count": 2}]
+    assert read(MCPClient(server), "summarize_orders")["groups"] == [{"count": 0}]
+
+
+def test_hidden_related_objects_are_in_no_group(root: User):
+    class Users(ModelTools):
+        model = User
+        fields = ["id", "username"]
+
+        def get_queryset(self, user: Any) -> Any:
+            return User.objects.filter(username="ann")
+
+    class Customers(ModelTools):
+        model = Order
+        fields = ["number", "customer"]
+        everyone = True
+        aggregates = True
+
+    server = serve(Orders, Users)
+    Customers.register(server=server, prefix="all_")
+    client = MCPClient(server, user=root)
+    ann = User.objects.get(username="ann")
+
+    found = groups(client, "summarize_orders", group_by=["customer__username"])
+    assert found == [("ann", 3), (None, 2)]
+    assert groups(client, "all_summarize_orders", group_by=["customer"]) == [(ann.pk, 3), (None, 2)]
+
+
+def test_a_hidden_field_of_related_objects_is_unknown(root: User):
+    class Users(ModelTools):
+        model = User
+        fields = ["id"]
+        everyone = True
+
+    client = MCPClient(serve(Orders, Users), user=root)
+
+    told = refuse(client, "summarize_orders", group_by=["customer__username"])
+    assert "customer" not in told.partition("Choose from")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"group_by": []},
+        {"group_by": ["status"] * 501},
+        {"sum": ["number"]},
+        {"limit": 201},
+        {"limit": -1},
+        {"group_by": ["x" * 201]},
+        {"cursor": "x"},
+    ],
+)
+def test_wrong_arguments_are_refused(root: User, arguments: Any):
+    client = MCPClient(serve(Orders), user=root)
+
+    refuse(client, "summarize_orders", **arguments)
+
+
+# -- whose tool it is
+
+
+def test_there_is_no_tool_without_the_option(root: User):
+    class Plain(Orders):
+        aggregates = False
+
+    assert "summarize_orders" not in names(MCPClient(serve(Plain), user=root))
+    server = make_server()
+    site = admin.AdminSite(f"summaries-{next(_numbers)}")
+    site.register(Order, OrderAdmin)
+    admin_tools(server=server, site=site, models=[Order])
+    assert "summarize_orders" not in names(MCPClient(server, user=root))
+    with pytest.raises(ImproperlyConfigured, match="summarize"):
+        admin_tools(server=make_server(), site=site, models=[Order], exclude=["summarize"])
+
+
+def names(client: MCPClient) -> list[str]:
+    return sorted(tool["name"] for tool in client.list_tools())
+
+
+def test_who_may_not_search_does_not_summarize(root: User):
+    class Closed(Orders):
+        def has_permission(self, user: Any, action: str) -> bool:
+            return {"search": user.is_superuser, "get": True}[action]
+
+    server = serve(Closed)
+    ann = User.objects.get(username="ann")
+
+    assert names(MCPClient(server, user=ann)) == ["get_order"]
+    with pytest.raises(UnknownTool):
+        MCPClient(server, user=ann).call("summarize_orders")
+    assert read(MCPClient(server, user=root), "summarize_orders")["groups"] == [{"count": 5}]
+
+
+def test_the_admin_decides_which_rows_and_columns_are_summarized(root: User, staff: User):
+    server = serve_admin(OwnOrders)
+
+    assert groups(MCPClient(server, user=root), "summarize_orders", group_by=["status"]) == [
+        ("placed", 2),
+        ("shipped", 3),
+    ]
+    client = MCPClient(server, user=staff)
+    assert read(client, "summarize_orders")["groups"] == [{"count": 3}]
+    assert refuse(client, "summarize_orders", group_by=["status"]) == (
+        "/group_by/0: There is no such field. Choose from: id, number, customer, placed_at, "
+        "placed_at__day, placed_at__week, placed_at__month, placed_at__year."
+    )
+    ann = User.objects.get(username="ann")
+    assert groups(client, "summarize_orders", group_by=["customer"]) == [(ann.pk, 3)]
+    assert names(MCPClient(server, user=ann)) == []
+    client.assert_conforms()
+
+
+def test_an_admin_that_decides_about_each_object_has_no_such_tool(root: User):
+    server = serve_admin(JudgedOrders)
+
+    assert "summarize_orders" not in names(MCPClient(server, user=root))
+    assert "search_orders" in names(MCPClient(server, user=root))
+
+
+@pytest.fixture
+def calls() -> Iterator[list[Any]]:
+    made: list[Any] = []
+
+    def note(sender: Any, call: Any, **_kwargs: Any) -> None:
+        made.append((call.name, call.outcome))
+
+    tool_called.connect(note)
+    yield made
+    tool_called.disconnect(note)
+
+
+def test_one_compact_tool_summarizes_all_models(root: User, calls: list[Any]):
+    for server in (serve(Orders, style="compact"), serve_admin(style="compact")):
+        client = MCPClient(server, user=root)
+        assert "summarize_orders" not in names(client)
+
+        found = read(
+            client,
+            "summarize_objects",
+            model="shop.order",
+            group_by=["status"],
+            filters={"status": "placed"},
+            ordering="-count",
+        )
+
+        assert found["groups"] == [{"group": {"status": "placed"}, "count": 2}]
+        described = read(client, "describe_model", model="shop.order", action="summarize")
+        told = described["actions"]["summarize"]
+        assert told["tool"] == "summarize_objects"
+        assert "status" in told["arguments"]["properties"]["group_by"]["description"]
+        assert "status" in told["arguments"]["properties"]["filters"]["properties"]
+        flush_calls()
+        assert ("summarize_orders", "done") in calls
+        calls.clear()
+
+
+def test_an_action_of_the_admin_may_have_the_name(root: User):
+    class Summarized(OrderAdmin):
+        actions = ["summarize"]
+
+        @admin.action(description="Summarize")
+        def summarize(self, request: Any, queryset: Any) -> None:
+            self.message_user(request, f"{len(queryset)} orders")
+
+    site = admin.AdminSite(f"summaries-{next(_numbers)}")
+    site.register(Order, Summarized)
+    server = make_server()
+    admin_tools(server=server, site=site, models=[Order], style="compact")
+    client = MCPClient(server, user=root)
+    order = Order.objects.get(number="A-0")
+
+    done = read(client, "run_action", model="shop.order", action="summarize", ids=[order.pk])
+
+    assert done["messages"] == [{"level": "info", "text": "1 orders"}]
+    assert "summarize_objects" not in names(client)
