@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.dispatch import Signal
 
 tool_called = Signal()
-"""Sent after a tool was called, with any outcome, within about a second.
+"""Sent after a tool was called, or its whole result read, with any outcome, within about a second.
 
 `call` is a `django_mcp.calls.RecordedCall`. With receivers, each call is collected for them, recorded
 or not.

@@ -182,7 +182,9 @@ def record_call(
     """Queue the record of a server's call; see `Observer`."""
     rate = settings.RECORD_CALLS
     is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
-    is_signalled = bool(tool_called.receivers) and call.method == "tools/call"
+    # A tool also runs when somebody reads the whole result of an earlier call.
+    is_of_tool = call.method == "tools/call" or isinstance(call.entry, ToolEntry)
+    is_signalled = bool(tool_called.receivers) and is_of_tool
     if is_recorded or is_signalled:
         noted = _note(server, call, answer, duration_s)
         writer = _writer.current or _writer.get()

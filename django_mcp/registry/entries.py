@@ -185,6 +185,11 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         """Whether its author declared that a second run does no harm."""
         return self.annotations["idempotentHint"] or self.annotations["readOnlyHint"]
 
+    @property
+    def has_whole_results(self) -> bool:
+        """Whether a result of it from which rows were left out can be read whole: by a call that does no harm."""
+        return self.origin != FUNCTION and self.annotations["readOnlyHint"] and not self.leads_to
+
     def with_output(self, form: str) -> ToolEntry:
         """Return the tool with its output schema as a server lists it.
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from django_mcp.protocol.content import Text
+from django_mcp.protocol.content import ResourceLink, Text
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.tokens import CHARS_PER_TOKEN
+
+MAX_LINK_SHARE = 0.1
+"""The part of a result that a link to the whole one may take; a longer link is left out."""
 
 
 class Listed(dict[str, Any]):
@@ -39,7 +43,11 @@ class Listed(dict[str, Any]):
 
 
 def fit(
-    listed: Listed, result: ToolResult, convert: Callable[[Any], ToolResult], max_tokens: int
+    listed: Listed,
+    result: ToolResult,
+    convert: Callable[[Any], ToolResult],
+    max_tokens: int,
+    link: Callable[[ToolResult], ResourceLink | None],
 ) -> ToolResult:
     """Return a result with as many whole rows as fit, at least one.
 
@@ -48,11 +56,19 @@ def fit(
         result: `listed`, converted.
         convert: converts other values in the same way.
         max_tokens: that the text of the result may have.
+        link: returns a link to the whole result, which is put behind one from which rows were left out; None:
+            there is none.
     """
     most = max_tokens * CHARS_PER_TOKEN
-    excess = _count(result) - most
-    if excess <= 0:
+    if _count(result) <= most:
         return result
+    behind: list[ResourceLink] = []
+    room = most
+    if len(result.structured[listed.rows]) > 1 and (whole_link := link(result)) is not None:
+        size = len(encode(whole_link.to_wire()))
+        if size <= most * MAX_LINK_SHARE:
+            behind, room = [whole_link], most - size
+    excess = _count(result) - room
     whole: JSONObject = result.structured
     rows, name = whole[listed.rows], listed.note
     sizes = [len(encode(row).decode()) + 1 for row in rows]
@@ -66,11 +82,11 @@ def fit(
         notes = (changed[name], whole.get(name))
         changed[name] = " ".join(filter(None, notes))
         result = convert({**whole, listed.rows: rows[:count], **changed})
-        excess = _count(result) - most
-    if excess > 0 and count == 1:
+        excess = _count(result) - room
+    if _count(result) > most and count == 1:
         notes = (result.structured.get(name), f"One row is larger than {max_tokens} tokens.")
         result = convert({**result.structured, name: " ".join(filter(None, notes))})
-    return result
+    return replace(result, content=[*result.content, *behind]) if behind else result
 
 
 def _count(result: ToolResult) -> int:

@@ -36,7 +36,9 @@ class Derived:
         self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
         registered = {
             "tools": registry.tools,
-            "resources": registry.resources or registry.templates,
+            "resources": registry.resources
+            or registry.templates
+            or any(tool.has_whole_results for tool in registry.tools.values()),
             "prompts": registry.prompts,
             "completions": registry.has_completers,
         }

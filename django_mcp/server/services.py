@@ -16,7 +16,7 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
-from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.call import Call
@@ -293,14 +293,14 @@ class Services(ABC):
         return self._cache_fields(call, hint, is_alike=is_alike)
 
     def read_cache_fields(
-        self, call: Call, entry: ResourceEntry | TemplateEntry, own: CacheHint | None
+        self, call: Call, entry: ResourceEntry | TemplateEntry | ToolEntry, own: CacheHint | None
     ) -> Mapping[str, Any]:
         """Return the caching fields of a read resource, if the revision has them.
 
         A handler's own hint counts first: it knows whether its result depends on the caller.
         """
-        if call.answers.is_resubmit:
-            # It may contain the client's answers.
+        if call.answers.is_resubmit or isinstance(entry, ToolEntry):
+            # It may contain the client's answers, or is the whole result of a tool.
             return self._cache_fields(call, None, is_alike=False)
         access = entry.access
         scopes = access.scopes or call.exchange.caller.visible.scopes_of(entry)

@@ -65,6 +65,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
             cannot ask.
         asks: what a client can be asked while its request runs, by `Ask.kind`.
         structures_objects_only: the structured content of a tool's result is an object.
+        links_resources: content can link to a resource; before, the link is a text.
         has_event_ids: events of a stream have ids, and an interrupted stream can be resumed.
         primes_streams: a stream starts with an id and no message, so that it can be resumed from
             its start, and the server may close it while the call continues.
@@ -88,6 +89,7 @@ class Revision(Struct, frozen=True, kw_only=True, eq=False):
     interim_fields: Mapping[str, str] = field(default_factory=dict)
     asks: frozenset[str] = frozenset()
     structures_objects_only: bool = True
+    links_resources: bool = False
     has_event_ids: bool = False
     primes_streams: bool = False
     has_extensions: bool = False
@@ -223,6 +225,7 @@ V2025_06_18 = replace(
     V2025_03_26,
     name="2025-06-18",
     accepts_batches=False,
+    links_resources=True,
     asks=frozenset({"sampling", "roots", "form"}),
     lowerings={
         # A tool's annotations have a title of their own, which is older than the field.

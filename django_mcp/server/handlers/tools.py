@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from django_mcp.log import logger
@@ -17,6 +18,7 @@ from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.failures import describe_problems, within_limit
 from django_mcp.server.handlers.run import HandlerRun
+from django_mcp.server.handlers.whole_results import is_whole, link_whole
 from django_mcp.server.services import ServedCall
 
 
@@ -48,7 +50,13 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
         return within_limit(call, "result", encoded, _refuse_large)
     result = entry.handler.convert(value)
     if isinstance(value, Listed) and call.options.max_result_tokens is not None:
-        result = fit(value, result, entry.handler.convert, call.options.max_result_tokens)
+        result = fit(
+            value,
+            result,
+            entry.handler.convert,
+            call.options.max_result_tokens,
+            partial(link_whole, call),
+        )
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
         is_validated = call.options.validate_output
@@ -80,11 +88,14 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
 
 
 def _find_links(wire: JSONObject) -> list[str]:
-    """Return the URIs of the resources that the content of a result links to or contains."""
+    """Return the URIs of the resources that the content of a result links to or contains.
+
+    A link to a whole result says itself who may read it.
+    """
     blocks = wire.get("content", ())
     uris = [block["uri"] for block in blocks if block.get("type") == "resource_link"]
     uris += [block["resource"]["uri"] for block in blocks if block.get("type") == "resource"]
-    return list(dict.fromkeys(uris))
+    return [uri for uri in dict.fromkeys(uris) if not is_whole(uri)]
 
 
 def _refuse_large(call: ServedCall, message: str) -> bytes:

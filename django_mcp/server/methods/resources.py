@@ -1,21 +1,26 @@
-"""`resources/read`: find the resource or the template that matches, and read it."""
+"""`resources/read`: find the resource or the template that matches, or the tool of a whole result, and read it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_mcp.protocol.byte_ranges import ByteRange, find_range
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.capabilities import covers
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.handlers.argument_checks import settle_arguments
 from django_mcp.server.handlers.failures import short, within_limit
 from django_mcp.server.handlers.run import HandlerRun, check_only
-from django_mcp.server.request_checks import check_scopes, note_hidden
+from django_mcp.server.handlers.whole_results import find_whole, is_whole, to_contents
+from django_mcp.server.request_checks import check_scopes, check_tool_rate, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -27,13 +32,17 @@ async def read(call: ServedCall) -> bytes | Refusal:
     part = find_range(call.params, call.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
-    readable = await _find_readable(call, uri)
-    if isinstance(readable, Refusal):
-        return readable
-    entry, variables = readable
+    whole_of = find_whole(call, uri) if is_whole(uri) else None
+    if whole_of is None:
+        reading = await _find_reading(call, uri)
+    else:
+        reading = await _find_whole(call, uri, *whole_of)
+    if isinstance(reading, Refusal):
+        return reading
+    entry = reading.entry
 
     def finish(_call: ServedCall, value: Any) -> bytes | Refusal:
-        whole = entry.convert(value, uri)
+        whole = reading.convert(value, uri)
         result = whole if part is None else _cut(whole, part)
         if isinstance(result, Refusal):
             return result
@@ -49,9 +58,68 @@ async def read(call: ServedCall) -> bytes | Refusal:
         return Refusal(code=INTERNAL_ERROR, message=message, data={"uri": uri})
 
     outcome = await HandlerRun(
-        call, entry.handler, dict(variables), finish, "resource", entry.name, may_ask=True
+        call,
+        entry.handler,
+        dict(reading.arguments),
+        finish,
+        reading.kind,
+        entry.name,
+        timeout_s=reading.timeout_s,
+        may_ask=True,
     ).run()
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
+
+
+class _Reading(NamedTuple):
+    """What answers a read.
+
+    Attributes:
+        entry: a resource, a template, or the tool whose whole result is read.
+        arguments: of its handler.
+        convert: takes the value of the handler and the URI, and returns the contents.
+        kind: what the log calls the entry.
+        timeout_s: how long a round may take; None: as long as the server's options say.
+    """
+
+    entry: Readable | ToolEntry
+    arguments: Mapping[str, Any]
+    convert: Callable[[Any, str], ReadResult]
+    kind: str = "resource"
+    timeout_s: float | None = None
+
+
+async def _find_reading(call: ServedCall, uri: str) -> _Reading | Refusal:
+    readable = await _find_readable(call, uri)
+    if isinstance(readable, Refusal):
+        return readable
+    entry, variables = readable
+    return _Reading(entry, variables, entry.convert)
+
+
+async def _find_whole(
+    call: ServedCall, uri: str, entry: ToolEntry, arguments: JSONObject
+) -> _Reading | Refusal:
+    """Return what makes a call of a tool again, which has to be permitted as that call has."""
+    call.entry = entry
+    refusal = check_scopes(call, entry)
+    if refusal is None and entry.throttle is not None:
+        refusal = await check_tool_rate(call, entry, entry.throttle)
+    if refusal is not None:
+        return refusal
+    wanted = entry.required_client_capabilities
+    if wanted and not covers(call.connection.client_capabilities, wanted):
+        return missing(call, uri)
+    problems = entry.input_validator.check(arguments)
+    if problems is None or problems:
+        settled = await settle_arguments(call, entry, arguments, problems)
+        if isinstance(settled, Failure):
+            return _to_refusal(call, uri, settled)
+        arguments = settled
+
+    def convert(value: Any, uri: str) -> ReadResult:
+        return to_contents(uri, entry.handler.convert(value))
+
+    return _Reading(entry, arguments, convert, "tool", entry.timeout_s)
 
 
 async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:
