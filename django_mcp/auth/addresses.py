@@ -51,8 +51,11 @@ def resource_path(path: str) -> str:
     """
     path = path.rstrip("/")
     start, slash, last = path.rpartition("/")
-    is_toolset = f"{start}/".endswith(SEGMENT)
-    return f"{start}{slash}sse" if last == "messages" and not is_toolset else path
+    if last != "messages" or f"{start}/".endswith(SEGMENT):
+        return path
+    before, _, _toolsets = start.rpartition("/")
+    is_of_toolsets = f"{before}/".endswith(f"/sse{SEGMENT}")
+    return start if is_of_toolsets else f"{start}{slash}sse"
 
 
 def canonical_uri(uri: str) -> str | None:

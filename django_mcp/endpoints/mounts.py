@@ -184,8 +184,8 @@ def _find_candidates() -> tuple[frozenset[str], tuple[str, ...], bool]:
     ]
     fixed = frozenset(path for path, is_fixed in candidates if is_fixed)
     # Where the path of the endpoint itself is not fixed, all paths are resolved anyway.
-    narrowed = {path for path, _is_fixed in candidates if path.rstrip("/").endswith(NARROWED_ROUTE)}
-    starts = {path.rstrip("/").removesuffix(NARROWED_ROUTE) + SEGMENT for path in narrowed}
+    narrowed = {path for path, _is_fixed in candidates if NARROWED_ROUTE in path}
+    starts = {path.partition(NARROWED_ROUTE)[0] + SEGMENT for path in narrowed}
     has_others = any(not is_fixed and path not in narrowed for path, is_fixed in candidates)
     return fixed, tuple(starts), has_others
 

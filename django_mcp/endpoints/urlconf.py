@@ -142,12 +142,15 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
 
 
 def legacy_patterns_of(server: BaseServer) -> list[URLPattern]:
-    """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
+    """Return the URL patterns of HTTP+SSE: one to open a stream and one to post to, each for some toolsets too."""
     stream = LegacyStreamConsumer.as_asgi(server=server)
     message = LegacyMessageConsumer.as_asgi(server=server)
+    narrowed = f"sse{NARROWED_ROUTE}"
     return [
         path("sse", EndpointView(stream, server), name="sse"),
         path("messages", EndpointView(message), name="messages"),
+        path(narrowed, EndpointView(stream, server), name="sse-toolsets"),
+        path(f"{narrowed}/messages", EndpointView(message), name="messages-toolsets"),
     ]
 
 

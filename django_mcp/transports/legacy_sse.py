@@ -45,6 +45,7 @@ from django_mcp.server.services import ServerHub
 from django_mcp.server.streams.process_messages import ProcessMessage
 from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import EntryPoint, MCPConsumer
+from django_mcp.transports.http.narrowing import TOOLSETS_VARIABLE
 from django_mcp.transports.http.replies import error_reply
 from django_mcp.transports.http.sink import StreamSink
 
@@ -335,7 +336,11 @@ class LegacyStreamConsumer(_LegacyConsumer):
         if method != "GET" or self._sink is None:
             return self._refuse
         query = scope.get("query_string", b"").decode("latin-1")
-        path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
+        start = scope["path"].removesuffix("/")
+        # A stream for some toolsets has a path of its own to post to, since a token is for its resource alone.
+        is_narrowed = TOOLSETS_VARIABLE in (scope.get("url_route") or {}).get("kwargs", {})
+        start = f"{start}/" if is_narrowed else start.removesuffix("sse")
+        path = f"{quote(start)}messages"
         url = f"{path}?{query}" if query else path
         return partial(keep_stream, self.server, self._sink, url)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from mcp import ClientSession
+from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 from mcp.types import ElicitResult, Implementation
 
@@ -72,6 +72,34 @@ async def test_the_official_client_is_served(site: Running, path: str, tool: str
 
     assert tool in [each.name for each in tools.tools]
     assert result.content[0].text in ("hello", "alone")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "names"),
+    [
+        ("/sse/x/voice", {}, ["echo"]),
+        ("/sse", {"X-MCP-Toolsets": "voice"}, ["echo"]),
+        ("/sse/x/voice", {"X-MCP-Readonly": "true"}, []),
+        ("/old/sse/x/messages", {}, ["shout"]),
+        ("/old/sse", {"X-MCP-Readonly": "true"}, ["whisper"]),
+        ("/of/a/sse/x/voice,messages", {}, ["shout", "whisper"]),
+        ("/of/a/sse/x/nothing", {}, []),
+    ],
+)
+async def test_a_client_narrows_all_that_its_stream_answers(
+    site: Running, path: str, headers: dict[str, str], names: list[str]
+) -> None:
+    async with (
+        sse_client(address(site, path), headers=headers) as (reading, writing),
+        ClientSession(reading, writing) as session,
+    ):
+        await session.initialize()
+        tools = await session.list_tools()
+        for hidden in {"stay", "whisper", "echo"}.difference(names):
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await session.call_tool(hidden, {})
+
+    assert sorted(tool.name for tool in tools.tools) == names
 
 
 async def test_connected_clients_are_recorded(site: Running) -> None:

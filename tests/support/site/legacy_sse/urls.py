@@ -17,7 +17,7 @@ class Confirmation:
     sure: bool
 
 
-@tool
+@tool(toolset="voice")
 def echo(text: str) -> str:
     return text
 
@@ -45,8 +45,13 @@ async def confirm(ctx: Context) -> str:
     return answer.action
 
 
-@alone.tool
+@alone.tool(toolset="voice", read_only=True)
 def whisper() -> str:
+    return "alone"
+
+
+@alone.tool(toolset="messages")
+def shout() -> str:
     return "alone"
 
 
