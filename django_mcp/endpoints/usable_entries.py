@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.auth.permissions import find_granted, visible_to
 from django_mcp.auth.scopes import are_covered, named_scopes
 from django_mcp.conf import settings
-from django_mcp.registry.entries import TEMPLATES, Entry, TemplateEntry
+from django_mcp.registry.entries import TEMPLATES, Entry, TemplateEntry, ToolEntry
 from django_mcp.server.exchange.visibility import Allowed, VisibleEntries
 from django_mcp.servers import MCPServer
 
@@ -52,10 +52,15 @@ def usable_entries(
         )
         always = {scope for reader in find_key_readers(server) for scope in reader.required_scopes}
         for entry in server.registry.entries():
+            led_to = requirements.led_to.get(entry, ())
+            if led_to and isinstance(entry, ToolEntry) and entry.redirect is None:
+                # It only tells of the others, so who names it alone sees nothing.
+                continue
             if _is_visible(entry, visible):
                 mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
                 scopes = entries[mapping].setdefault(entry.key, set())
-                scopes.update(always, visible.scopes_of(entry))
+                needing = [each for each in led_to if visible.includes(each)] or [entry]
+                scopes.update(always, *map(visible.scopes_of, needing))
     return entries
 
 

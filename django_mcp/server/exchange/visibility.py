@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import field
 
@@ -91,6 +91,7 @@ class Requirements(Record):
         pages: the tools whose page, a resource of MCP Apps, is at a URI.
         toolsets: the toolset of each entry; entries of none are left out.
         led_to: the tools that the calls of a tool can stand for, if it has none of its own.
+        callers: the names of the tools whose calls can become calls of a tool.
         writing_tools: the names of the tools that write.
         all_rules: every rule of every entry.
         all_toolsets: every toolset of every entry.
@@ -101,6 +102,7 @@ class Requirements(Record):
     pages: Mapping[str, tuple[ToolEntry, ...]] = field(default_factory=dict)
     toolsets: Mapping[Entry, str] = field(default_factory=dict)
     led_to: Mapping[Guarded, Sequence[ToolEntry]] = field(default_factory=dict)
+    callers: Mapping[Guarded, frozenset[str]] = field(default_factory=dict)
     writing_tools: frozenset[str] = frozenset()
     all_rules: frozenset[Rule] = frozenset()
     all_toolsets: frozenset[str] = frozenset()
@@ -151,7 +153,18 @@ def find_requirements(
         if entry not in led_to and (toolset := find_toolset(entry)) is not None
     }
     writing = frozenset(tool.name for tool in registry.tools.values() if not _only_reads(tool))
-    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to, writing)
+    callers = _find_callers(led_to)
+    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to, callers, writing)
+
+
+def _find_callers(led_to: Mapping[Any, Sequence[ToolEntry]]) -> dict[Guarded, frozenset[str]]:
+    """Return the names of the tools whose calls become calls of a tool, by that tool."""
+    callers: dict[Guarded, frozenset[str]] = {}
+    for caller, tools in led_to.items():
+        # One that only tells of the others opens none of them.
+        for tool in tools if caller.redirect is not None else ():
+            callers[tool] = callers.get(tool, frozenset()) | {caller.name}
+    return callers
 
 
 def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
@@ -169,7 +182,7 @@ class VisibleEntries:
     """The entries of a server that one principal can see.
 
     These are those whose rules are all granted. If the principal's credentials are restricted, they
-    must name an entry besides, or a tool that they name must lead to it. A client that has narrowed the
+    must name an entry besides, or a tool whose calls become calls of it, or whose page it is. A client that has narrowed the
     server sees no others than it wants.
     """
 
@@ -243,14 +256,19 @@ class VisibleEntries:
         return is_named and self.narrowing is None
 
     def named_tools(self) -> frozenset[str]:
-        """Return the tools that restricted credentials name, by themselves or by their toolsets."""
+        """Return the tools that restricted credentials name, by themselves, by their toolsets or by what calls them."""
         allowed = self.allowed or Allowed()
         of_toolsets = (
             entry.name
             for entry, toolset in self.requirements.toolsets.items()
             if toolset in allowed.toolsets and isinstance(entry, ToolEntry)
         )
-        named = allowed.tools.union(of_toolsets)
+        called = (
+            entry.name
+            for entry, callers in self.requirements.callers.items()
+            if isinstance(entry, ToolEntry) and callers & allowed.tools
+        )
+        named = allowed.tools.union(of_toolsets, called)
         return named - self.requirements.writing_tools if allowed.read_only else named
 
     def _is_wanted(self, narrowing: Narrowing, guarded: Guarded, uri: str | None) -> bool:
@@ -274,7 +292,9 @@ class VisibleEntries:
         if allowed.names_all or self.requirements.toolsets.get(guarded) in allowed.toolsets:
             return True
         if isinstance(guarded, ToolEntry):
-            return guarded.name in allowed.tools
+            callers = self.requirements.callers.get(guarded)
+            is_called = callers is not None and not callers.isdisjoint(allowed.tools)
+            return is_called or guarded.name in allowed.tools
         if isinstance(guarded, PromptEntry):
             return guarded.name in allowed.prompts
         if guarded.key in allowed.resources or uri in allowed.resources:

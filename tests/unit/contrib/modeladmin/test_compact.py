@@ -16,6 +16,7 @@ from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.calls import flush_calls
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
+from django_mcp.endpoints.usable_entries import usable_entries
 from django_mcp.models import APIKey
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.signals import tool_called
@@ -297,6 +298,31 @@ def test_the_check_of_the_single_tool_is_asked(
 
     assert read(client, "get_object", model="shop.order", id=orders[0].pk)
     assert "Not found" in refuse(client, "get_object", model="shop.order", id=orders[1].pk)
+
+
+def test_a_key_that_names_a_compact_tool_has_those_it_stands_for(
+    site: admin.AdminSite, root: User, orders: list[Order]
+):
+    server = MCPServer("keys-of-compact", authenticators=[APIKeyAuthenticator(cache_s=0)])
+    admin_tools(server=server, site=site, models=[Order, Book], style="compact")
+    Book.objects.create(isbn="1", title="One")
+
+    def client_of(*tools: str) -> MCPClient:
+        _, text = APIKey.objects.issue(user=root, name="some", tools=tools)
+        return MCPClient(server, headers={"Authorization": f"Bearer {text}"})
+
+    getting = client_of("get_object")
+    assert names(getting) == ["describe_model", "get_object", "list_models"]
+    assert models_of(getting) == {"shop.order": ["get"], "library.book": ["get"]}
+    assert read(getting, "get_object", model="library.book", id="1")
+    assert read(getting, "get_order", id=orders[0].pk)
+    refused = refuse(getting, "describe_model", model="shop.order", action="delete")
+    assert "no such action" in refused
+    # What only tells of the others opens none of them.
+    assert names(client_of("list_models", "describe_model")) == []
+    usable = usable_entries(root, [server])["tools"]
+    assert {"get_object", "get_order"} <= set(usable)
+    assert {"list_models", "describe_model"}.isdisjoint(usable)
 
 
 def test_a_restricted_key_needs_the_single_tool(
