@@ -92,16 +92,8 @@ def _measure(function: Function) -> float:
 
 
 def _print_counted(module: str, only: str) -> None:
-    if shutil.which("valgrind") is None:
-        raise SystemExit("install valgrind to count instructions")
-    with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
-        wrapper = [part.format(folder=folder) for part in CALLGRIND]
-        command = [*wrapper, sys.executable, "-m", module, "--instructions", "--only", only]
-        environment = {**os.environ, INSIDE: "1", "PYTHONHASHSEED": "0"}
-        names = subprocess.check_output(command, env=environment, text=True).splitlines()
-        dumps = sorted(Path(folder).glob("out.*"), key=lambda dump: int(dump.suffix[1:]))
-        # The first one is that of the start, and the last one that of the end.
-        totals = [_read_total(dump) for dump in dumps[1:]][: len(names) * 2 * COUNTED_BATCHES]
+    names, totals = count_instructions([module, "--instructions", "--only", only])
+    totals = totals[: len(names) * 2 * COUNTED_BATCHES]
     assert len(totals) == len(names) * 2 * COUNTED_BATCHES, "callgrind made too few files"
     print("| thousands of instructions | tool | by hand | ratio |")
     print("| --- | ---: | ---: | ---: |")
@@ -118,26 +110,50 @@ def _take_least(totals: list[int]) -> float:
     return min(batches) / COUNTED_CALLS
 
 
-def _read_total(dump: Path) -> int:
-    total = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
-    assert total is not None
-    return int(total[1])
-
-
 def _run_counted(pairs: Pairs) -> None:
     functions: Sequence[Function] = [function for pair in pairs.values() for function in pair]
     for function in functions:
         for _ in range(WARM_CALLS):
             function()
     print("\n".join(pairs), flush=True)
+    start_counting()
+    for function in functions:
+        for _ in range(COUNTED_BATCHES):
+            for _ in range(COUNTED_CALLS):
+                function()
+            os.sched_yield()
+
+
+def count_instructions(arguments: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Run a module in a process of its own, and return what it printed and the instructions that it counted.
+
+    Args:
+        arguments: the module and its arguments. It calls `start_counting`, and `os.sched_yield` at the end
+            of each part that is counted.
+    """
+    if shutil.which("valgrind") is None:
+        raise SystemExit("install valgrind to count instructions")
+    with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
+        wrapper = [part.format(folder=folder) for part in CALLGRIND]
+        command = [*wrapper, sys.executable, "-m", *arguments]
+        environment = {**os.environ, INSIDE: "1", "PYTHONHASHSEED": "0"}
+        lines = subprocess.check_output(command, env=environment, text=True).splitlines()
+        dumps = sorted(Path(folder).glob("out.*"), key=lambda dump: int(dump.suffix[1:]))
+        # The first one is that of the start, and the last one that of the end.
+        return lines, [_read_total(dump) for dump in dumps[1:]]
+
+
+def start_counting() -> None:
+    """Have callgrind count the instructions from here on, in the process of `count_instructions`."""
     gc.collect()
     gc.freeze()
     # The start takes a fifth of the time when it is not counted.
     control = ["callgrind_control", "--instr=on", str(os.getpid())]
     subprocess.run(control, check=True, capture_output=True)
     os.sched_yield()  # Here callgrind ends a batch.
-    for function in functions:
-        for _ in range(COUNTED_BATCHES):
-            for _ in range(COUNTED_CALLS):
-                function()
-            os.sched_yield()
+
+
+def _read_total(dump: Path) -> int:
+    total = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
+    assert total is not None
+    return int(total[1])

@@ -75,8 +75,8 @@ def handlers(server: Any, ctx: Any, calls: dict[str, dict[str, Any]]) -> dict[st
     entries = server.registry.tools
 
     def bind(name: str, arguments: dict[str, Any]) -> Handler:
-        function = entries[name].handler.function
-        return lambda: function(ctx=ctx, arguments=arguments)
+        run = entries[name].handler.function._run
+        return lambda: run(ctx, arguments)
 
     return {name: bind(name, arguments) for name, arguments in calls.items()}
 
