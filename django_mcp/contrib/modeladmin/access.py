@@ -64,12 +64,8 @@ class AdminAccess:
         self._others: dict[type[Model], AdminAccess | None] = {}
 
     def overrides(self, *names: str) -> bool:
-        """Return whether the class has methods of its own in place of those of Django."""
-        cls = type(self.model_admin)
-        return any(
-            getattr(cls, name) is not getattr(ModelAdmin, name) or name in vars(self.model_admin)
-            for name in names
-        )
+        """Return whether the `ModelAdmin` has methods of its own in place of those of Django."""
+        return overrides(self.model_admin, *names)
 
     def allows(self, request: Any, action: str, obj: Any = None) -> bool:
         """Return whether the user of a request may do something.
@@ -327,6 +323,15 @@ class AdminAccess:
             seen = self.see_related(request, model, theirs)
             reached.update(instance for instance in theirs if instance.pk in seen)
         return reached
+
+
+def overrides(model_admin: ModelAdmin[Any], *names: str) -> bool:
+    """Return whether a `ModelAdmin` has methods of its own in place of those of Django."""
+    cls = type(model_admin)
+    return any(
+        getattr(cls, name) is not getattr(ModelAdmin, name) or name in vars(model_admin)
+        for name in names
+    )
 
 
 def grants(answer: Any) -> bool:

@@ -12,6 +12,7 @@ from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.forms import ReadOnlyPasswordHashField
 from django.core.exceptions import FieldDoesNotExist
 
+from django_mcp.contrib.modeladmin.access import overrides
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
 from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
 from django_mcp.log import logger
@@ -61,11 +62,17 @@ def is_secret_key(model: Any, allowed: Collection[str] = ()) -> bool:
     return find_sensitive(key.name, ()) is not None or has_secret_values(key, allowed)
 
 
-def find_secret_fields(model_admin: Any) -> frozenset[str]:
-    """Return the fields that the forms of a `ModelAdmin` have for passwords."""
+def find_secret_fields(model_admin: Any, request: Any = None) -> frozenset[str]:
+    """Return the fields that the forms of a `ModelAdmin` have for passwords.
+
+    Args:
+        model_admin: has the forms.
+        request: one that may do everything, if there is one already, since it keeps the forms.
+    """
     secrets = _secrets.get(model_admin)
     if secrets is None:
-        secrets = _secrets[model_admin] = frozenset(_read_secret_fields(model_admin))
+        request = request or make_request_of_anybody(model_admin.admin_site)
+        secrets = _secrets[model_admin] = frozenset(_read_secret_fields(model_admin, request))
     return secrets
 
 
@@ -88,8 +95,7 @@ def get_form_class(model_admin: Any, request: Any, obj: Any, *, is_change: bool)
     def make() -> Any:
         if isinstance(model_admin, InlineModelAdmin):
             return model_admin.get_formset(request, obj).form
-        is_own = type(model_admin).get_form is not ModelAdmin.get_form
-        if not (is_own or "get_form" in vars(model_admin)):
+        if not overrides(model_admin, "get_form"):
             # As it does itself, but the names may be known already.
             names = get_form_names(model_admin, request, obj)
             return model_admin.get_form(request, obj, change=is_change, fields=names)
@@ -108,11 +114,24 @@ def get_form_names(model_admin: Any, request: Any, obj: Any) -> list[Any]:
     return names
 
 
+_OF_OBJECT = (
+    "get_form",
+    "get_fieldsets",
+    "get_fields",
+    "get_exclude",
+    "get_readonly_fields",
+    "has_change_permission",
+)
+"""The methods of a `ModelAdmin` that make its form and take an object; Django's own do not look at it."""
+
+
 def _make_once(request: Any, what: tuple[Any, ...], obj: Any, make: Callable[[], Any]) -> Any:
     """Return what is made for an object; the request that describes an admin makes each thing once."""
     made = getattr(request, "mcp_made", None)
     if made is None:
         return make()
+    if isinstance(what[0], ModelAdmin) and not overrides(what[0], *_OF_OBJECT):
+        obj = None  # forms take most of the time in which an admin is described
     key = (*what, id(obj))
     if key not in made:
         # With the object, so that no other one gets its id.
@@ -124,12 +143,11 @@ def _find_secrets(fields: Mapping[str, Any]) -> set[str]:
     return {name for name, field in fields.items() if is_secret_field(field)}
 
 
-def _read_secret_fields(model_admin: Any) -> set[str]:
+def _read_secret_fields(model_admin: Any, request: Any) -> set[str]:
     secrets = _find_secrets(getattr(model_admin.form, "declared_fields", {}))
     # Fields that a page shows without an input are not in the made form.
     widgets = getattr(getattr(model_admin.form, "_meta", None), "widgets", None) or {}
     secrets |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
-    request = make_request_of_anybody(model_admin.admin_site)
     for obj in (None, getattr(model_admin, "parent_model", model_admin.model)()):
         secrets |= find_secrets_of_form(model_admin, request, obj, is_change=False)
     for field in model_admin.model._meta.concrete_fields:

@@ -49,7 +49,11 @@ from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
-from django_mcp.contrib.modeladmin.sensitive import get_form_class, is_secret_key
+from django_mcp.contrib.modeladmin.sensitive import (
+    find_secret_fields,
+    get_form_class,
+    is_secret_key,
+)
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
@@ -144,6 +148,7 @@ class AdminTools:
             raise TypeError("its primary key has several columns")
         self._access = AdminAccess(site, model_admin, sample)
         self._request = make_request_of_anybody(site)
+        find_secret_fields(model_admin, self._request)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
         self._inlines = AdminInlines(
             self._access, self._request, self._find_taken, own.allow_sensitive
