@@ -72,17 +72,22 @@ def check_models(roots: Iterable[Any]) -> int:
         each = waiting.pop()
         kind: Any = type(each)
         # Most of what fields hold are these, and asking costs more than all the rest.
-        if kind in _SCALARS or id(each) in seen or _find_finder(kind) is None:
+        if kind in _SCALARS or id(each) in seen:
             continue
-        if harmless.get(id(each)) is each:
+        if kind in _CONTAINERS:
+            seen[id(each)] = each
+            waiting.extend(each.values() if kind is dict else each)
+            continue
+        find = _find_finder(kind)
+        if find is None or harmless.get(id(each)) is each:
             continue
         seen[id(each)] = each
-        if isinstance(each, re.Pattern):
+        if kind is re.Pattern:
             _check_pattern(each)
-        elif has_pydantic and kind not in _CONTAINERS and _is_type_of_data(each):
+        elif has_pydantic and _is_type_of_data(each):
             waiting.extend(_check(each, widths))
         else:
-            waiting.extend(_parts(each))
+            waiting.extend(find(each))
     if not waiting and widths == [1]:
         # What they lead to has been looked at too, and forms of one site share most of it.
         shared = (each for each in seen.values() if isinstance(each, type | FunctionType))
@@ -143,12 +148,6 @@ def _is_type_of_data(value: Any) -> bool:
     return is_alias or is_model or isinstance(value, TypeAdapter) or is_record(value)
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    kind: Any = type(value)
-    find = _find_finder(kind)
-    return () if find is None else find(value)
-
-
 @lru_cache(maxsize=10_000)
 def _find_finder(cls: type[Any]) -> Callable[[Any], Iterable[Any]] | None:
     """Return what finds the parts of the objects of a class; None, if they are not looked into."""
@@ -163,7 +162,11 @@ def _attributes_and_class(value: Any) -> list[Any]:
 
 def _attributes(value: Any) -> list[Any]:
     attributes = getattr(value, "__dict__", {})
-    return [each for name, each in attributes.items() if name not in _SURROUNDINGS]
+    return [
+        each
+        for name, each in attributes.items()
+        if name not in _SURROUNDINGS and type(each) not in _SCALARS
+    ]
 
 
 def _of_class(cls: type[Any]) -> Iterator[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
@@ -102,6 +104,10 @@ def _without_choices(field: Any) -> Any:
 def _check_models(form: Any) -> None:
     fields = _fields_of(form)
     cls = form.func if isinstance(form, partial) else form
+    # The tools that add and that change objects have the same form, most of the time.
+    state = ("pydantic" in sys.modules, tuple(map(id, fields.values())))
+    if isinstance(cls, type) and _checked.get(cls) == state:
+        return
     columns = [find_model_field(form, name) for name in fields]
     try:
         check_models([cls if isinstance(cls, type) else type(cls), fields, columns])
@@ -109,6 +115,12 @@ def _check_models(form: Any) -> None:
         raise FormProblem(
             str(problem), f"{problem.hint} Or leave the field out of the form."
         ) from problem
+    if isinstance(cls, type):
+        _checked[cls] = state
+
+
+_checked: WeakKeyDictionary[type, tuple[bool, tuple[int, ...]]] = WeakKeyDictionary()
+"""The forms whose fields lead to no model that may take long, by whether pydantic was imported, and their fields."""
 
 
 def _fields_of(form: Any) -> Mapping[str, forms.Field]:
