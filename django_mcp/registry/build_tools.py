@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -31,7 +30,7 @@ from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
-from django_mcp.registry.schemas import resolve_texts
+from django_mcp.registry.schemas import copy_schema, resolve_texts
 from django_mcp.registry.signatures import Signature
 from django_mcp.registry.validators import Validator
 
@@ -161,7 +160,7 @@ def _input(
     """Return the reader of the arguments, the schema to publish, and the names in one dict of all."""
     if schema is not None and not _takes_each(signature, schema):
         inner = tuple(schema.get("properties", ())) if signature.parameters else ()
-        return whole_reader(signature), copy.deepcopy(schema), inner
+        return whole_reader(signature), copy_schema(schema), inner
     if not signature.parameters:
         # Source: 2025-11-25 server/tools "Tool", `inputSchema`.
         no_arguments = {"type": "object", "additionalProperties": False}
@@ -170,7 +169,7 @@ def _input(
     check_defaults(signature.parameters, signature.source)
     read = read_typed(conversion)
     if schema is not None:
-        return read, copy.deepcopy(schema), ()
+        return read, copy_schema(schema), ()
     return read, adapters.input_schema(conversion, signature.parameters, signature.source), ()
 
 
@@ -197,7 +196,7 @@ def _output(
     if schema is None:
         return None, None
     if isinstance(schema, dict):
-        return None, copy.deepcopy(schema)
+        return None, copy_schema(schema)
     if schema is ABSENT:
         output = find_output(signature.returns, source, converter)
         return output, None if output is None else output.schema

@@ -127,6 +127,8 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
 
 
 def _is_branching(node: JSONObject) -> bool:
+    if "anyOf" not in node and "oneOf" not in node:
+        return False
     return any(
         sum(map(_looks_inside, node[keyword])) > 1
         for keyword in ("anyOf", "oneOf")
@@ -142,10 +144,23 @@ def _looks_inside(branch: Any) -> bool:
 def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
     """Return a copy of a schema with its lazy texts in the active language."""
     if isinstance(value, dict):
-        return {key: resolve_texts(each, read) for key, each in value.items()}
+        # Most members are plain texts and numbers, and a call for each would take most of the time.
+        return {
+            key: each if type(each) in _SCALARS else resolve_texts(each, read)
+            for key, each in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [resolve_texts(part, read) for part in value]
+        return [part if type(part) in _SCALARS else resolve_texts(part, read) for part in value]
     return read(value) if is_lazy(value) else value
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def copy_schema(schema: JSONObject) -> JSONObject:
+    """Return a copy of a schema with its lazy texts."""
+    copied: JSONObject = resolve_texts(schema, lambda text: text)
+    return copied
 
 
 def _plain(schema: Any, what: str) -> JSONObject:
@@ -201,6 +216,8 @@ _OF_PATTERNS = frozenset({"pattern", "patternProperties"})
 
 
 def _patterns(node: JSONObject) -> Iterator[str]:
+    if _OF_PATTERNS.isdisjoint(node):
+        return
     by_name = node.get("patternProperties")
     for pattern in (node.get("pattern"), *(by_name if isinstance(by_name, dict) else ())):
         if isinstance(pattern, str):
