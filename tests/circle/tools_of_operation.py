@@ -84,6 +84,8 @@ def find_operations() -> list[Operation]:
         Operation(tool="v2_count", method="get", url="v2/count"),
         Operation(tool="people_list_people", method="get", url="controllers/people/", query=["page", "page_size",
                   "search", "ordering"], calls=[{}, {"ordering": "-name"}, {"search": "name-1"}, {"page_size": 1}]),
+        # It searches by the client's regular expression, which its tool leaves out.
+        Operation(tool="people_match_people", method="get", url="controllers/people/match", calls=[{}]),
         Operation(tool="people_get_person", method="get", url="controllers/people/{pk}", calls=[{"pk": author},
                   {"pk": author + 1}, {"pk": 999_999}]),
         Operation(tool="people_create", method="post", url="controllers/people/", calls=[{"name": "New", "email": ""}]),
@@ -137,6 +139,9 @@ class OfOperation:
         self._user, self._operation, self._tool = user, operation, tool
 
     def run(self) -> None:
+        names = self._tool["inputSchema"]["properties"] if self._tool else ()
+        if "search" in names and "search" not in self._operation.query:
+            self._note("arguments", "it takes a regular expression")
         for arguments in self._operation.calls:
             with undone(), CaptureQueriesContext(connection) as over_http:
                 status, answer = self._request(arguments)

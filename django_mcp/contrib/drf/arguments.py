@@ -245,10 +245,15 @@ def _read_action(
             "can also look at self.swagger_fake_view, which is set here.",
         ) from error
     max_values = MAX_ERRORS // forms
-    named = {**annotated.query(), **query}
+    found = {**filter_by, **pages}
+    named = {
+        name: _with_limits(each, found.get(name, {}))
+        for name, each in {**annotated.query(), **query}.items()
+        if name not in patterns
+    }
     return ReadView(
         view=view,
-        parameters={**filter_by, **pages, **named},
+        parameters={**found, **named},
         body=body,
         pages=frozenset(pages),
         whole=whole,
@@ -265,6 +270,19 @@ def _read_action(
         max_results=max_results,
         key=key,
     )
+
+
+def _with_limits(named: JSONObject, found: JSONObject) -> JSONObject:
+    """Return the schema that a site gives a parameter, within the limits of what its view does with it."""
+    limits = {keyword: each for keyword, each in found.items() if keyword in _LIMITS}
+    if not limits:
+        return named
+    if named.get("type") != found["type"]:
+        return {**found, **{name: named[name] for name in ("description",) if name in named}}
+    return {**named, **{name: min(each, named.get(name, each)) for name, each in limits.items()}}
+
+
+_LIMITS = frozenset(("maxLength", "maxItems", "maximum"))
 
 
 def _find_query_readers(action: ViewAction, view: Any) -> list[str]:

@@ -10,17 +10,20 @@ from ninja.operation import Operation
 from pydantic.errors import PydanticUserError
 
 from django_mcp.contrib.http_calls import BODY, MAX_ERRORS, PATH, QUERY, Arguments
+from django_mcp.contrib.ninja.found import FoundOperation
+from django_mcp.contrib.ninja.patterns import find_patterns
 from django_mcp.contrib.ninja.responses import WHOLE
 from django_mcp.contrib.ninja.schemas import (
     REFERENCE,
     Definitions,
     find_needed,
-    find_patterns,
     is_file,
     limit_integer,
+    limit_text,
     with_local_references,
 )
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
+from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.protocol.json import JSONObject
 
@@ -40,14 +43,14 @@ class OperationArguments:
     """The arguments of an operation.
 
     Args:
-        operation: of an API.
+        found: of an API.
         rename: other names for arguments.
         max_results: rows of a page at most.
 
     Attributes:
         all: of the path, the query and the body.
         files: the names of the files that are left out.
-        patterns: the names of the parameters that are left out, since they are regular expressions.
+        patterns: the names of those that are left out, since they are regular expressions.
         sizes: how many rows a page has where the argument for it is not sent, by its name.
         is_form: whether the body is a form.
         is_whole: whether it is one value that is no object.
@@ -58,15 +61,17 @@ class OperationArguments:
         ViewProblem: a tool cannot send what the operation requires.
     """
 
-    def __init__(self, operation: Operation, rename: Mapping[str, str], max_results: int) -> None:
+    def __init__(self, found: FoundOperation, rename: Mapping[str, str], max_results: int) -> None:
+        operation = found.operation
         openapi = Definitions(operation.api)
         self.files: list[str] = []
-        self.patterns = find_patterns(operation.models)
+        self.patterns: list[str] = []
         self.all = Arguments(rename)
         self.all.max_values = MAX_ERRORS // _check_models(operation)
         self.sizes: dict[str, int] = {}
         self._max_results = max_results
         self._definitions = openapi.schemas
+        self._patterns = find_patterns(found)
         with telling_of_schemas():
             parameters, body = (
                 openapi.operation_parameters(operation),
@@ -74,6 +79,7 @@ class OperationArguments:
             )
         self._add_parameters(parameters)
         self.is_form, self.is_whole = self._add_body(body)
+        self._check_patterns()
         self.has_unnamed_body = any(
             getattr(model, "__read_from_single_attr__", None) for model in operation.models
         )
@@ -91,22 +97,46 @@ class OperationArguments:
     def _add_parameters(self, parameters: list[JSONObject]) -> None:
         for parameter in parameters:
             place, is_required = parameter["in"], parameter["required"]
-            if place == QUERY and parameter["name"] in self.patterns:
-                if is_required:
-                    raise ViewProblem(
-                        f"it requires the regular expression {parameter['name']!r}",
-                        "Give the parameter a default, or leave the operation out with exclude=.",
-                    )
-            elif place in (PATH, QUERY):
+            if place in (PATH, QUERY):
                 schema = parameter["schema"]
                 if place == QUERY and parameter["name"] in _SIZES + _STARTS:
                     schema = self._limit_page(parameter["name"], schema)
-                self.all.add(place, parameter["name"], schema, is_required=is_required)
+                self._add(place, parameter["name"], schema, is_required=is_required)
             elif is_required:
                 raise ViewProblem(
                     f"it requires the {place} {parameter['name']!r}, which a tool has not",
                     "Give the parameter a default, or leave the operation out with exclude=.",
                 )
+
+    def _add(self, place: str, name: str, schema: JSONObject, *, is_required: bool) -> None:
+        """Add an argument, unless it is a regular expression."""
+        if (place, name) in self._patterns.words:
+            # A query has a condition for each word and each field.
+            schema = limit_text(schema, MAX_TEXT_CHARS)
+        if (place, name) not in self._patterns.arguments:
+            self.all.add(place, name, schema, is_required=is_required)
+        elif is_required or place == PATH:
+            raise ViewProblem(
+                f"it requires the regular expression {name!r}",
+                "Give the parameter a default, or leave the operation out with exclude=.",
+            )
+        else:
+            self.patterns.append(name)
+
+    def _check_patterns(self) -> None:
+        """Check that all regular expressions were left out.
+
+        Raises:
+            ViewProblem: one is inside of an argument.
+        """
+        inside = {*self._patterns.inside, *(name for _place, name in self._patterns.arguments)}
+        inside.difference_update(self.patterns)
+        if inside:
+            raise ViewProblem(
+                f"it takes regular expressions inside of an argument: {', '.join(sorted(inside))}",
+                "One of a client can keep a database busy. Give the filter schema another lookup, or leave the "
+                "operation out with exclude=.",
+            )
 
     def _limit_page(self, name: str, schema: JSONObject) -> JSONObject:
         """Return the schema of a parameter of the pagination with the limits that it has here."""
@@ -142,7 +172,7 @@ class OperationArguments:
                     )
                 self.files.append(name)
                 continue
-            self.all.add(BODY, name, each, is_required=is_required)
+            self._add(BODY, name, each, is_required=is_required)
         return media_type != _JSON, False
 
     def _resolve(self, schema: JSONObject) -> JSONObject:

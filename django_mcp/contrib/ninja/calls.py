@@ -87,7 +87,7 @@ class OperationTool:
             raise ViewProblem(
                 "it answers with a stream", "A result is whole. Leave it out with exclude=."
             )
-        self.arguments = OperationArguments(operation, rename, max_results)
+        self.arguments = OperationArguments(found, rename, max_results)
         self._name = name
         self._routes = routes
         self._max_results = max_results

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ninja import FilterSchema
 from ninja.openapi.schema import OpenAPISchema
 
-from django_mcp.contrib.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 REFERENCE = "#/components/schemas/"
@@ -59,42 +57,22 @@ _OF_OBJECTS = frozenset(("additionalProperties", "patternProperties", "propertie
 
 def limit_integer(schema: JSONObject, largest: int) -> JSONObject:
     """Return a schema in which integers are not larger; it may take null as well."""
+    return _limit(schema, "integer", "maximum", largest)
+
+
+def limit_text(schema: JSONObject, longest: int) -> JSONObject:
+    """Return a schema in which texts are not longer; it may take null as well."""
+    return _limit(schema, "string", "maxLength", longest)
+
+
+def _limit(schema: JSONObject, kind: str, keyword: str, most: int) -> JSONObject:
     if "anyOf" in schema:
-        return {**schema, "anyOf": [limit_integer(branch, largest) for branch in schema["anyOf"]]}
-    if schema.get("type") != "integer":
+        return {
+            **schema, "anyOf": [_limit(branch, kind, keyword, most) for branch in schema["anyOf"]],
+        }  # fmt: skip
+    if schema.get("type") != kind:
         return schema
-    return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
-
-
-def find_patterns(models: Iterable[Any]) -> list[str]:
-    """Return the parameters of filter schemas that take regular expressions.
-
-    Args:
-        models: those of what an operation reads.
-    """
-    schemas = [
-        field.annotation
-        for model in models
-        for field in model.model_fields.values()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, FilterSchema)
-    ]
-    return [
-        field.alias or name
-        for schema in schemas
-        for name, field in schema.model_fields.items()
-        if any(map(takes_pattern, _find_lookups(name, field)))
-    ]
-
-
-def _find_lookups(name: str, field: Any) -> list[str]:
-    """Return the lookups of a field: those of a `FilterLookup`, or of the option `q`, or its name."""
-    given = [getattr(part, "q", None) for part in field.metadata]
-    if isinstance(field.json_schema_extra, dict):
-        given.append(field.json_schema_extra.get("q"))
-    lookups: list[str] = []
-    for lookup in given:
-        lookups += [lookup] if isinstance(lookup, str) else lookup or ()
-    return lookups or [name]
+    return {**schema, keyword: min(schema.get(keyword, most), most)}
 
 
 def is_file(schema: JSONObject) -> bool:

@@ -53,6 +53,11 @@ class PeopleController:
     def list_people(self) -> Any:
         return Author.objects.order_by("pk")
 
+    @http_get("/match", response=list[AuthorOut])
+    @searching(Searching, search_fields=["$name"])
+    def match_people(self) -> Any:
+        return Author.objects.order_by("pk")
+
     @http_get("/{int:pk}", response=AuthorOut, permissions=[permissions.IsAuthenticated, IsFirst])
     def get_person(self, pk: int) -> Any:
         return self.get_object_or_exception(Author, pk=pk)  # type: ignore[attr-defined]

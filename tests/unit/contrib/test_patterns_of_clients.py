@@ -11,9 +11,11 @@ from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
-from ninja import FilterLookup, FilterSchema, NinjaAPI, Query
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from ninja import FilterLookup, FilterSchema, Form, NinjaAPI, Query, Schema
 from pydantic import Field
 from rest_framework import filters, permissions, serializers, viewsets
+from rest_framework.pagination import LimitOffsetPagination
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
@@ -74,6 +76,54 @@ def test_a_rest_view_takes_no_regular_expressions(field: str):
     assert told == ["matching, chosen, any_lookup.", "search, matching, chosen, any_lookup."]
 
 
+class Described(Views):
+    search_fields = ("$number",)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("search"),
+            OpenApiParameter("matching", description="A pattern."),
+        ]
+    )
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().list(request, *args, **kwargs)
+
+
+class DescribedLimits(Described):
+    search_fields = ("number",)
+    pagination_class = type("Pages", (LimitOffsetPagination,), {"default_limit": 5})
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("search", description="Words."),
+            OpenApiParameter("limit", int),
+        ]
+    )
+    def list(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().list(request, *args, **kwargs)
+
+
+def test_a_description_brings_back_no_regular_expression():
+    server = MCPServer("patterns", public=True)
+    viewset_tools(Described, server=server, prefix="described", actions=["list"])
+    query = {"list": {"matching": {"type": "string"}}}
+    viewset_tools(Described, server=server, prefix="named", actions=["list"], query=query)
+
+    for name in ("described_list", "named_list"):
+        assert not parameters(server, name) & {"search", "matching"}
+
+
+def test_a_description_removes_no_limit():
+    server = MCPServer("patterns", public=True)
+    viewset_tools(DescribedLimits, server=server, prefix="described", actions=["list"])
+
+    user = User.objects.create_user("ada")
+    for arguments in ({"search": "a" * 201}, {"limit": 101}):
+        result = server.call_tool("described_list", arguments, user=user)
+        assert result.is_error
+        assert "200" in str(result.content) or "100" in str(result.content)
+
+
 class Filtering(FilterSchema):
     name: str | None = None
     customer__username__iregex: str | None = None
@@ -108,6 +158,76 @@ def test_an_operation_takes_no_regular_expressions_of_a_filter_schema(
     told = problems(server)
     assert "leaves out: customer__username__iregex, matching, old." in told[0]
     assert "it requires the regular expression 'note__regex'" in told[1]
+
+
+class Inside(Schema):
+    filters: Filtering
+    more: list[int] = []
+
+
+class Recursive(FilterSchema):
+    name: str | None = None
+    name__regex: str | None = None
+    inner: Recursive | None = None
+
+
+def in_body(request: Any, filters: Filtering) -> Any: ...
+def in_query_below(request: Any, inside: Query[Inside]) -> Any: ...
+def in_query_or_not(request: Any, filters: Query[Filtering | None] = None) -> Any: ...
+def in_form(request: Any, filters: Form[Filtering]) -> Any: ...
+def in_form_below(request: Any, inside: Form[Inside]) -> Any: ...
+def beside_others(request: Any, filters: Filtering, other: Requiring) -> Any: ...
+def below(request: Any, inside: Inside) -> Any: ...
+def several(request: Any, filters: list[Filtering]) -> Any: ...
+def may_lack(request: Any, filters: Filtering | None = None) -> Any: ...
+def by_name(request: Any, filters: dict[str, list[Filtering]]) -> Any: ...
+def recursive(request: Any, filters: Recursive) -> Any: ...
+def required_in_body(request: Any, filters: Requiring) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "left"),
+    [
+        (in_body, {"name"}),
+        (in_query_below, {"name", "more"}),
+        (in_form, {"name"}),
+        (in_form_below, {"name", "more"}),
+    ],
+)
+def test_a_body_takes_no_regular_expressions_of_a_filter_schema(function: Any, left: set[str]):
+    api = NinjaAPI(urls_namespace=f"bodies-{function.__name__}")
+    api.post("/sent")(function)
+    server = MCPServer("patterns", public=True)
+    operation_tools(api, server=server)
+
+    assert parameters(server, function.__name__) == left
+    assert "leaves out: customer__username__iregex, matching, old." in problems(server)[0]
+    result = server.call_tool(function.__name__, {"matching": "(a+)+$"})
+    assert "matching" in str(result.content)
+    assert result.is_error
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        beside_others,
+        below,
+        several,
+        may_lack,
+        by_name,
+        recursive,
+        required_in_body,
+        in_query_or_not,
+    ],
+)
+def test_an_operation_with_a_regular_expression_inside_of_an_argument_is_no_tool(function: Any):
+    api = NinjaAPI(urls_namespace=f"inside-{function.__name__}")
+    api.post("/sent")(function)
+    server = MCPServer("patterns", public=True)
+
+    assert operation_tools(api, server=server) == []
+    (told,) = problems(server)
+    assert "regular expression" in told
 
 
 def test_an_admin_that_searches_for_regular_expressions_has_no_search():
