@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -11,17 +11,18 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model, QuerySet
 from django.forms.formsets import DELETION_FIELD_NAME
-from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
+from django_mcp import ArgumentErrors
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA, Agreement
 from django_mcp.contrib.values import text_of
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import Problem
 
 _FLAGS = frozenset({"is_superuser", "is_staff"})
 
-MAX_SHOWN_CHARS = 300
-"""Of the new value of a field, in the question."""
+MAX_SHOWN_CHARS = 4_000
+"""Of the new values of a form, in the question. Nobody can agree to what is cut."""
 
 QUESTION_SCHEMA: JSONObject = {
     "message": {"type": "string", "description": "What the user has to agree to."},
@@ -119,10 +120,16 @@ def ask_about_rights(form: Any, changes: list[str], state: list[Any]) -> Agreeme
         form: of the object that is changed.
         changes: of fields that give rights.
         state: differs for another call.
+
+    Raises:
+        ArgumentErrors: they are too long for a question.
     """
     instance = form.instance
     what = f"{instance._meta.verbose_name} {text_of(instance) or instance.pk}"
     shown = "; ".join(changes)
+    if len(shown) > MAX_SHOWN_CHARS:
+        text = _("This is too long to ask the user about. Change less at once.")
+        raise ArgumentErrors([Problem("", text)])
     return Agreement(
         "change",
         title=_("Change"),
@@ -134,9 +141,9 @@ def ask_about_rights(form: Any, changes: list[str], state: list[Any]) -> Agreeme
 
 
 def describe_change(form: Any, names: Collection[str]) -> str:
-    """Return the new values of some fields of a valid form."""
+    """Return the new values of some fields of a valid form, and what members come and go."""
     return "; ".join(
-        f"{form.fields[name].label or name}: {_show(form.cleaned_data.get(name))}"
+        f"{form.fields[name].label or name}: {_show(form, name)}"
         for name in sorted(names)
         if name in form.fields
     )
@@ -166,13 +173,30 @@ def names_of_row(model: type[Model], fields: Collection[str]) -> set[str]:
     return {*(model_field.name for model_field in model._meta.get_fields()), *fields}
 
 
-def _show(value: Any) -> str:
+def _show(form: Any, name: str) -> str:
+    value = form.cleaned_data.get(name)
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    is_list = isinstance(value, QuerySet | list | tuple | set)
-    text = ", ".join(map(str, value)) if is_list else "" if value is None else str(value)
-    text = text or _("none")
-    return Truncator(text).chars(MAX_SHOWN_CHARS)
+    if not isinstance(value, QuerySet | list | tuple | set):
+        return _on_one_line([value])
+    stored = form.get_initial_for_field(form.fields[name], name)
+    before = list(stored) if isinstance(stored, QuerySet | list | tuple | set) else []
+    known, new = set(map(_key_of, before)), set(map(_key_of, value))
+    added = [each for each in value if _key_of(each) not in known]
+    removed = [each for each in before if _key_of(each) not in new]
+    parts = [_on_one_line(added)] if added or not removed else []
+    if removed:
+        parts.append(_("without %(removed)s") % {"removed": _on_one_line(removed)})
+    return ", ".join(parts)
+
+
+def _key_of(member: Any) -> Any:
+    return getattr(member, "pk", member)
+
+
+def _on_one_line(values: Sequence[Any]) -> str:
+    texts = ("" if value is None else " ".join(str(value).split()) for value in values)
+    return ", ".join(text or _("none") for text in texts) or _("none")
 
 
 def without_confirmation(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,9 +35,8 @@ class Replaced:
         self._kinds: list[Any] = []
         for operation in operations:
             for callback in operation.auth_callbacks:
-                if not _is_session(callback) and not any(
-                    _are_equal(callback, kind) for kind in self._kinds
-                ):
+                is_known = any(_are_equal(callback, kind) for kind in self._kinds)
+                if _reads_credentials(callback) and not is_known:
                     self._kinds.append(callback)
 
     def replace_all(self, callbacks: Sequence[Any]) -> list[Callable[[Any], Any]]:
@@ -72,7 +71,8 @@ class Replaced:
             replacement = _find(self._auth, callback)
             if replacement is not None:
                 return partial(_ask_site, replacement)
-        elif self._auth is not None:
+        # What is decided without credentials stays as it is, unless the site names it.
+        elif self._auth is not None and _reads_credentials(callback):
             if len(self._kinds) > 1:
                 raise ViewProblem(
                     f"the operations have different authentication ({_join(self._kinds)}), for which "
@@ -103,6 +103,8 @@ _CREDENTIALS = frozenset(("COOKIES", "GET", "headers"))
 
 def _reads_credentials(callback: Any) -> bool:
     """Return whether a callback looks for credentials, and not at the user or the address alone."""
+    if _is_session(callback):
+        return False
     if isinstance(callback, HttpAuthBase | APIKeyBase):
         return True
     function = callback if hasattr(callback, "__code__") else type(callback).__call__

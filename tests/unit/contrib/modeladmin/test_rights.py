@@ -85,6 +85,34 @@ def test_the_user_is_asked_where_the_client_can(
     assert holds(ann, "is_superuser")
 
 
+def test_the_question_names_each_member_that_comes_or_goes(
+    make_client: Callable[..., MCPClient], root: User, ann: User, group: Group
+):
+    client = make_client(root, User, capabilities={})
+    ann.groups.add(group, kept := Group.objects.create(name="kept"))
+    new = [Group.objects.create(name=f"harmless readers number {each}") for each in range(20)]
+    new.append(Group.objects.create(name="zz \n all-powerful"))
+
+    asked = client.call("update_user", id=ann.pk, groups=[kept.pk, *(each.pk for each in new)])
+
+    told = asked.structured["message"]
+    assert "number 19, zz all-powerful, without managers." in told
+    assert "kept" not in told
+
+
+def test_what_is_too_long_for_a_question_is_not_changed(
+    make_client: Callable[..., MCPClient], root: User, ann: User
+):
+    client = make_client(root, User, capabilities={})
+    new = [Group.objects.create(name=f"{each} {'x' * 100}") for each in range(40)]
+
+    refused = client.call("update_user", id=ann.pk, groups=[each.pk for each in new])
+
+    assert refused.is_error
+    assert "too long to ask" in refused.text
+    assert not ann.groups.exists()
+
+
 def test_what_gives_no_rights_is_written_without_a_question(
     make_client: Callable[..., MCPClient], root: User, ann: User
 ):

@@ -15,6 +15,7 @@ from ninja.security import APIKeyQuery, HttpBearer, SessionAuth
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
+from django_mcp.inprocess import UnknownTool
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -117,7 +118,7 @@ def test_one_function_does_not_stand_for_different_authentication():
     assert {each.id for each in found} == {"django_mcp.ninja.W001"}
     assert len(found) == 6
     assert (
-        "the operations have different authentication (Bearer, Bearer, Key, by_header, AtOffice), for "
+        "the operations have different authentication (Bearer, Bearer, Key, AtOffice), for "
         "which one function cannot stand" in found[0].msg
     )
 
@@ -277,6 +278,18 @@ def test_a_function_that_looks_at_the_request_decides_about_each_call():
 
     assert result.is_error
     assert result.raw["content"][0]["text"] == "Unauthorized"
+
+
+@pytest.mark.parametrize("exclude", [["key", "either"], ["key"], []])
+def test_one_function_does_not_stand_for_one_that_reads_no_credentials(exclude: list[str]):
+    server = MCPServer("functions", public=True)
+    operation_tools(make_functions(), server=server, auth=anybody, exclude=exclude)
+
+    assert "staff" not in names(server, ADA)
+    with pytest.raises(UnknownTool):
+        server.call_tool("staff", {}, user=ADA)
+    assert server.call_tool("near", {}, user=ADA).is_error
+    assert server.call_tool("staff", {}, user=BOSS).raw["structuredContent"] == {"result": "boss"}
 
 
 def test_of_several_ways_in_that_of_the_session_remains():
