@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from django.utils.translation import gettext as _
 
@@ -22,16 +22,15 @@ def names_schema(description: str) -> JSONObject:
     return {
         "type": "array",
         "items": {"type": "string", "maxLength": MAX_NAME_CHARS},
-        "minItems": 1,
         "maxItems": MAX_NAMES,
         "description": description,
     }
 
 
-FIELDS_SCHEMA = names_schema("Which fields to return; by default all.")
+FIELDS_SCHEMA = names_schema("Fields to return.")
 
 
-def check_names(argument: str, given: Iterable[str], seen: Collection[str]) -> None:
+def check_names(argument: str, given: Sequence[str], seen: Collection[str]) -> None:
     """Refuse names that are not among those that the caller may use.
 
     What does not exist and what is hidden are told alike.
@@ -65,7 +64,7 @@ def choose(argument: str, given: Sequence[str], seen: Sequence[str]) -> list[str
         seen: the names of the fields that the caller sees.
 
     Raises:
-        ArgumentErrors: it names others.
+        ArgumentErrors: it names others, or none.
     """
-    check_names(argument, given, seen)
+    check_names(argument, given or ("",), seen)
     return [name for name in seen if name in given]

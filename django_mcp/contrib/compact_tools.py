@@ -36,7 +36,7 @@ _FIELDS: JSONObject = {"type": "object", "description": "As describe_model says.
 _CHOSEN: JSONObject = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Which fields to return.",
+    "description": "Fields to return.",
 }
 _COLUMNS: JSONObject = {"type": "array", "items": {"type": "string"}}
 _CONFIRMATION: JSONObject = {"type": "string", "description": "What a call without it returned."}
@@ -143,8 +143,8 @@ class CompactTools:
             output_schema=None,
             validate_input=True,
             read_only=is_reading,
-            destructive=kind in ("update", "delete", _RUN),
-            idempotent=kind in ("update", "delete") or is_reading,
+            destructive=kind in ("update", "update_many", "delete", _RUN),
+            idempotent=kind in ("update", "update_many", "delete") or is_reading,
             open_world=False,
         )
 
@@ -235,8 +235,13 @@ class CompactTools:
             told = _("This cannot be done with the model. describe_model says what can.")
             raise _wrong(place, told, action if kind == _RUN else None, offered)
         name = about.tools[action]
+        entry = find(name)
+        properties = {} if entry is None else entry.input_schema["properties"]
         if "id" in rest:
-            rest = {about.key: _as_key(rest.pop("id"), find(name), about.key), **rest}
+            rest = {about.key: _as_key(rest.pop("id"), properties.get(about.key, {})), **rest}
+        if "ids" in rest:
+            items = properties.get("ids", {}).get("items", {})
+            rest["ids"] = [_as_key(key, items) for key in rest["ids"]]
         inside = _INSIDE.get(action)
         if inside is not None:
             values = rest.pop(inside, {})
@@ -249,9 +254,8 @@ class CompactTools:
         return name, rest
 
 
-def _as_key(key: Any, entry: ToolEntry | None, name: str) -> Any:
-    """Return a key as the tool takes it: models write the digits of a text as a number."""
-    schema = {} if entry is None else entry.input_schema["properties"].get(name, {})
+def _as_key(key: Any, schema: JSONObject) -> Any:
+    """Return a key as the schema of a tool takes it: models write the digits of a text as a number."""
     if schema.get("type") == "string" and type(key) is int:
         return str(key)
     return key
@@ -274,6 +278,7 @@ _NAMES = {
     "update": "update_object",
     "delete": "delete_object",
     "summarize": "summarize_objects",
+    "update_many": "update_many_objects",
     _RUN: "run_action",
 }
 
@@ -334,6 +339,17 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
         },
         ["model"],
         "Count and add up the objects of a model, in groups. describe_model names the columns.",
+    ),
+    "update_many": (
+        {
+            "model": _MODEL,
+            "ids": {"type": "array", "items": _KEY},
+            "filters": {"type": "object", "description": "In place of ids: as in search_objects."},
+            "values": _FIELDS,
+            "confirmation": _CONFIRMATION,
+        },
+        ["model", "values"],
+        "Change the named fields of several objects, all or none.",
     ),
     _RUN: (
         {

@@ -30,7 +30,7 @@ TEXTS = {
     "django_mcp.M003": "An option names a field or lookup that does not exist or cannot be used.",
     "django_mcp.M004": "Several objects may have the same value of `lookup_field`, or the field cannot "
     "order the objects.",
-    "django_mcp.M005": "An option for writing is wrong: `writes`, `writable`, `form` or `version_field`.",
+    "django_mcp.M005": "An option for writing is wrong: `writes`, `update_many`, `writable`, `form` or `version_field`.",
     "django_mcp.M006": "The class, or one that it is mixed from, has an attribute that nothing reads.",
     "django_mcp.O015": "A tool or `OAUTH_BASE_SCOPES` names scopes that no token can have, or there is no "
     "scope at all.",

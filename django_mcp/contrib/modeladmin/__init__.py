@@ -38,14 +38,15 @@ def admin_tools(
     listed_if: Callable[[Any], Any] | None = None,
     max_results: int = 100,
     aggregates: bool = False,
+    update_many: bool = False,
     allow_sensitive: Collection[str] = (),
     toolset: str | None = None,
     style: str = "single",
 ) -> list[ToolEntry]:
     """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
 
-    What a tool does is known by a name: `search`, `get`, `create`, `update`, `delete`, `summarize`, or
-    that of an action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
+    What a tool does is known by a name: `search`, `get`, `create`, `update`, `delete`, `summarize`,
+    `update_many`, or that of an action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
 
     Args:
         given: nothing; all options are named.
@@ -71,6 +72,8 @@ def admin_tools(
             admin's permissions. These still decide about each call.
         max_results: rows on a page at most, and objects that an action is run with.
         aggregates: whether there are tools such as `summarize_orders`, which count and add up in groups.
+        update_many: whether there are tools such as `update_many_orders`, which change several objects, after the
+            user has agreed.
         allow_sensitive: names of fields that look like secrets and are none, and of fields that give
             rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
             asking the user.
@@ -120,6 +123,7 @@ def admin_tools(
         listed_if=listed_if,
         allow_sensitive=frozenset(allow_sensitive),
         aggregates=aggregates,
+        update_many=update_many,
         is_lenient=models == ALL,
     )
     entries: list[ToolEntry] = []

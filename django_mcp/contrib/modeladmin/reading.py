@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
-from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, check_names, choose
+from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, choose
 from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.generated import TRUNCATED, object_schema
 from django_mcp.contrib.lists import find_free
@@ -184,7 +184,7 @@ class AdminReading:
         return self.read_one(request, GET, arguments[self.key], wanted)
 
     def read_one(
-        self, request: Any, action: str, key: Any, wanted: Collection[str] | None = None
+        self, request: Any, action: str, key: Any, wanted: Sequence[str] | None = None
     ) -> JSONObject:
         """Return what the page of an object shows.
 
@@ -215,8 +215,8 @@ class AdminReading:
                 # The form takes long to make.
                 values = self._form_values.read(request, one)
             seen = [*dict.fromkeys((self.key, *labels, *values, *rows_of))]
-            check_names(self._fields_of_get, wanted, seen)
-            names = [name for label, name in labels.items() if label in wanted]
+            chosen = choose(self._fields_of_get, wanted, seen)
+            names = [name for label, name in labels.items() if label in chosen]
             values, rows_of = (
                 {name: each for name, each in part.items() if name in (*wanted, TRUNCATED)}
                 for part in (values, rows_of)
@@ -232,7 +232,7 @@ class AdminReading:
     @property
     def search_input(self) -> JSONObject:
         """The input schema of the search."""
-        properties = self._filter_schemas
+        properties = self.filter_schemas
         if self._sortable:
             properties["ordering"] = {
                 "enum": list(self._sortable),
@@ -244,7 +244,7 @@ class AdminReading:
         return object_schema({**properties, **self._pages.describe(keys)})
 
     @property
-    def _filter_schemas(self) -> JSONObject:
+    def filter_schemas(self) -> JSONObject:
         """The schemas of the arguments that select rows."""
         properties: JSONObject = {name: each.schema for name, each in self._filters.items()}
         if self._searched is not None:
@@ -272,7 +272,7 @@ class AdminReading:
         names = self._shown.names_of_list(request)
         keys = self._order(request, arguments.get("ordering"), names)
         shown, loaded = self._choose(arguments, names, keys)
-        rows = self._find_rows(request, arguments)
+        rows = self.find_rows(request, arguments)
         return self._pages.read(
             rows,
             keys,
@@ -284,7 +284,7 @@ class AdminReading:
             keep=lambda found: self._access.keep_allowed(request, SEARCH, found),
         )
 
-    def _find_rows(self, request: Any, arguments: dict[str, Any]) -> QuerySet[Any]:
+    def find_rows(self, request: Any, arguments: Mapping[str, Any]) -> QuerySet[Any]:
         """Return the rows that the filters and the search of a call find."""
         rows = self._access.find_rows(request, SEARCH)
         rows = narrow_all(self._access, request, rows, self._filters, arguments)
@@ -296,7 +296,7 @@ class AdminReading:
     def summary_input(self) -> JSONObject:
         """The input schema of the tool that summarizes objects."""
         columns = self._find_columns(self._schema_request)
-        filters = summaries.without_own(self._filter_schemas)
+        filters = summaries.without_own(self.filter_schemas)
         return object_schema({**filters, **summaries.describe(columns)})
 
     def summarize(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
@@ -308,7 +308,7 @@ class AdminReading:
         request = make_request_for_page(ctx, self._access.site, "GET")
         lead_to_page(request, self._admin, "changelist")
         given = summaries.without_own(arguments)
-        rows = self._find_rows(request, given)
+        rows = self.find_rows(request, given)
         text = given.get("search", "").strip()
         explain = partial(self._explain, request, text)
         return summaries.summarize(rows, self._find_columns(request), arguments, explain)

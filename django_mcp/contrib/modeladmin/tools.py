@@ -61,6 +61,9 @@ from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
 from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED
 from django_mcp.contrib.routes import make_urlconf
+from django_mcp.contrib.updating_many import OUTPUT as UPDATED_SCHEMA
+from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
+from django_mcp.contrib.updating_many import describe as describe_many
 from django_mcp.contrib.view_problems import reading_at_startup
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
@@ -81,7 +84,7 @@ _OWN_NAMES = {
 }  # fmt: skip
 """Names of arguments and results of all tools."""
 
-_RULES = {SUMMARIZE: SEARCH}
+_RULES = {SUMMARIZE: SEARCH, UPDATE_MANY: UPDATE}
 """Whose permissions the tools ask for that are there by option."""
 
 _URLS = {
@@ -102,6 +105,7 @@ class AdminOptions:
         listed_if: says in place of the admin whether tools are listed for a user.
         allow_sensitive: names of fields that look like secrets and are none.
         aggregates: whether there is a tool that counts and adds up in groups.
+        update_many: whether there is a tool that changes several objects.
         is_lenient: whether what cannot be registered is left out, as the site did not name it.
     """
 
@@ -109,12 +113,14 @@ class AdminOptions:
     listed_if: Callable[[Any], Any] | None
     allow_sensitive: frozenset[str]
     aggregates: bool
+    update_many: bool
     is_lenient: bool
 
     @property
     def further(self) -> tuple[str, ...]:
         """What tools do beside `OWN`, by option."""
-        return (SUMMARIZE,) if self.aggregates else ()
+        options = {SUMMARIZE: self.aggregates, UPDATE_MANY: self.update_many}
+        return tuple(name for name, is_on in options.items() if is_on)
 
 
 class AdminTools:
@@ -310,7 +316,7 @@ class AdminTools:
         for action, (run, text, make_schema, output) in tools.items():
             schema = self._make_schema(action, make_schema)
             if schema is not None:
-                self._add(
+                entry = self._add(
                     action,
                     self._access.in_transaction(run),
                     name=f"{action}_{self._singular}",
@@ -320,6 +326,30 @@ class AdminTools:
                     atomic=writing.alias,
                     **{**HINTS[action], **adds_rows.get(action, {})},
                 )
+                if action == UPDATE and entry is not None and self._own.update_many:
+                    self._add_many(entry)
+
+    def _add_many(self, single: ToolEntry) -> None:
+        """Add the tool that changes several objects as another tool changes one."""
+        writing, reading = self._writing, self._reading
+        label = f"{self._site.name}:{self._access.model._meta.label}"
+        many = UpdatingMany(writing, label, single)
+        self._add(
+            UPDATE_MANY,
+            self._access.in_transaction(many.run),
+            name=f"update_many_{self._plural}",
+            description=describe_tool(
+                "Change the named fields of several",
+                self._admin.model._meta.verbose_name_plural,
+                None,
+            ),
+            input_schema=describe_many(
+                writing.key, reading.key_schema, reading.filter_schemas, writing.values_schemas()
+            ),
+            output_schema=UPDATED_SCHEMA,
+            atomic=writing.alias,
+            **HINTS[UPDATE],
+        )
 
     def _add_action(self, name: str, action: AdminAction) -> None:
         self._add(
@@ -356,13 +386,17 @@ class AdminTools:
         name: str,
         is_run: bool = False,
         **tool: Any,
-    ) -> None:
+    ) -> ToolEntry | None:
         argument = IDS if is_run else self._reading.key
         check = _about_each(self._options.check, self._reading.key, argument)
+        is_many = not is_run and action == UPDATE_MANY
+        if is_many:
+            check = None  # each object is asked about, as with the tool for one
         is_filter = not is_run and action in (SEARCH, SUMMARIZE, CREATE)
         to_key = self._access.to_key if is_filter else self._to_keys
         function = GeneratedFunction(run, type(self._admin), action, origin="admin")
-        function.convert_for_check = converting_key(argument, to_key, is_filter=is_filter)
+        if not is_many:
+            function.convert_for_check = converting_key(argument, to_key, is_filter=is_filter)
         try:
             entry = register_generated(
                 self._server,
@@ -385,9 +419,10 @@ class AdminTools:
                 f'Give it another name: names={{"{self._admin.opts.label_lower}.{action}": ...}}.'
             )
             note_problem(self._server, f"{action!r} of {self._label}", str(error), hint)
-            return
+            return None
         if entry is not None:
             self._entries.append(entry)
+        return entry
 
     def _to_keys(self, given: Any) -> Any:
         """Return a key as the model has it, or a list of keys without those that no object can have.

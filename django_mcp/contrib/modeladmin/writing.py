@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from django_mcp.contrib.model_forms import (
     check_new,
     form_schema,
 )
-from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
+from django_mcp.contrib.modeladmin.access import CREATE, GET, SEARCH, UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.inline_forms import (
     BoundRows,
     InlineForms,
@@ -38,6 +39,7 @@ from django_mcp.contrib.modeladmin.requests import (
     add_fields,
     lead_to_page,
     make_request_for_page,
+    make_request_of,
 )
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
@@ -245,22 +247,95 @@ class AdminWriting:
             ToolError: the object was changed since the caller read it.
         """
         key = self._reading.key
-        given, rows = self._split(
-            {
-                name: value
-                for name, value in without_confirmation(arguments).items()
-                if name not in (key, IF_UNMODIFIED)
-            }
-        )
-        request = make_request_for_page(ctx, self._access.site, "POST", given)
-        instance = self._access.lock_one(request, UPDATE, arguments[key])
+        given = {
+            name: value
+            for name, value in without_confirmation(arguments).items()
+            if name not in (key, IF_UNMODIFIED)
+        }
+        request, instance = self._lock(ctx, arguments[key], given)
         check_unmodified(self._version, instance, arguments)
-        form = self._make_form(request, instance, is_change=True)
-        kept = self._kept(form.base_fields)
-        bound, formsets = self._bind(request, form, given, rows, instance, kept)
-        return self._ask(ctx, request, bound, formsets, arguments) or self._save(
-            request, bound, formsets, is_change=True
+        form, formsets = self._bind_change(request, instance, given)
+        return self._ask(ctx, request, form, formsets, arguments) or self._save(
+            request, form, formsets, is_change=True
         )
+
+    def _lock(self, ctx: Context, key: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the request of a call that changes an object, and the object; raises `DoesNotExist`."""
+        own, _rows = self._split(given)
+        request = make_request_for_page(ctx, self._access.site, "POST", own)
+        return request, self._access.lock_one(request, UPDATE, key)
+
+    def _bind_change(
+        self, request: Any, instance: Any, given: Mapping[str, Any]
+    ) -> tuple[Any, list[BoundRows]]:
+        own, rows = self._split(given)
+        form = self._make_form(request, instance, is_change=True)
+        return self._bind(request, form, own, rows, instance, self._kept(form.base_fields))
+
+    # -- several
+
+    @property
+    def key(self) -> Any:
+        """The field that tells objects apart in arguments."""
+        return self._access.model._meta.pk
+
+    def values_schemas(self) -> JSONObject:
+        """Return the schemas of the fields that can be changed of several objects; raises `FormProblem`.
+
+        Those that give rights, and rows of inlines, are left out.
+        """
+        fields = self._form_of_object.base_fields
+        rights = find_rights(self._access.model, fields, self._allowed, fields)
+        left_out = {self.key.name, IF_UNMODIFIED, CONFIRMATION, *self._inlines.names, *rights}
+        properties = self.update_input()["properties"]
+        return {name: each for name, each in properties.items() if name not in left_out}
+
+    @contextmanager
+    def in_transaction(self, ctx: Context) -> Iterator[str]:
+        """Yield the database that the objects are written in, in a transaction of which the call runs."""
+        yield self._access.find_database(make_request_of(ctx.user, self._access.site))
+
+    def to_key(self, value: Any) -> Any:
+        """Return a key as the model has it; raises `DoesNotExist` if no object can have it."""
+        return self._access.to_key(value)
+
+    def find(self, ctx: Context, using: str, filters: Mapping[str, Any] | None) -> QuerySet[Any]:
+        """Return the objects that the caller may change, those that filters select if there are any.
+
+        Raises:
+            ArgumentErrors: the value of a filter is not valid.
+        """
+        request = self._make_request_of_list(ctx)
+        rows = self._access.find_rows(request, UPDATE).using(using)
+        if filters is None:
+            return rows
+        found = self._reading.find_rows(request, filters).using(using)
+        return rows.filter(pk__in=found.order_by().values("pk"))
+
+    def keep_allowed(self, ctx: Context, objects: Sequence[Any]) -> Sequence[Any]:
+        """Return those of some objects that the caller may see and change."""
+        request = self._make_request_of_list(ctx)
+        seen = self._access.keep_allowed(request, SEARCH, objects)
+        return self._access.keep_allowed(request, UPDATE, seen)
+
+    def _make_request_of_list(self, ctx: Context) -> Any:
+        request = make_request_for_page(ctx, self._access.site, "POST")
+        lead_to_page(request, self._admin, "changelist")
+        return request
+
+    def update_one(self, ctx: Context, key: Any, values: Mapping[str, Any]) -> None:
+        """Change one of several objects, whose version the confirmation was about.
+
+        Raises:
+            ToolError: that gives rights.
+        """
+        request, instance = self._lock(ctx, key, values)
+        form, formsets = self._bind_change(request, instance, values)
+        if self._describe_rights(form, formsets):
+            raise ToolError(_("This changes rights, which only the tool for one object does."))
+        self._save(request, form, formsets, is_change=True)
+
+    # -- writing
 
     def _split(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments for the form, and those that are rows of inlines."""
@@ -277,6 +352,16 @@ class AdminWriting:
         arguments: Mapping[str, Any],
     ) -> JSONObject | None:
         """Return the result of a call that changes rights and that the user has not agreed to; else None."""
+        changes = self._describe_rights(form, formsets)
+        if not changes:
+            return None
+        label = self._access.model._meta.label
+        given = without_confirmation(arguments)
+        state = [self._access.site.name, str(request.user.pk), label, str(form.instance.pk), given]
+        return ask_about_rights(form, changes, state).ask(ctx, arguments)
+
+    def _describe_rights(self, form: Any, formsets: Sequence[BoundRows]) -> list[str]:
+        """Return the changes of a call that give rights."""
         changed = find_rights(self._access.model, form.changed_data, self._allowed, form.fields)
         changes = [describe_change(form, changed)] if changed else []
         for rows in formsets:
@@ -286,12 +371,7 @@ class AdminWriting:
                 for row_form, names in rows.changed_forms()
             ]
             changes += [told for told in of_rows if told is not None]
-        if not changes:
-            return None
-        label = self._access.model._meta.label
-        given = without_confirmation(arguments)
-        state = [self._access.site.name, str(request.user.pk), label, str(form.instance.pk), given]
-        return ask_about_rights(form, changes, state).ask(ctx, arguments)
+        return changes
 
     def _bind(
         self,

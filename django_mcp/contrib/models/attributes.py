@@ -130,6 +130,7 @@ OPTIONS = {
     "style": rules.choice(*STYLES),
     "max_count": rules.whole("results"),
     "aggregates": rules.BOOL,
+    "update_many": rules.BOOL,
 }
 """The values of the options whose wrong types would otherwise be read as something else."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -192,6 +192,10 @@ class Reading:
                 definition.filters.explain, arguments.get("search", "").strip(), related
             ),
         )
+
+    def filter(self, user: Any, rows: QuerySet[Any], arguments: Mapping[str, Any]) -> QuerySet[Any]:
+        """Return the rows that the filters and the search of a user find; raises `ArgumentErrors`."""
+        return self._definition.filters.apply(rows, arguments, self._find_related(user))
 
     # -- in groups
 

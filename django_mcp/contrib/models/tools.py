@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -35,13 +36,17 @@ from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
 from django_mcp.contrib.models.write_arguments import HINTS, Written
 from django_mcp.contrib.models.writing import Writing
+from django_mcp.contrib.updating_many import OUTPUT as UPDATED_SCHEMA
+from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
+from django_mcp.contrib.updating_many import describe as describe_many
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import RegistrationError, check_names, suggest
 from django_mcp.servers import MCPServer, choose_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
-_ACTIONS = ("search", "get", SUMMARIZE, ACTION, *HINTS)
+_ACTIONS = ("search", "get", SUMMARIZE, ACTION, *HINTS, UPDATE_MANY)
 
 
 class ModelTools:
@@ -81,6 +86,7 @@ class ModelTools:
         max_count: results of a search are counted up to this number.
         aggregates: whether there is a tool `summarize_orders`, which counts and adds up in groups.
         writes: which of `create`, `update` and `delete` become tools.
+        update_many: whether there is a tool `update_many_orders`, which changes several objects, after the user has agreed.
         writable: fields that the tools write; by default those of `fields` that can be edited.
         form: the `ModelForm` that writes; by default one is made from `writable`.
         version_field: the field that changes with each change of the object. An update has to say it
@@ -89,7 +95,7 @@ class ModelTools:
         uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
             for the model `Order` with the lookup field `number`; "": none.
         include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset, style:
-            see `GeneratedOptions`; the actions are `search`, `get`, `summarize`, `resource` and those of `writes`. `register` takes them as well.
+            see `GeneratedOptions`; the actions are `search`, `get`, `summarize`, `resource`, those of `writes` and `update_many`. `register` takes them as well.
     """
 
     model: type[Model]
@@ -107,6 +113,7 @@ class ModelTools:
     max_count: int = 1000
     aggregates: bool = False
     writes: Sequence[str] = ()
+    update_many: bool = False
     writable: Sequence[str] | None = None
     form: Any = None
     version_field: str | None = None
@@ -248,6 +255,14 @@ class ModelTools:
     def find_faults(self) -> list[Fault]:
         """Return what is wrong with the options."""
         faults = [*self._misnamed, *self.definition.faults]
+        if self.update_many and "update" not in self.writes:
+            faults.append(
+                Fault(
+                    id="django_mcp.M005",
+                    text="update_many changes objects as update does, which is not in writes",
+                    hint="Add 'update' to writes, or leave update_many out.",
+                )
+            )
         if not (self.everyone or self._has_rows_of_its_own):
             faults.append(
                 Fault(
@@ -365,7 +380,7 @@ class ModelTools:
         }
         for action, (run, text, output) in tools.items():
             if action in self.writes:
-                self._add(
+                entry = self._add(
                     server,
                     action,
                     run,
@@ -376,18 +391,49 @@ class ModelTools:
                     atomic=writing.alias,
                     **HINTS[action],
                 )
+                if action == "update" and self.update_many and entry is not None:
+                    self._add_many(server, written, writing, entry)
+
+    def _add_many(
+        self, server: MCPServer, written: Written, writing: Writing, single: ToolEntry
+    ) -> None:
+        """Add the tool that changes several objects as another tool changes one."""
+        definition = self.definition
+        many = UpdatingMany(writing, definition.model._meta.label, single)
+        self._add(
+            server,
+            UPDATE_MANY,
+            many.run,
+            name=f"update_many_{definition.plural}",
+            description=self._describe(
+                "Change the named fields of several", definition.model._meta.verbose_name_plural
+            ),
+            input_schema=describe_many(
+                definition.key,
+                self.reading.key_schema,
+                definition.filters.schemas,
+                written.values_schemas,
+            ),
+            output_schema=UPDATED_SCHEMA,
+            atomic=writing.alias,
+            **HINTS["update"],
+        )
 
     def _add(
         self, server: MCPServer, action: str, run: Callable[..., Any], *, name: str, **tool: Any
-    ) -> None:
+    ) -> ToolEntry | None:
         key = self.definition.key.name
         function = GeneratedFunction(run, type(self), action, origin="model")
         function.convert_for_check = converting_key(
             key, self.reading.to_key, is_filter=action in ("search", SUMMARIZE, "create")
         )
+        options = self.options
+        if action == UPDATE_MANY:
+            # Each object is asked about, as with the tool for one.
+            function.convert_for_check, options = None, replace(options, check=None)
         entry = register_generated(
             server,
-            self.options,
+            options,
             function,
             action=action,
             name=name,
@@ -397,11 +443,12 @@ class ModelTools:
         )
         if entry is not None and self.options.style == COMPACT:
             add_compact(server, self.model, action, entry, key)
+        return entry
 
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
         """Return what `has_permission` says of an action; None, if it is always the same."""
         is_own = type(self).has_permission is not ModelTools.has_permission
-        action = "search" if action == SUMMARIZE else action
+        action = {SUMMARIZE: "search", UPDATE_MANY: "update"}.get(action, action)
         if action in ("search", "get") and not is_own:
             return None
         return self._rule_of(action)

@@ -93,15 +93,24 @@ class Written:
 
     def update_schema(self, key_schema: JSONObject) -> JSONObject:
         """Return the input schema of the tool that changes an object."""
-        schema = form_schema(
-            self.form, is_partial=True, exclude=self.kept, allow_sensitive=self.allow_sensitive
-        )
+        schema = self._form_schema()
         properties: JSONObject = {self.key.name: key_schema, **schema["properties"]}
         required = [self.key.name, *schema.get("required", ())]
         if self.version is not None:
             required.append(IF_UNMODIFIED)
             properties[IF_UNMODIFIED] = describe_version(self.version)
         return object_schema(properties, required=required)
+
+    def _form_schema(self) -> JSONObject:
+        return form_schema(
+            self.form, is_partial=True, exclude=self.kept, allow_sensitive=self.allow_sensitive
+        )
+
+    @property
+    def values_schemas(self) -> JSONObject:
+        """The schemas of the fields that an update changes, by name."""
+        schemas: JSONObject = self._form_schema()["properties"]
+        return schemas
 
     def delete_schema(self, key_schema: JSONObject) -> JSONObject:
         """Return the input schema of the tool that deletes an object."""

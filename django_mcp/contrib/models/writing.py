@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -95,8 +95,55 @@ class Writing:
         """
         with self.locking(ctx, "update", arguments) as instance:
             check_unmodified(self._written.version, instance, arguments)
-            using = instance._state.db
-            return self._write(ctx, "update", self._bind(ctx, arguments, instance), using)
+            return self._update(ctx, arguments, instance)
+
+    def _update(self, ctx: Context, arguments: Mapping[str, Any], instance: Any) -> Any:
+        using = instance._state.db
+        return self._write(ctx, "update", self._bind(ctx, arguments, instance), using)
+
+    # -- several
+
+    @property
+    def key(self) -> Any:
+        """The field that tells objects apart in arguments."""
+        return self._definition.key
+
+    @contextmanager
+    def in_transaction(self, ctx: Context) -> Iterator[str]:
+        """Run in a transaction of the database that the objects are written in; yields its alias."""
+        using = find_database(self._hooks.find_rows(ctx.user, "update"))
+        with self._in_transaction(ctx, using):
+            yield using
+
+    def to_key(self, value: Any) -> Any:
+        """Return a key as the model has it; raises `DoesNotExist` if no object can have it."""
+        return self._reading.to_key(value)
+
+    def find(
+        self, ctx: Context, using: str, filters: Mapping[str, Any] | None
+    ) -> models.QuerySet[Any]:
+        """Return the objects that the caller may change, those that filters select if there are any.
+
+        Raises:
+            ArgumentErrors: the value of a filter is not valid.
+        """
+        rows = self._hooks.find_rows(ctx.user, "update").using(using)
+        if filters is None:
+            return rows
+        seen = self._hooks.find_rows(ctx.user, "search").using(using)
+        found = self._reading.filter(ctx.user, seen, filters)
+        return rows.filter(pk__in=found.order_by().values("pk"))
+
+    def keep_allowed(self, _ctx: Context, objects: Sequence[Any]) -> Sequence[Any]:
+        """Return all objects: what a user may change, a queryset says."""
+        return objects
+
+    def update_one(self, ctx: Context, key: Any, values: Mapping[str, Any]) -> None:
+        """Change one of several objects, whose version the confirmation was about."""
+        with self.locking(ctx, "update", {self.key.name: key}) as instance:
+            self._update(ctx, values, instance)
+
+    # -- writing
 
     @contextmanager
     def locking(self, ctx: Context, action: str, arguments: dict[str, Any]) -> Iterator[Any]:
