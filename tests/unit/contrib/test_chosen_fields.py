@@ -34,6 +34,7 @@ class Orders(ModelTools):
         "total",
     ]
     filters = ["status"]
+    ordering = ["number"]
     sortable_by = ["customer__username", "placed_at"]
     prefetch_related = ["lines"]
     everyone = True
