@@ -344,8 +344,7 @@ class AdminReading:
         skipped = [
             str(name).lstrip("^=@")
             for name, path in self._read_passing(names).items()
-            if self._access.find_judging(path) is None
-            and not all(each.allows(request, RELATED) for _, each in self._access.find_passed(path))
+            if self._access.find_judging(path) is None and not self._may_pass(request, path)
         ]
         return explain_search([self._searched or ""], skipped, is_empty=is_empty)
 
@@ -370,7 +369,11 @@ class AdminReading:
             name: path for name, path in paths.items() if self._access.hides_related(request, path)
         }
         terms = self._search(request, rows, text, names, [n for n in names if n not in hidden])
-        half = [n for n in hidden if self._access.find_judging(hidden[n]) is None]
+        half = [
+            name
+            for name, path in hidden.items()
+            if self._access.find_judging(path) is None and self._may_pass(request, path)
+        ]
         if not half:
             return terms
         # Rows without hidden related objects are also searched in what these have.
@@ -382,6 +385,10 @@ class AdminReading:
         return rows.filter(
             Q(pk__in=terms.order_by().values("pk")) | Q(pk__in=more.order_by().values("pk"))
         )
+
+    def _may_pass(self, request: Any, path: Path) -> bool:
+        """Return whether a user may see objects of each model on a path, some or all."""
+        return all(each.allows(request, RELATED) for _, each in self._access.find_passed(path))
 
     def _read_passing(self, names: Iterable[Any]) -> dict[Any, Path]:
         """Return the paths of those search fields that lead through relations."""

@@ -267,3 +267,28 @@ def test_a_search_says_what_it_leaves_out_for_the_user(
     assert read(some, "search_loans", search="nowhere")["note"] == (
         f"{left_out} Nothing found. The search looks in book__title, book__shelf__name, and all words must match."
     )
+
+
+def test_a_search_still_looks_where_some_objects_are_hidden(
+    site: admin.AdminSite, make_client: Any, make_staff: Any, loan: Loan
+):
+    """A column that the user may not search takes nothing from one of which they see some objects."""
+
+    class SomeBooks(admin.ModelAdmin):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(title="Secret")
+
+    class SearchedLoans(admin.ModelAdmin):
+        search_fields = ["book__title", "book__shelf__name"]
+
+    for model, made in ((Book, SomeBooks), (Loan, SearchedLoans)):
+        site.unregister(model)
+        site.register(model, made)
+    Loan.objects.create(book=Book.objects.create(isbn="2", title="Secret", shelf=loan.book.shelf))
+    client = make_client(make_staff("ann", *LIBRARY), Loan)
+
+    found = read(client, "search_loans", search="A book")["results"]
+
+    assert [row["id"] for row in found] == [loan.pk]
+    assert read(client, "search_loans", search="Secret")["results"] == []
+    assert read(client, "search_loans", search="top-shelf")["results"] == []
