@@ -19,7 +19,7 @@ from django_mcp.server.asking.questions import ask_params
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import CannotAsk, Failure, FailureKind, StateTooLarge
 from django_mcp.server.handlers.watching import report_error
-from django_mcp.server.ports import StateStoreFull
+from django_mcp.server.ports import StateStoreFull, StoreUnavailable
 from django_mcp.server.services import ServedCall
 
 
@@ -43,6 +43,8 @@ async def describe_error(call: ServedCall, error: Exception | SystemExit, what: 
         return exceptions.missing()
     if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
         return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
+    if isinstance(error, StoreUnavailable):
+        return Failure(kind=FailureKind.TOOL_ERROR, message=error.message)
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
     if isinstance(error, HandlerTimeout):

@@ -10,8 +10,11 @@ import pytest
 
 from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory import ProcessStates
+from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.server import BaseServer
 from tests.support.ports import use_ports
+from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, V2025_11_25, V2026_07_28, WireClient
 
 ALL: dict[str, Any] = {
@@ -379,3 +382,25 @@ async def test_once_inside_once_is_an_error_that_names_both(
 
     assert result["isError"] is True
     assert "once('inner') runs inside once('outer')" in caplog.text
+
+
+async def test_a_question_whose_state_cannot_be_stored_now_says_to_try_again() -> None:
+    class Locked(ProcessStates):
+        async def keep(
+            self, owner: str | None, value: bytes, until_s: float, quota_key: str
+        ) -> str:
+            raise StoreUnavailable
+
+    server = MCPServer("locked", state_inline_bytes=0)
+
+    @server.tool
+    def order(ctx: Context) -> str:
+        return ctx.elicit("Which one?", Choice).action
+
+    use_ports(server, states=Locked())
+    client = WireClient(server, V2026_07_28)
+
+    result = await client.result("tools/call", {"name": "order", "arguments": {}, "_meta": ALL})
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == "The server cannot look this up now: try again"

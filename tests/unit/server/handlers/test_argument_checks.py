@@ -151,6 +151,31 @@ async def test_large_arguments_are_converted_off_the_event_loop(
     assert json.loads(text(result)) == [False]
 
 
+@pytest.mark.http_only("a pipe has one client, whose lines are read in order")
+async def test_large_arguments_of_a_tool_that_calls_others_are_checked_off_the_event_loop(
+    server: MCPServer, newest: WireClient
+) -> None:
+    checked: set[str] = set()
+
+    class Scope(PoolScope):
+        async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
+            checked.add(call.entry.name if call.entry is not None else "")
+            return await super().run(function, call, atomic)
+
+    def run_tool(name: str, arguments: dict[str, Any]) -> None:
+        """Call another tool."""
+
+    function: Any = run_tool
+    function.leads_to = lambda: ["add"]
+    function.redirect = lambda given, _find: (given["name"], given["arguments"])
+    server.register_tool(function)
+    use_ports(server, scope=Scope())
+
+    given = {"name": "add", "arguments": {"rows": rows(3000)}}
+    assert text(await newest.call("run_tool", given)) == "3001"
+    assert {"run_tool", "add"} <= checked
+
+
 async def test_the_call_deadline_covers_argument_validation(
     newest: WireClient,
 ) -> None:
