@@ -212,14 +212,15 @@ _TEXTS = (
     "binding parameter", "blob too big", "expression tree is too large", "integer overflow", "json path",
     "malformed json", "parser stack overflow", "pattern too complex", "too many sql variables",
     "tables in a join", "user-defined function raised exception",
+    # PostgreSQL
+    "stack depth limit exceeded",
     # psycopg
-    "cannot adapt type",
+    "cannot adapt type", "cannot contain nul",
 )  # fmt: skip
 
 
-_EXTRACTING = re.compile(
-    "Error extracting attribute: (DataError|IntegrityError|OverflowError|InvalidOperation)\\b"
-)
+_IN_RESPONSE = re.compile(r"(DataError|IntegrityError|OverflowError|InvalidOperation)\b")
+"""How pydantic tells of an error about a value, of which it keeps the text alone."""
 
 
 _PREPARATION = (
@@ -230,6 +231,9 @@ _PREPARATION = (
 
 _CONVERSIONS = ("to_internal_value", "to_python")
 """Functions of fields, and of serializers, that bring values of clients into the form of the site."""
+
+_PAGINATORS = ("paginate_queryset", "apaginate_queryset")
+"""Functions of Django Ninja that read the cursor of a client."""
 
 _OTHERS = ("clean", "get_queryset", "run_validators", "validate")
 """What they call that is code of the site."""
@@ -262,9 +266,24 @@ def _is_of_preparation(error: BaseException) -> bool:
     )
 
 
-def _is_in_response(error: Exception) -> bool:
-    """Return whether pydantic met such an error while it read a lazy queryset, and kept its text alone."""
-    return type(error).__module__.startswith("pydantic") and bool(_EXTRACTING.search(str(error)))
+def _is_of_pydantic(error: Exception) -> bool:
+    """Return whether pydantic refuses the cursor of a client, or met an error about a value.
+
+    The latter while it read a lazy queryset. A paginator of Django Ninja lets the former through.
+    """
+    if not type(error).__module__.startswith("pydantic"):
+        return False
+    frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
+    if any(frame.f_code.co_name in _PAGINATORS for frame in frames):
+        return True
+    problems: Any = error
+    met = (str(problem.get("ctx", {}).get("error")) for problem in problems.errors())
+    return any(_IN_RESPONSE.match(text) or _has_known_text(text) for text in met)
+
+
+def _has_known_text(text: str) -> bool:
+    lowered = text.lower()
+    return any(known_text in lowered for known_text in _TEXTS)
 
 
 def is_about_values(error: BaseException) -> bool:
@@ -272,8 +291,7 @@ def is_about_values(error: BaseException) -> bool:
     if isinstance(error, DataError | IntegrityError | DecimalException | OverflowError):
         return True
     if isinstance(error, _FAULTS):
-        return _is_of_preparation(error) or _is_in_response(error) or is_of_conversion(error)
-    text = str(error).lower()
+        return _is_of_preparation(error) or _is_of_pydantic(error) or is_of_conversion(error)
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
     codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
@@ -281,5 +299,5 @@ def is_about_values(error: BaseException) -> bool:
     return (
         has_code
         or (bool(error.args) and isinstance(error.args[0], int) and error.args[0] in _MYSQL)
-        or any(known_text in text for known_text in _TEXTS)
+        or _has_known_text(str(error))
     )

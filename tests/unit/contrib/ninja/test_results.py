@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -10,8 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 from django.core.checks import run_checks
+from django.db import connection
+from django.db.models import Q
 from django.http import JsonResponse
 from ninja import File, Form, ModelSchema, NinjaAPI, Query, Schema, UploadedFile
+from ninja.pagination import CursorPagination, paginate
 from ninja.renderers import JSONRenderer
 from ninja.responses import Status
 from pydantic import Field, field_validator
@@ -323,3 +327,53 @@ def test_an_operation_whose_types_have_no_schema_is_reported():
     (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
     assert found.id == "django_mcp.ninja.W001"
     assert "local is no tool: pydantic cannot describe its data" in found.msg
+
+
+def make_paged_api() -> NinjaAPI:
+    api = NinjaAPI(urls_namespace="paged")
+
+    @api.get("/samples", response=list[SampleOut])
+    @paginate(CursorPagination, ordering=("moment",))
+    def list_samples(request: Any) -> Any:
+        return Sample.objects.all()
+
+    @api.get("/awaited", response=list[SampleOut])
+    @paginate(CursorPagination, ordering=("moment",))
+    async def list_awaited_samples(request: Any) -> Any:
+        return Sample.objects.all()
+
+    @api.get("/words", response=list[SampleOut])
+    def find_words(request: Any, text: str) -> Any:
+        return Sample.objects.filter(*[Q(code=word) | ~Q(note=word) for word in text.split()])
+
+    @api.get("/broken", response=list[Thing])
+    def broken(request: Any, text: str) -> Any:
+        return [{"price": text}]
+
+    return api
+
+
+@pytest.mark.parametrize("tool", ["list_samples", "list_awaited_samples"])
+@pytest.mark.parametrize(
+    "cursor", ["r=1&o=-5&p=1", "o=99999999999999999999&p=1", "r=maybe", "p=yesterday", "p=%00&o=1"]
+)
+def test_a_cursor_that_a_client_made_up_is_no_internal_error(
+    tool: str, cursor: str, caplog: pytest.LogCaptureFixture
+):
+    encoded = b64encode(cursor.encode()).decode()
+
+    assert "Internal error" not in error(make_server(make_paged_api()), tool, cursor=encoded)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_condition_that_a_database_finds_too_large_is_an_error_about_the_arguments():
+    if connection.vendor != "sqlite":
+        pytest.skip("only SQLite limits the depth of a condition")
+
+    assert error(make_server(make_paged_api()), "find_words", text="a " * 2000).startswith(
+        "Invalid arguments"
+    )
+
+
+def test_a_result_that_does_not_fit_its_response_stays_an_internal_error():
+    assert "Internal error" in error(make_server(make_paged_api()), "broken", text="a")
