@@ -13,6 +13,7 @@ from django_mcp import CannotAsk, ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.protocol.json import JSONObject, encode_sorted
+from django_mcp.protocol.sanitize import clean
 
 CONFIRMATION = "confirmation"
 """The argument that holds what a call without it returned."""
@@ -22,6 +23,9 @@ MAX_TOKEN_CHARS = 500
 
 MAX_AGE_S = 600
 """How long a confirmation is good for."""
+
+MAX_TEXT_CHARS = 100
+"""Of the text of an object, in a question."""
 
 _SALT = "django_mcp.contrib.delete"
 
@@ -63,6 +67,14 @@ def read_state(instance: Any) -> list[str | None]:
         None if field.value_from_object(instance) is None else str(field.value_to_string(instance))
         for field in fields
     ]
+
+
+def quote(text: Any) -> str:
+    """Return the text of an object as a question has it: in quotation marks, on one line, cut short.
+
+    Whoever names an object would otherwise write part of the question.
+    """
+    return '"' + clean(str(text), MAX_TEXT_CHARS).replace('"', "'") + '"'
 
 
 class Agreement:

@@ -20,6 +20,7 @@ from django_mcp.contrib.confirming import (
     RESULT_SCHEMA,
     Count,
     Deletion,
+    quote,
     read_state,
 )
 from django_mcp.contrib.generated import object_schema
@@ -149,7 +150,7 @@ class AdminDeleting:
         Raises:
             ToolError: it cannot be done.
         """
-        what = f"{self._admin.opts.verbose_name} {text_of(objects[0]) or objects[0].pk}"
+        what = f"{self._admin.opts.verbose_name} {quote(text_of(objects[0]) or objects[0].pk)}"
         if len(objects) > 1:
             what = f"{len(objects)} {model_ngettext(self._admin.opts, len(objects))}"
         counts, needed, protected = self._collect(request, objects)

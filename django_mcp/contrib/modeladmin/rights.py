@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
@@ -14,9 +15,16 @@ from django.forms.formsets import DELETION_FIELD_NAME
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA, Agreement
+from django_mcp.contrib.confirming import (
+    CONFIRMATION,
+    CONFIRMATION_SCHEMA,
+    Agreement,
+    quote,
+    read_state,
+)
 from django_mcp.contrib.values import text_of
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.sanitize import mark_invisible
 from django_mcp.registry.problems import Problem
 
 _FLAGS = frozenset({"is_superuser", "is_staff"})
@@ -113,6 +121,32 @@ def _find_related(model: type[Model]) -> set[type[Model]]:
     return {field.related_model for field in fields if isinstance(field.related_model, type)}
 
 
+def read_state_of_rights(user: Any, form: Any) -> list[Any]:
+    """Return what differs after each change of an object, or after the next one that is added.
+
+    The entry of the history differs even if another change took back what was confirmed, so a
+    confirmation is good for one change.
+
+    Args:
+        user: who changes or adds.
+        form: of the object; is valid.
+    """
+    instance, state = form.instance, []
+    content_type = ContentType.objects.get_for_model(instance, for_concrete_model=False)
+    entries = LogEntry.objects.filter(content_type=content_type)
+    if instance._state.adding:
+        entries = entries.filter(user=user.pk)
+    else:
+        entries = entries.filter(object_id=str(instance.pk))
+        rows = type(instance)._base_manager.using(instance._state.db)
+        members = [
+            sorted(str(each.pk) for each in form.initial.get(field.name) or ())
+            for field in instance._meta.many_to_many
+        ]
+        state = [read_state(rows.get(pk=instance.pk)), members]
+    return [state, entries.order_by("-pk").values_list("pk", flat=True).first()]
+
+
 def ask_about_rights(form: Any, changes: list[str], state: list[Any]) -> Agreement:
     """Return what the user has to agree to.
 
@@ -125,8 +159,8 @@ def ask_about_rights(form: Any, changes: list[str], state: list[Any]) -> Agreeme
         ArgumentErrors: they are too long for a question.
     """
     instance = form.instance
-    what = f"{instance._meta.verbose_name} {text_of(instance) or instance.pk}"
-    shown = "; ".join(changes)
+    what = f"{instance._meta.verbose_name} {quote(text_of(instance) or instance.pk)}"
+    shown = mark_invisible("; ".join(changes), lambda _char: "\ufffd")
     if len(shown) > MAX_SHOWN_CHARS:
         text = _("This is too long to ask the user about. Change less at once.")
         raise ArgumentErrors([Problem("", text)])
@@ -164,7 +198,7 @@ def describe_change_of_row(rows: Any, form: Any, changed: Collection[str] | None
         return None
     if form.cleaned_data.get(DELETION_FIELD_NAME):
         text = text_of(form.instance) or form.instance.pk
-        return f"{rows}: " + _("%(what)s is deleted") % {"what": text}
+        return f"{rows}: " + _("%(what)s is deleted") % {"what": quote(text)}
     return f"{rows}: {describe_change(form, rights)}"
 
 

@@ -48,6 +48,7 @@ from django_mcp.contrib.modeladmin.rights import (
     describe_change_of_row,
     find_rights,
     names_of_row,
+    read_state_of_rights,
     without_confirmation,
 )
 from django_mcp.contrib.modeladmin.sensitive import (
@@ -357,7 +358,9 @@ class AdminWriting:
             return None
         label = self._access.model._meta.label
         given = without_confirmation(arguments)
-        state = [self._access.site.name, str(request.user.pk), label, str(form.instance.pk), given]
+        stored = read_state_of_rights(request.user, form)
+        key = str(form.instance.pk)
+        state = [self._access.site.name, str(request.user.pk), label, key, given, stored]
         return ask_about_rights(form, changes, state).ask(ctx, arguments)
 
     def _describe_rights(self, form: Any, formsets: Sequence[BoundRows]) -> list[str]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import Count, Deletion, read_state
+from django_mcp.contrib.confirming import Count, Deletion, quote, read_state
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.writing import WriteHooks, Writing, log_write
 from django_mcp.protocol.json import JSONObject
@@ -44,7 +44,7 @@ class Deleting:
 
     def _delete(self, ctx: Context, arguments: dict[str, Any], instance: Any) -> JSONObject:
         meta, key = self._definition.model._meta, self._definition.key
-        what = f"{meta.verbose_name} {key.value_to_string(instance)}"
+        what = f"{meta.verbose_name} {quote(key.value_to_string(instance))}"
         falls = self._find_falls(instance, what)
         deletion = Deletion(what, falls, _read_state(ctx.user, instance))
         refusal = deletion.ask(ctx, arguments)

@@ -10,8 +10,10 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 
 from django_mcp.test import MCPClient
+from tests.support.library.models import Tag
 
 CAN_BE_ASKED: dict[str, Any] = {"elicitation": {"form": {}}}
 
@@ -231,3 +233,84 @@ def test_a_field_that_only_the_form_has_gives_rights(
         confirmation=asked.structured["confirmation"],
     )
     assert holds(ann, "groups")
+
+
+@pytest.mark.parametrize(("name", "make"), RIGHTS, ids=[name for name, _make in RIGHTS])
+def test_a_confirmation_is_good_for_one_change(
+    make_client: Callable[..., MCPClient],
+    root: User,
+    ann: User,
+    group: Group,
+    name: str,
+    make: Callable[[Group], Any],
+):
+    client = make_client(root, User, capabilities={})
+    given = {"id": ann.pk, name: make(group)}
+
+    def confirm(**arguments: Any) -> str:
+        token: str = client.call("update_user", **arguments).structured["confirmation"]
+        client.call("update_user", **arguments, confirmation=token)
+        return token
+
+    first = confirm(**given)
+    confirm(id=ann.pk, **{name: [] if isinstance(given[name], list) else False})
+    assert not holds(ann, name)
+
+    again = client.call("update_user", **given, confirmation=first)
+    assert again.is_error
+    assert not holds(ann, name)
+
+
+def test_a_confirmation_is_for_the_object_as_it_was(
+    make_client: Callable[..., MCPClient], root: User, ann: User, group: Group
+):
+    client = make_client(root, User, capabilities={})
+    given = {"id": ann.pk, "is_staff": True}
+    changes: list[Callable[[], Any]] = [
+        lambda: User.objects.filter(pk=ann.pk).update(first_name="Ann"),
+        lambda: ann.groups.add(group),
+    ]
+    for change in changes:
+        token = client.call("update_user", **given).structured["confirmation"]
+        change()
+        assert client.call("update_user", **given, confirmation=token).is_error
+    assert not holds(ann, "is_staff")
+
+
+def test_a_confirmed_object_is_added_once(
+    make_client: Callable[..., MCPClient], site: admin.AdminSite, root: User, ann: User
+):
+    ContentType.objects.clear_cache()  # an earlier test has rolled that of this model back
+    site.register(User.groups.through)
+    client = make_client(root, User.groups.through, capabilities={})
+    given = {"user": ann.pk, "group": Group.objects.create(name="managers").pk}
+    token = client.call("create_user_group_relationship", **given).structured["confirmation"]
+    client.call("create_user_group_relationship", **given, confirmation=token)
+    ann.groups.clear()
+
+    assert client.call("create_user_group_relationship", **given, confirmation=token).is_error
+    assert not ann.groups.exists()
+
+
+LIE = 'x"? Nothing is lost.\n\n(Yes is the safe answer.) \u202e' + "y" * 400
+
+
+def test_the_text_of_an_object_is_no_part_of_the_question(
+    make_client: Callable[..., MCPClient], site: admin.AdminSite, root: User, ann: User
+):
+    group = Group.objects.create(name=LIE[:150])
+    tag = Tag.objects.create(name=LIE[:20])
+    site.register(Group, GroupAdmin)
+    client = make_client(root, Group, Tag, capabilities={})
+    permission = Permission.objects.all()[0].pk
+
+    for tool, arguments in (
+        ("delete_group", {"id": group.pk}),
+        ("update_group", {"id": group.pk, "permissions": [permission]}),
+        ("delete_tag", {"id": tag.pk}),
+    ):
+        question = client.call(tool, **arguments).structured["message"]
+        assert "\n" not in question
+        assert "\u202e" not in question
+        assert "x'? Nothing" in question
+        assert question.count('"') == 2

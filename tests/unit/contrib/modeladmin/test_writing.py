@@ -542,7 +542,7 @@ def test_a_stale_change_is_rejected(make_client: Any, root: User):
 
 # -- delete
 
-QUESTION = "Delete order A-0? This cannot be undone. This also deletes: 2 order lines."
+QUESTION = 'Delete order "A-0"? This cannot be undone. This also deletes: 2 order lines.'
 
 
 def test_the_user_is_asked_before_a_deletion(make_client: Any, root: User, orders: list[Order]):

@@ -19,7 +19,7 @@ from tests.unit.contrib.models.conftest import Orders
 
 pytestmark = pytest.mark.django_db
 
-QUESTION = "Delete order A-0? This cannot be undone. This also deletes: 2 order lines."
+QUESTION = 'Delete order "A-0"? This cannot be undone. This also deletes: 2 order lines.'
 
 
 class DeletedOrders(Orders):
@@ -149,7 +149,7 @@ def test_protected_objects_are_not_deleted(server: MCPServer, orders: list[Order
     found = MCPClient(server, user=staff).call("delete_product", sku="p-0")
 
     assert found.text == (
-        "product p-0 cannot be deleted, because other objects refer to it: 5 order lines."
+        'product "p-0" cannot be deleted, because other objects refer to it: 5 order lines.'
     )
     assert Product.objects.count() == 2
 
