@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import math
+import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
+from django_mcp.contrib.deadlines import hanging_up_at
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.json import decode
 
@@ -69,9 +71,14 @@ def fetch_json(
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     deadline = time.monotonic() + timeout_s
     try:
-        with _make_opener().open(request, timeout=timeout_s) as response:
-            body = _read(response, deadline)
+        with (
+            hanging_up_at(deadline) as watch,
+            _make_opener(watch).open(request, timeout=timeout_s) as response,
+        ):
+            body = _read(response)
             status = response.status
+        if time.monotonic() >= deadline:
+            raise TimeoutError
     except (OSError, HTTPException, ValueError) as error:
         raise FetchError(f"{host} did not answer: {type(error).__name__}") from None
     if status != 200:
@@ -82,8 +89,7 @@ def fetch_json(
         raise FetchError(f"{host} did not answer with JSON") from None
 
 
-def _read(response: HTTPResponse, deadline: float) -> bytes:
-    # A timeout of the socket starts anew with each byte; a deadline does not.
+def _read(response: HTTPResponse) -> bytes:
     body = b""
     while True:
         block = response.read1(MAX_BLOCK_BYTES)
@@ -92,17 +98,52 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
         body += block
         if len(body) > MAX_BYTES:
             raise ValueError("too large")
-        if time.monotonic() > deadline:
-            raise TimeoutError
 
 
-def _make_opener() -> urllib.request.OpenerDirector:
+Watch: TypeAlias = Callable[[socket.socket], None]
+
+
+class _Watched(HTTPConnection):
+    """A connection that is told of before anything is sent, and before its TLS begins."""
+
+    def __init__(self, *args: Any, watch: Watch, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._watch = watch
+
+    def connect(self) -> None:
+        super().connect()
+        self._watch(self.sock)
+
+
+class _WatchedTLS(HTTPSConnection, _Watched):
+    """The same with TLS."""
+
+
+class _Handler(urllib.request.HTTPHandler):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Watched, req, watch=self._watch)
+
+
+class _TLSHandler(urllib.request.HTTPSHandler):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_WatchedTLS, req, watch=self._watch)
+
+
+def _make_opener(watch: Watch) -> urllib.request.OpenerDirector:
     """Return an opener of HTTP URLs alone, which follows no redirects and returns every status."""
     opener = urllib.request.OpenerDirector()
     # The site's proxies as its environment has them.
     opener.add_handler(urllib.request.ProxyHandler())
-    opener.add_handler(urllib.request.HTTPHandler())
-    opener.add_handler(urllib.request.HTTPSHandler())
+    opener.add_handler(_Handler(watch))
+    opener.add_handler(_TLSHandler(watch))
     return opener
 
 
@@ -130,9 +171,12 @@ def audiences_of(claims: Claims) -> frozenset[str]:
 
 def scopes_of(claims: Claims) -> frozenset[str]:
     """Return the scopes of a token: `scope`, or `scp` as Microsoft and Okta call it."""
-    scope = claims.get("scope", claims.get("scp", ""))
-    words = scope if isinstance(scope, list) else str(scope).split()
-    return frozenset(word for word in words if isinstance(word, str))
+    scope = claims.get("scope")
+    if scope is None:
+        scope = claims.get("scp")
+    words = scope.split() if isinstance(scope, str) else scope
+    is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    return frozenset(words) if is_list else frozenset()
 
 
 def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:

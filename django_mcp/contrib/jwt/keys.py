@@ -75,9 +75,15 @@ class KeySet:
         if age_s < FRESH_S and wanted in self._keys:
             return self._keys[wanted]
         flight = self._join_flight()
+        if key_id is not None and age_s < STALE_S and wanted in self._keys:
+            return self._keys[wanted]  # while the answer is on its way
         if flight is not None:
-            # Others wait for the same answer, so one who leaves must not cancel it.
-            await asyncio.shield(asyncio.wrap_future(flight))
+            # Others wait for the same answer, so one who leaves must not cancel it. There are two answers at
+            # most, but it may wait for a thread, and a lookup of a host has no deadline.
+            waiting = asyncio.wrap_future(flight)
+            done, _late = await asyncio.wait([waiting], timeout=2 * self._timeout_s)
+            for landed in done:
+                landed.result()
         if time.monotonic() - self._fetched_at >= STALE_S:
             raise FetchError("The keys of the issuer cannot be had now")
         return self._keys.get(wanted, [])

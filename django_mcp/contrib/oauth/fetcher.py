@@ -24,6 +24,8 @@ from urllib.parse import SplitResult, urlsplit
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.settings import oauth2_settings
 
+from django_mcp.contrib.deadlines import hanging_up_at
+
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32"))
 """6to4 and Teredo: an IPv4 address, perhaps a private one, inside of an IPv6 one."""
@@ -150,10 +152,8 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
         host = str(parts.hostname)
         left_s = max(deadline - time.monotonic(), 0.01)
         with self.open(address, parts.port or 443, host, left_s) as connection:
-            watch = threading.Timer(max(deadline - time.monotonic(), 0.01), _hang_up, (connection,))
-            watch.daemon = True
-            watch.start()
-            try:
+            with hanging_up_at(deadline) as watch:
+                watch(connection)
                 if isinstance(connection, ssl.SSLSocket):
                     connection.do_handshake()
                 target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -166,9 +166,9 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
                 with HTTPResponse(connection, method="GET") as response:
                     response.begin()
                     document: tuple[dict[str, Any], int] = self._read_document(response)
-                    return document
-            finally:
-                watch.cancel()
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            return document
 
 
 def read_url(client_id: str) -> SplitResult:
@@ -210,11 +210,3 @@ def is_public(address: str) -> bool:
     ):
         return False
     return ip.is_global and not ip.is_multicast
-
-
-def _hang_up(connection: socket.socket) -> None:
-    # This ends a read that waits in another thread, unlike close().
-    try:
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-    except OSError:
-        return

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from django.test.utils import register_lookup
 
 from django_mcp import MCPServer
 from django_mcp.contrib.jwt import JWTAuthenticator
+from django_mcp.contrib.jwt.keys import FETCHERS
 from tests.support.auth.asking import admit, bearer, challenges_of, exchange_with, queries, refuse
 from tests.support.auth.issuer import (
     AUDIENCE,
@@ -438,6 +440,31 @@ def test_known_keys_work_while_the_issuer_is_down(issuer: Issuer):
     assert admit(server, bearer(issuer.sign()))
     keys._fetched_at -= 3600
     assert refuse(server, bearer(issuer.sign())).status == 503
+
+
+def test_a_known_key_does_not_wait_for_the_issuer(issuer: Issuer):
+    server = server_for(issuer, timeout_s=60.0)
+    admit(server, bearer(issuer.sign()))
+    keys = keys_of(server)
+    keys._asked_at -= 60
+    keys._fetched_at -= 700
+    issuer.keys.clear()
+    issuer.go.clear()
+
+    assert admit(server, bearer(issuer.sign()))
+
+
+def test_a_token_waits_for_the_keys_as_long_as_for_two_answers(issuer: Issuer):
+    server = server_for(issuer, timeout_s=0.1)
+    over = threading.Event()
+    for _ in range(FETCHERS._max_workers):
+        FETCHERS.submit(over.wait, 5)
+
+    try:
+        assert refuse(server, bearer(issuer.sign())).status == 503
+        assert not issuer.asked
+    finally:
+        over.set()
 
 
 def test_metadata_of_another_issuer_is_rejected(issuer: Issuer):
