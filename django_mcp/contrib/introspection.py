@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -292,6 +292,8 @@ class IntrospectionAuthenticator(BearerAuthenticator):
     def _judge(self, answer: Any) -> Rejection | None:
         if not isinstance(answer, dict) or answer.get("active") is not True:
             return _INACTIVE
+        if not _is_access_token(answer):
+            return Rejection(reason="The token is no access token")
         if answer.get("iss", self._issuer) != self._issuer:
             return Rejection(reason="The token is of another issuer")
         if not self._audience & audiences_of(answer):
@@ -300,6 +302,21 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         if isinstance(expires_at, int | float) and expires_at <= time.time():
             return Rejection(reason="The token has expired")
         return None
+
+
+def _is_access_token(answer: Mapping[str, Any]) -> bool:
+    """Return whether an issuer that tells what a token is for calls it one to use.
+
+    Ory Hydra and Amazon say so in `token_use`, others in `token_type`, Keycloak in `typ`.
+    """
+    use, token_type, typ = (
+        str(answer.get(name) or "").lower() for name in ("token_use", "token_type", "typ")
+    )
+    return (
+        use in ("", "access", "access_token")
+        and token_type not in ("refresh_token", "id_token")
+        and typ not in ("refresh", "offline", "id")
+    )
 
 
 @dataclass(frozen=True, slots=True)

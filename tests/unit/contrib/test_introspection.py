@@ -87,6 +87,11 @@ def test_introspection_requests_follow_rfc_7662(issuer: Issuer):
         {**GOOD, "exp": 1},
         {**GOOD, "exp": "9999999999"},
         {**GOOD, "sub": None},
+        {**GOOD, "token_use": "refresh_token"},
+        {**GOOD, "token_use": ["access_token"]},
+        {**GOOD, "token_type": "refresh_token"},
+        {**GOOD, "typ": "Refresh"},
+        {**GOOD, "typ": "ID"},
         [],
         "yes",
     ],
@@ -115,6 +120,35 @@ def test_an_unreachable_issuer_is_a_server_error(
     assert "about a token: 127.0.0.1" in caplog.text
     assert "opaque" not in caplog.text
     assert set(issuer.asked) == {"/introspect"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [{"token_use": "access_token", "token_type": "Bearer"}, {"typ": "Bearer"}, {"token_use": None}],
+    ids=str,
+)
+def test_what_an_issuer_calls_an_access_token_is_accepted(issuer: Issuer, kind: Any):
+    issuer.tokens["opaque"] = {**GOOD, **kind}
+
+    assert admit(server_for(issuer), bearer("opaque"))
+
+
+@pytest.mark.parametrize(
+    ("claims", "scopes"),
+    [
+        ({"scope": None, "scp": "a b"}, {"a", "b"}),
+        ({"scope": ["a", "b"]}, {"a", "b"}),
+        ({"scope": None}, set()),
+        ({"scope": {"a": 1}}, set()),
+        ({"scope": ["a", 1]}, set()),
+        ({"scope": True}, set()),
+    ],
+    ids=str,
+)
+def test_scopes_are_a_text_or_a_list_of_texts(issuer: Issuer, claims: Any, scopes: set[str]):
+    issuer.tokens["opaque"] = {**GOOD, **claims}
+
+    assert admit(server_for(issuer), bearer("opaque")).auth.scopes == scopes
 
 
 def test_required_scopes_apply_to_every_token(issuer: Issuer):
