@@ -9,6 +9,7 @@ from django_mcp.contrib.model_forms.binding import (
     check_new,
     end_filling,
     fill_form,
+    find_chosen,
 )
 from django_mcp.contrib.model_forms.filling import data_of_initial
 from django_mcp.contrib.model_forms.schema import (
@@ -31,6 +32,7 @@ __all__ = [
     "data_of_initial",
     "end_filling",
     "fill_form",
+    "find_chosen",
     "form_schema",
     "key_schema",
     "offered_fields",

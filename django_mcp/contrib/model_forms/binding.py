@@ -144,7 +144,7 @@ def fill_form(
         # What a form starts with is the site's choice, also if the user may not see it.
         if is_given and limit is not None and hasattr(field, "queryset"):
             given = field.widget.value_from_datadict(data, form.files, form.add_prefix(name))
-            field.queryset = limit(name, _find_chosen(field, given))
+            field.queryset = limit(name, find_chosen(field, given, field.queryset))
     if kept:
         _leave_out(form.instance, kept)
 
@@ -258,10 +258,15 @@ def _leave_out(instance: Any, names: Collection[str]) -> None:
     instance.clean_fields = clean_fields
 
 
-def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
-    """Return the objects with the given keys among those that a field offers."""
+def find_chosen(field: Any, given: Any, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """Return the objects of some rows that values of a field stand for.
+
+    Args:
+        field: chooses objects.
+        given: one value or several, as the field takes them, or the objects themselves.
+        rows: of the model of the field.
+    """
     keys = given if isinstance(given, list | tuple) else [given]
-    rows: models.QuerySet[Any] = field.queryset
     key = key_field(field)
     known = []
     for chosen_key in keys:
@@ -272,26 +277,42 @@ def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
 
 def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:
     """Have a field add the members that the user may not see to those that are given."""
-    model_field = find_model_field(form, name)
-    if form.instance._state.adding or model_field is None or not model_field.many_to_many:
+    members = _find_members(field, form, name)
+    if members is None:
         return
-    members = getattr(form.instance, name).all()
     seen = set(limit(name, members).values_list("pk", flat=True))
-    hidden = [member.pk for member in members if member.pk not in seen]
+    key = key_field(field)
+    hidden = [member for member in members if member.pk not in seen]
     if not hidden:
         return
+    told = {str(value) for member in hidden for value in (member.pk, getattr(member, key.attname))}
     clean, has_changed = field.clean, field.has_changed
 
     def clean_and_add(value: Any) -> Any:
         # With them there are some, though no other is chosen.
         chosen = clean(value) if value else ()
-        keys = [*(instance.pk for instance in chosen), *hidden]
+        keys = [instance.pk for instance in (*chosen, *hidden)]
         return members.model._base_manager.filter(pk__in=keys)
 
     field.clean = clean_and_add
     field.has_changed = lambda initial, value: has_changed(
-        [member for member in initial or () if member.pk in seen], value
+        [member for member in initial or () if str(getattr(member, "pk", member)) not in told],
+        value,
     )
+
+
+def _find_members(field: Any, form: Any, name: str) -> models.QuerySet[Any] | None:
+    """Return the objects that a field to many of a stored object starts with; None: it starts with none."""
+    model_field = find_model_field(form, name)
+    if form.instance._state.adding:
+        return None
+    if model_field is None:
+        initial = data_of_initial(field, form.get_initial_for_field(field, name))
+        return find_chosen(field, initial, field.queryset.model._base_manager.all())
+    members: models.QuerySet[Any] | None = (
+        getattr(form.instance, name).all() if model_field.many_to_many else None
+    )
+    return members
 
 
 def check_form(form: forms.BaseForm) -> None:

@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from django.forms.utils import pretty_name
 from django.utils.text import capfirst
 
-from django_mcp.contrib.model_forms import data_of_initial, offered_fields
+from django_mcp.contrib.model_forms import data_of_initial, find_chosen, offered_fields
 from django_mcp.contrib.modeladmin.access import UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.computed import to_plain
 from django_mcp.contrib.modeladmin.sensitive import (
@@ -85,18 +85,28 @@ class FormValues:
         try:
             cls = get_form_class(self._access.model_admin, request, instance, is_change=True)
             form = cls(instance=instance)
-            values = {
-                name: form.get_initial_for_field(form.fields[name], name)
-                for name in self._find_own(form.fields, request, instance)
-                if name in self._fields
-            }
-            return {
-                name: None if value is None else to_plain(data_of_initial(form.fields[name], value))
-                for name, value in values.items()
-            }
+            values = {}
+            for name in self._find_own(form.fields, request, instance):
+                if name in self._fields:
+                    field = form.fields[name]
+                    initial = form.get_initial_for_field(field, name)
+                    value = None if initial is None else data_of_initial(field, initial)
+                    values[name] = to_plain(self._leave_out_hidden(request, field, value))
+            return values
         except DatabaseError:
             raise  # its transaction is over
         except Exception:
             # Of the site, which fails for an object that it did not expect.
             logger.warning("The form of %s failed", self._access.model_admin, exc_info=True)
             return {}
+
+    def _leave_out_hidden(self, request: Any, field: Any, value: Any) -> Any:
+        """Return the value of a field without objects that the user may not see; None in place of one."""
+        if value is None or not hasattr(field, "queryset"):
+            return value
+        chosen = find_chosen(field, value, field.queryset.model._base_manager.all())
+        name = getattr(field, "to_field_name", None) or "pk"
+        seen = {str(getattr(each, name)) for each in self._access.find_related(request, chosen)}
+        if isinstance(value, list | tuple):
+            return [key for key in value if str(key) in seen]
+        return value if str(value) in seen else None

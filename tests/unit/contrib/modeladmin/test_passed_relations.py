@@ -6,6 +6,7 @@ from collections import UserList, deque
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import (
@@ -292,3 +293,58 @@ def test_a_search_still_looks_where_some_objects_are_hidden(
     assert [row["id"] for row in found] == [loan.pk]
     assert read(client, "search_loans", search="Secret")["results"] == []
     assert read(client, "search_loans", search="top-shelf")["results"] == []
+
+
+class NearForm(forms.ModelForm):
+    """Has relations that the model does not have; a book is near to all shelves, until some are chosen."""
+
+    near = forms.ModelMultipleChoiceField(Shelf.objects.order_by("name"), required=False)
+    named = forms.ModelMultipleChoiceField(
+        Shelf.objects.order_by("name"), to_field_name="name", required=False
+    )
+    first = forms.ModelChoiceField(Shelf.objects.all(), required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        shelves = list(Shelf.objects.order_by("name"))
+        self.initial |= {"near": shelves, "named": shelves, "first": shelves[0].pk}
+
+    def save(self, commit: bool = True) -> Any:
+        names = [
+            sorted(each.name for each in self.cleaned_data[name]) for name in ("near", "named")
+        ]
+        self.instance.title = str(names)
+        return super().save(commit)
+
+    class Meta:
+        model = Book
+        fields = ["place"]
+
+
+class NearBooks(admin.ModelAdmin):
+    form = NearForm
+
+
+def test_security_a_relation_of_the_form_alone_leaves_out_and_keeps_hidden_objects(
+    make_client: Any, make_staff: Any, site: admin.AdminSite
+) -> None:
+    site.unregister(Book)
+    site.register(Book, NearBooks)
+    ann = make_staff("ann", "library.change_book", "library.view_book", "library.view_shelf")
+    Shelf.objects.create(name="a-secret", owner=User.objects.create_user("boss"))
+    own, other = (Shelf.objects.create(name=name, owner=ann) for name in ("b-own", "c-own"))
+    book = Book.objects.create(isbn="1", title="A book")
+    client = make_client(ann, Book)
+
+    shown = read(client, "get_book", isbn=book.pk)
+    assert (shown["near"], shown["named"]) == ([own.pk, other.pk], ["b-own", "c-own"])
+    assert shown.get("first") is None
+
+    done = client.call("update_book", isbn=book.pk, near=[own.pk], named=["c-own"])
+    assert not done.is_error, done.text
+    book.refresh_from_db()
+    assert book.title == "[['a-secret', 'b-own'], ['a-secret', 'c-own']]"
+
+    client.call("update_book", isbn=book.pk, near=[])
+    book.refresh_from_db()
+    assert book.title == "[['a-secret'], ['a-secret', 'b-own', 'c-own']]"
