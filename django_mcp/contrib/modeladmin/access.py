@@ -261,11 +261,22 @@ class AdminAccess:
 
     def leave_out_hidden(self, request: Any, rows: QuerySet[Any], path: Path) -> QuerySet[Any]:
         """Return the rows without those for which a path leads to objects that the user may not see."""
-        for name, other in self.find_passed(path):
-            hidden = other.find_hidden(request)
-            if hidden is not None:
-                rows = rows.exclude((f"{name}__in", hidden))
+        for length, field in enumerate(path.fields[:-1], 1):
+            other = self.of(field.related_model)
+            hidden = None if other is None else other.find_hidden(request)
+            if other is not None and hidden is not None:
+                names = [part.name for part in path.fields[:length]]
+                to_key = "__".join((*names, other.find_way_from(field.related_model)))
+                rows = rows.exclude((f"{to_key}__in", hidden.values("pk")))
         return rows
+
+    def find_way_from(self, model: type[Model]) -> str:
+        """Return what leads from a model, which may extend this one and have a key of its own, to the key of this one."""
+        own: Any = self.model._meta.concrete_model
+        if model._meta.concrete_model is own:
+            return "pk"
+        links = model._meta.get_path_to_parent(own)
+        return "__".join((*(link.join_field.name for link in links), "pk"))
 
     def find_hidden(self, request: Any) -> QuerySet[Any] | None:
         """Return the objects that the user may not see as values of relations; None: there are none.
@@ -291,7 +302,7 @@ class AdminAccess:
             return rows.none()
         if other.overrides("get_queryset"):
             seen = other.model_admin.get_queryset(request).order_by().values("pk")
-            rows = rows.filter(pk__in=seen)
+            rows = rows.filter((f"{other.find_way_from(rows.model)}__in", seen))
         if other.judges_objects:
             allowed = other.keep_allowed(request, RELATED, rows)
             rows = rows.filter(pk__in=[instance.pk for instance in allowed])
@@ -306,8 +317,13 @@ class AdminAccess:
         if not instances or not other.allows(request, RELATED):
             return set()
         if other.overrides("get_queryset"):
-            rows = other.model_admin.get_queryset(request).order_by()
-            seen = set(rows.filter(pk__in=list(instances)).values_list("pk", flat=True))
+            way, rows = other.find_way_from(model), other.model_admin.get_queryset(request)
+            if way == "pk":
+                found = rows.filter(pk__in=list(instances))
+            else:
+                own = model._base_manager.using(rows.db).filter(pk__in=list(instances))
+                found = own.filter((f"{way}__in", rows.order_by().values("pk")))
+            seen = set(found.order_by().values_list("pk", flat=True))
             instances = {key: each for key, each in instances.items() if key in seen}
         return {
             instance.pk for instance in other.keep_allowed(request, RELATED, instances.values())
