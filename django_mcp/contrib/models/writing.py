@@ -217,7 +217,8 @@ class Writing:
                 "The database refused to write a %s", instance._meta.verbose_name, exc_info=True
             )
             raise ArgumentErrors(list(_find_conflicts(instance))) from None
-        log_write(ctx.user, instance, form=form, is_change=is_change)
+        if form.has_changed() or not is_change:
+            log_write(ctx.user, instance, form=form, is_change=is_change)
         # Asked again: what the user may see can depend on what was written.
         rows = self._hooks.find_rows(ctx.user, action).using(using)
         key = getattr(instance, self._definition.key.attname)

@@ -216,6 +216,14 @@ def test_writes_are_recorded_in_the_admin_history(client: MCPClient, ann: User):
     assert added.is_addition()
 
 
+def test_an_update_that_changes_nothing_leaves_no_line_in_the_history(client: MCPClient):
+    write(client, "update_order", number="A-0", note="ring")
+    write(client, "update_order", number="A-0", note="ring")
+    write(client, "update_order", number="A-0")
+
+    assert LogEntry.objects.count() == 1
+
+
 def test_updating_anothers_object_looks_like_updating_a_missing_one(client: MCPClient):
     assert problems(client, "update_order", number="B-3", note="x") == ["Order not found."]
     assert problems(client, "update_order", number="X-9", note="x") == ["Order not found."]
