@@ -52,18 +52,23 @@ def _read_briefly(
     left = entry.input_validator.check(coerced.arguments)
     if left is None:
         return None
-    return problems if left else coerced
+    return left or coerced
 
 
 def _check(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> Sequence[Problem] | Coerced:
-    """Return the arguments in the form in which they are valid, else what is wrong with those that were sent."""
+    """Return the arguments in the form in which they are valid, else what is wrong with them.
+
+    What is wrong is said of the arguments as they are read, so an argument that can be read is not blamed.
+    """
     problems = entry.input_validator.problems(arguments)
     coerced = _read(call, entry, arguments, MAX_STEPS) if problems else None
-    if coerced is None or entry.input_validator.problems(coerced.arguments):
-        return problems
-    return coerced
+    return (
+        problems
+        if coerced is None
+        else entry.input_validator.problems(coerced.arguments) or coerced
+    )
 
 
 def _read(
