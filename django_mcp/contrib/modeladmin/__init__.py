@@ -134,6 +134,7 @@ def admin_tools(
     left_out = {each.opts.label_lower for each in admins} & {name.lower() for name in exclude}
     # The names of what a model without tools would have are not known.
     has_problems = models != ALL and len(admins) < len(models)
+    _check_labels(exclude, site._registry if models == ALL else models)
     for model_admin in admins:
         label = model_admin.opts.label_lower
         if label in left_out:
@@ -174,6 +175,20 @@ def admin_tools(
             annotations=annotations,
         )
     return entries
+
+
+def _check_labels(exclude: Collection[str], models: Iterable[Any]) -> None:
+    """Refuse a label of a model, such as `shop.order`, that none of the models has."""
+    from django_mcp.registry.problems import did_you_mean
+
+    labels = [each.lower() if isinstance(each, str) else each._meta.label_lower for each in models]
+    for name in exclude:
+        # A name with two is of an action of a model.
+        if name.count(".") == 1 and name.lower() not in labels:
+            raise ImproperlyConfigured(
+                f"admin_tools(): models= has no model {name!r}, which exclude= names."
+                f"{did_you_mean(name, labels)}"
+            )
 
 
 def _is_deletion(name: str) -> bool:

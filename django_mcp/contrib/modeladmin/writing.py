@@ -461,6 +461,8 @@ class AdminWriting:
                     each.formset.instance = instance
                     check_new_rows(each, using)
                 admin.save_model(request, instance, form, is_change)
+                if instance._state.adding:
+                    raise self._report_unsaved(request)
                 admin.save_related(request, form, formsets, is_change)
         except (ProtectedError, RestrictedError) as error:
             _message, objects = error.args
@@ -491,6 +493,18 @@ class AdminWriting:
             one = {pk.name: read_value(pk)(instance)}
         messages = list(request._messages)
         return {**one, _name_of_messages(one): messages} if messages else one
+
+    def _report_unsaved(self, request: Any) -> ToolError:
+        """Return the error for a new object that the site's `save_model()` has not saved, and log it."""
+        what = self._admin.opts.verbose_name
+        logger.warning(
+            "%s.save_model() has not saved the new %s, so the tool fails. Call super().save_model() in it; to "
+            "refuse an object, raise ValidationError in the form",
+            type(self._admin).__qualname__,
+            what,
+        )
+        told = _("The %(what)s was not saved.") % {"what": what}
+        return ToolError(" ".join([told, *(each["text"] for each in request._messages)]))
 
 
 def _name_of_messages(shown: Collection[str]) -> str:

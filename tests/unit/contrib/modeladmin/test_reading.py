@@ -580,6 +580,11 @@ def test_a_site_can_define_which_tools_are_listed(
         ),
         ({"models": "shop.order"}, "models="),
         ({"models": ["shop.order"], "include": ["find"]}, "no action 'find', which include="),
+        (
+            {"models": "__all__", "exclude": ["shop.ordr"]},
+            r"no model 'shop.ordr', which exclude= names. Did you mean 'shop.order'\?$",
+        ),
+        ({"models": [Order], "exclude": ["shop.product"]}, "models= has no model 'shop.product'"),
         ({"models": ["shop.order"], "names": {"serch": "x"}}, r"Did you mean 'search'\?"),
         ({"models": ["shop.order"], "names": {"shop.tag.get": "x"}}, "no action 'shop.tag.get'"),
     ],

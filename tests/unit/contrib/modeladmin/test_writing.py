@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
@@ -63,6 +63,29 @@ def test_an_object_is_added_as_in_the_admin(make_client: Any, root: User, orders
     assert (order.number, order.status, made["number"]) == ("C-1", "placed", "C-1")
     entry = LogEntry.objects.get()
     assert (entry.user, entry.object_repr, entry.is_addition()) == (root, "C-1", True)
+
+
+def test_an_object_that_save_model_does_not_save_is_an_error(
+    make_client: Any, site: Any, root: User, orders: list[Order], caplog: pytest.LogCaptureFixture
+):
+    class Forgetful(AllOrders):
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            if form.cleaned_data["note"]:
+                self.message_user(request, "We are closed.", messages.ERROR)
+
+    replace(site, Order, Forgetful)
+    client = make_client(root)
+    values = {"number": "C-1", "placed_at": "2026-02-01T00:00:00Z"}
+
+    for note, answer in (
+        ("", "The order was not saved."),
+        ("x", "The order was not saved. We are closed."),
+    ):
+        result = client.call("create_order", note=note, **values)
+        assert (result.is_error, result.text) == (True, answer)
+
+    assert "Forgetful.save_model() has not saved the new order" in caplog.text
+    assert not LogEntry.objects.exists()
 
 
 def test_a_change_keeps_unnamed_fields(make_client: Any, root: User, orders: list[Order]):
