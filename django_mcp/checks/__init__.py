@@ -31,5 +31,6 @@ for (_tags, _deploy), _found in declared.items():
 @register(Tags.database)
 def _check_database(**kwargs: Any) -> list[CheckMessage]:
     from django_mcp.checks.disabled import check_disabled
+    from django_mcp.checks.migrated import check_migrated
 
-    return check_disabled(**kwargs)
+    return [*check_migrated(**kwargs), *check_disabled(**kwargs)]

@@ -42,9 +42,10 @@ def is_migrated() -> bool:
     return True
 
 
-def find_missing() -> list[str]:
+def find_missing(databases: Collection[str] | None = None) -> list[str]:
     """Return the names of missing tables, and those of missing columns as `table.column`.
 
+    Only `databases` are asked, by their aliases; None: all that have tables of the package.
     A site that keeps sessions and tasks in memory and records no calls misses only what its authenticators
     read.
     """
@@ -55,7 +56,11 @@ def find_missing() -> list[str]:
         options = model._meta
         if options.app_label in LABELS and {options.app_label, options.label} & set(used):
             models[router.db_for_write(model)].append(model)
-    return [name for alias in models for name in _find_missing_in(alias, models[alias])]
+    return [
+        name
+        for alias in (models if databases is None else models.keys() & set(databases))
+        for name in _find_missing_in(alias, models[alias])
+    ]
 
 
 def _find_read_models() -> Collection[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.core.checks import Tags, run_checks
 from django.db import connections
 from django.test import Client, override_settings
 
@@ -98,11 +99,16 @@ def test_readiness_and_the_doctor_name_a_missing_column(caplog: pytest.LogCaptur
     not_ready = [client.get("/mcp/health?ready").status_code for _ in range(2)]
     alive = client.get("/mcp/health").status_code
     [finding] = find_missing_tables()
+    [checked] = run_checks(tags=[Tags.database], databases=["first"])
+    unchecked = run_checks(tags=[Tags.database], databases=["default"])
 
     assert (not_ready, alive) == ([503, 503], 200)
     assert caplog.text.count("django_mcp_task.size") == 1
     assert "django_mcp_task.size" in finding.text
     assert not finding.ok
+    assert checked.id == "django_mcp.W033"
+    assert "django_mcp_task.size" in checked.msg
+    assert unchecked == []
     with connections["first"].cursor() as cursor:
         cursor.execute("ALTER TABLE django_mcp_task ADD COLUMN size integer NOT NULL DEFAULT 0")
     assert client.get("/mcp/health?ready").status_code == 200
