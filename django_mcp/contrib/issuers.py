@@ -174,9 +174,9 @@ def scopes_of(claims: Claims) -> frozenset[str]:
     scope = claims.get("scope")
     if scope is None:
         scope = claims.get("scp")
-    words = scope.split() if isinstance(scope, str) else scope
+    words: Any = scope.split() if isinstance(scope, str) else scope
     is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    return frozenset(words) if is_list else frozenset()
+    return frozenset(words if is_list else ())
 
 
 def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:

@@ -59,7 +59,9 @@ def usable_entries(
             if _is_visible(entry, visible):
                 mapping = "resources" if entry.kind is TEMPLATES else entry.kind.mapping
                 scopes = entries[mapping].setdefault(entry.key, set())
-                needing = [each for each in led_to if visible.includes(each)] or [entry]
+                needing: list[Entry] = [each for each in led_to if visible.includes(each)] or [
+                    entry
+                ]
                 scopes.update(always, *map(visible.scopes_of, needing))
     return entries
 

@@ -307,7 +307,7 @@ class NearForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         shelves = list(Shelf.objects.order_by("name"))
-        self.initial |= {"near": shelves, "named": shelves, "first": shelves[0].pk}
+        self.initial.update(near=shelves, named=shelves, first=shelves[0].pk)
 
     def save(self, commit: bool = True) -> Any:
         names = [
