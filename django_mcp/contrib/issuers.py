@@ -125,7 +125,7 @@ class _Handler(urllib.request.HTTPHandler):
         self._watch = watch
 
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_Watched, req, watch=self._watch)
+        return self.do_open(partial(_Watched, watch=self._watch), req)
 
 
 class _TLSHandler(urllib.request.HTTPSHandler):
@@ -134,7 +134,7 @@ class _TLSHandler(urllib.request.HTTPSHandler):
         self._watch = watch
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_WatchedTLS, req, watch=self._watch)
+        return self.do_open(partial(_WatchedTLS, watch=self._watch), req)
 
 
 def _make_opener(watch: Watch) -> urllib.request.OpenerDirector:
@@ -174,9 +174,10 @@ def scopes_of(claims: Claims) -> frozenset[str]:
     scope = claims.get("scope")
     if scope is None:
         scope = claims.get("scp")
-    words: Any = scope.split() if isinstance(scope, str) else scope
-    is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    return frozenset(words if is_list else ())
+    words = scope.split() if isinstance(scope, str) else scope
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return frozenset()
+    return frozenset(words)
 
 
 def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
