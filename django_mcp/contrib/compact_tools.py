@@ -191,15 +191,17 @@ class CompactTools:
                 action: {
                     "tool": _NAMES[about.kind_of(action)],
                     "description": str(entry.description),
-                    "arguments": self._arguments_of(action, about, entry),
+                    "arguments": self._arguments_of(action, about, entry, seen),
                 }
                 for action, entry in tools.items()
             },
         }
 
-    def _arguments_of(self, action: str, about: _Of, entry: ToolEntry) -> JSONObject:
+    def _arguments_of(
+        self, action: str, about: _Of, entry: ToolEntry, seen: Mapping[str, ToolEntry]
+    ) -> JSONObject:
         """Return the input schema of a single tool, in the form that its compact tool takes."""
-        schema = entry.published(entry.input_schema)
+        schema = entry.published(entry.input_schema, seen.get)
         inside = _INSIDE.get(action)
         if inside is None:
             return schema

@@ -51,7 +51,8 @@ def _shorten(schema: Any) -> Any:
 _RULES: Mapping[str, Any] = {
     # 0 equals False, and says something.
     "default": lambda value: value is None or value is False or value == "",
-    "description": lambda value: not str(value),
+    # What depends on the caller may say more when all tools are registered.
+    "description": lambda value: not hasattr(value, "for_caller") and not str(value),
     "maxItems": lambda value: value >= LONG,
     "maxLength": lambda value: value >= LONG,
     "maximum": lambda value: value >= FAR,

@@ -131,7 +131,7 @@ class _ToolSearch:
             {
                 "name": name,
                 "description": str(seen[name].description or ""),
-                "arguments": seen[name].published(seen[name].input_schema),
+                "arguments": seen[name].published(seen[name].input_schema, seen.get),
                 "call_with": "run_read_tool"
                 if seen[name].annotations["readOnlyHint"]
                 else "run_write_tool",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry.access import OPEN, Access, Rate
 from django_mcp.registry.arguments import Handler
+from django_mcp.registry.caller_texts import Sees, read_for
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.thin import make_thin
 from django_mcp.registry.validators import Validator
@@ -94,18 +96,18 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         """What it is registered by in its mapping."""
         return self.name
 
-    def to_wire(self) -> JSONObject:
-        """Return the entry in the wire form of the newest revision."""
+    def to_wire(self, sees: Sees = bool) -> JSONObject:
+        """Return the entry in the wire form of the newest revision, as a caller sees it; by default, one who sees all."""
         return present(
             name=self.name,
             title=_text(self.title),
             description=_text(self.description),
-            **self._members(),
+            **self._members(sees),
             icons=[icon.to_wire() for icon in self.icons] or None,
             _meta=dict(self.meta) if self.meta else None,
         )
 
-    def _members(self) -> JSONObject:
+    def _members(self, sees: Sees) -> JSONObject:
         """Return what only its kind of entry has, in wire form; None is left out."""
         raise NotImplementedError
 
@@ -171,11 +173,11 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     origin: str = FUNCTION
     defaulted: frozenset[str] = frozenset()
 
-    def _members(self) -> JSONObject:
+    def _members(self, sees: Sees) -> JSONObject:
         output = self.output_schema
         return {
-            "inputSchema": self.published(self.input_schema),
-            "outputSchema": None if output is None else self.published(output),
+            "inputSchema": self.published(self.input_schema, sees),
+            "outputSchema": None if output is None else self.published(output, sees),
             # Older than the field of the tool; some directories read only this one.
             "annotations": {"title": _text(self.title), **self.annotations},
         }
@@ -204,9 +206,16 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
             return self
         return replace_struct(self, output_schema=make_thin(self.output_schema))
 
-    def published(self, schema: JSONObject) -> JSONObject:
-        """Return one of the schemas with its texts in the active language."""
-        resolved: JSONObject = resolve_texts(schema) if self.has_lazy_texts else schema
+    def published(self, schema: JSONObject, sees: Sees = bool) -> JSONObject:
+        """Return one of the schemas with its texts in the active language.
+
+        Args:
+            schema: of the tool.
+            sees: says which tools the texts may name; by default, all of them.
+        """
+        if not self.has_lazy_texts:
+            return schema
+        resolved: JSONObject = resolve_texts(schema, partial(read_for, sees))
         return resolved
 
 
@@ -220,7 +229,7 @@ class _Readable(Entry, frozen=True, kw_only=True, eq=False):
         result: ReadResult = self.handler.convert(value, uri=uri)
         return result
 
-    def _members(self) -> JSONObject:
+    def _members(self, sees: Sees) -> JSONObject:
         annotations = None if self.annotations is None else self.annotations.to_wire()
         return {"mimeType": self.mime_type, "annotations": annotations}
 
@@ -237,8 +246,8 @@ class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
         """The URI."""
         return self.uri
 
-    def _members(self) -> JSONObject:
-        return {"uri": self.uri, "size": self.size, **_Readable._members(self)}
+    def _members(self, sees: Sees) -> JSONObject:
+        return {"uri": self.uri, "size": self.size, **_Readable._members(self, sees)}
 
 
 class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
@@ -258,8 +267,8 @@ class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
         """The names of the template's variables."""
         return self.template.variables
 
-    def _members(self) -> JSONObject:
-        return {"uriTemplate": self.template.text, **_Readable._members(self)}
+    def _members(self, sees: Sees) -> JSONObject:
+        return {"uriTemplate": self.template.text, **_Readable._members(self, sees)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,5 +306,5 @@ class PromptEntry(Entry, frozen=True, kw_only=True, eq=False):
             return replace(result, description=self.description)
         return result
 
-    def _members(self) -> JSONObject:
+    def _members(self, sees: Sees) -> JSONObject:
         return {"arguments": [argument.to_wire() for argument in self.arguments] or None}

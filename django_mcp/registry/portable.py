@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from django_mcp.protocol.header_params import ANNOTATION
 from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.subschemas import walk, with_children
+from django_mcp.registry.caller_texts import Sees, read_for
 
 FORMATS = frozenset({"date-time"})
 """The formats of strings that both OpenAI and Gemini accept."""
@@ -200,6 +201,9 @@ class _Joined(Promise):
 
     def __str__(self) -> str:
         return _join(self._text, self._said)
+
+    def for_caller(self, sees: Sees) -> str:
+        return _join(read_for(sees, self._text), self._said)
 
 
 # -- definitions

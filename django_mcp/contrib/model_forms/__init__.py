@@ -12,9 +12,20 @@ from django_mcp.contrib.model_forms.binding import (
     find_chosen,
 )
 from django_mcp.contrib.model_forms.filling import data_of_initial
+from django_mcp.contrib.model_forms.names import (
+    Naming,
+    find_texts,
+    iterate_named,
+    name_condition,
+    no_names,
+    or_name,
+    read_texts,
+)
 from django_mcp.contrib.model_forms.schema import (
     FormMaker,
     FormProblem,
+    Tell,
+    by_keys_alone,
     choices_of,
     form_schema,
     key_schema,
@@ -25,7 +36,10 @@ __all__ = [
     "FormMaker",
     "FormProblem",
     "Limit",
+    "Naming",
+    "Tell",
     "bind_form",
+    "by_keys_alone",
     "check_form",
     "check_new",
     "choices_of",
@@ -33,7 +47,13 @@ __all__ = [
     "end_filling",
     "fill_form",
     "find_chosen",
+    "find_texts",
     "form_schema",
+    "iterate_named",
     "key_schema",
+    "name_condition",
+    "no_names",
     "offered_fields",
+    "or_name",
+    "read_texts",
 ]

@@ -20,6 +20,16 @@ from django_mcp.contrib.model_forms.filling import (
     give,
     key_field,
 )
+from django_mcp.contrib.model_forms.names import (
+    FindNaming,
+    Naming,
+    find_key,
+    find_named,
+    find_texts,
+    no_names,
+    replace_texts,
+    unknown_name,
+)
 from django_mcp.contrib.model_forms.schema import (
     FormMaker,
     choice_values,
@@ -53,6 +63,7 @@ def bind_form(
     allow_sensitive: Collection[str] = (),
     limit: Limit | None = None,
     shows_key: Callable[[Any], bool] = lambda _field: False,
+    find_naming: FindNaming = no_names,
 ) -> Any:
     """Return a form bound to arguments; `check_form` tells what is wrong with them.
 
@@ -72,6 +83,7 @@ def bind_form(
         limit: narrows the objects that may be chosen in a field.
         shows_key: takes a relation of the model and returns whether the caller is shown the key also of
             an object that cannot be chosen. Then it may be sent back.
+        find_naming: says by what name the caller may choose an object, in place of its key.
 
     Raises:
         ArgumentErrors: an argument is no field that callers fill in. The form may lack one for some users.
@@ -87,6 +99,7 @@ def bind_form(
         allow_sensitive=allow_sensitive,
         limit=limit,
         shows_key=shows_key,
+        find_naming=find_naming,
     )
     return form
 
@@ -100,6 +113,7 @@ def fill_form(
     allow_sensitive: Collection[str],
     limit: Limit | None,
     shows_key: Callable[[Any], bool],
+    find_naming: FindNaming,
     left_alone: Collection[str] = (),
 ) -> None:
     """Have the fields of a bound form read arguments, as `bind_form` describes it.
@@ -143,8 +157,7 @@ def fill_form(
             give(field, None if is_empty else data_of_initial(field, initial), is_empty)
         # What a form starts with is the site's choice, also if the user may not see it.
         if is_given and limit is not None and hasattr(field, "queryset"):
-            given = field.widget.value_from_datadict(data, form.files, form.add_prefix(name))
-            field.queryset = limit(name, find_chosen(field, given, field.queryset))
+            _limit_choices(form, name, arguments[name], limit, find_naming)
     if kept:
         _leave_out(form.instance, kept)
 
@@ -273,6 +286,60 @@ def find_chosen(field: Any, given: Any, rows: models.QuerySet[Any]) -> models.Qu
         with suppress(ValidationError):
             known.append(to_python(key, getattr(chosen_key, key.attname, chosen_key), rows.db))
     return rows.filter((f"{key.name}__in", known))
+
+
+def _limit_choices(form: Any, name: str, value: Any, limit: Limit, find_naming: FindNaming) -> None:
+    """Have a field offer no objects that the user may not choose, and take the names of the others."""
+    field = form.fields[name]
+    offered = field.queryset
+    given = field.widget.value_from_datadict(form.data, form.files, form.add_prefix(name))
+    field.queryset = limit(name, find_chosen(field, given, offered))
+    naming = find_naming(name, offered.model) if find_texts(value) else None
+    if naming is not None:
+        _take_names(form, name, value, offered, limit, naming)
+
+
+def _take_names(
+    form: Any,
+    name: str,
+    value: Any,
+    offered: models.QuerySet[Any],
+    limit: Limit,
+    naming: Naming,
+) -> None:
+    """Have a field take names of objects for those of its values that are no keys of objects.
+
+    Names are looked up once the field has refused the values, among the objects whose keys it would take.
+    """
+    field = form.fields[name]
+    clean, key, chosen = field.clean, key_field(field), field.queryset
+
+    def narrow(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        return limit(name, naming.narrow(rows))
+
+    def clean_named(given: Any) -> Any:
+        try:
+            return clean(given)
+        except ValidationError:
+            texts = find_texts(value)
+            keys = {text: find_key(key, text, offered.db) for text in texts}
+            if any(each is not None for each in keys.values()):
+                taken = set(chosen.order_by().values_list(key.attname, flat=True))
+                texts = [text for text in texts if keys[text] not in taken]
+            named = find_named(offered, narrow, key, naming.field, texts)
+            unknown = next((text for text in texts if text not in named), None)
+            if unknown is not None:
+                raise unknown_name(naming.field, unknown) from None
+            if not named:
+                raise
+        found = replace_texts(value, named)
+        give(field, found)
+        field.queryset = limit(name, find_chosen(field, found, offered))
+        field.keys_of_names = found if isinstance(found, list) else [found]
+        form.data.setlist(form.add_prefix(name), field.keys_of_names)
+        return clean(found)
+
+    field.clean = clean_named
 
 
 def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:

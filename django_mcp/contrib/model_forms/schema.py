@@ -19,7 +19,9 @@ from django.utils.html import strip_tags
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from django_mcp.contrib.finders import RelationText
 from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.model_forms.names import or_name
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.values import BOUNDS, is_a, may_be_rounded
 from django_mcp.protocol.json import JSONObject
@@ -38,6 +40,20 @@ FormMaker = Callable[..., forms.BaseForm]
 """A form class, or a `functools.partial` of one with further arguments."""
 
 
+Tell = Callable[[str, type[models.Model]], RelationText | None]
+"""Takes the name of a field that takes objects, and their model; returns what is said of them, if anything is."""
+
+
+def by_keys_alone(tell: Tell) -> Tell:
+    """Return what says the same of objects that are taken by their keys, and by no name."""
+
+    def tell_of_keys(name: str, model: type[models.Model]) -> RelationText | None:
+        told = tell(name, model)
+        return None if told is None else told.copy(takes_names=False)
+
+    return tell_of_keys
+
+
 class FormProblem(Exception):
     """A form cannot be filled in by arguments. The text says why, `hint` what to do."""
 
@@ -53,6 +69,7 @@ def form_schema(
     exclude: Collection[str] = (),
     allow_sensitive: Collection[str] = (),
     personal_choices: Collection[str] = (),
+    tell: Tell = lambda _name, _model: None,
 ) -> JSONObject:
     """Return the JSON Schema of the arguments that a form takes.
 
@@ -66,6 +83,7 @@ def form_schema(
         exclude: fields to leave out.
         allow_sensitive: password fields that clients may fill in.
         personal_choices: fields with other choices for each user, which are described by their type alone.
+        tell: says how objects are named, and which tool finds them.
 
     Raises:
         FormProblem: a field is required that arguments cannot fill in.
@@ -86,6 +104,7 @@ def form_schema(
             _without_choices(field) if name in personal_choices else field,
             name,
             find_model_field(form, name),
+            tell,
             is_partial=is_partial,
         )
         for name, field in fields.items()
@@ -178,8 +197,15 @@ def _unfillable(name: str, field: forms.Field) -> FormProblem:
     )
 
 
-def _describe(field: Any, name: str, model_field: Any, *, is_partial: bool) -> JSONObject:
+def _describe(
+    field: Any, name: str, model_field: Any, tell: Tell, *, is_partial: bool
+) -> JSONObject:
     schema = _describe_kind(field)
+    objects = getattr(field, "queryset", None)
+    relation = None if objects is None else tell(name, objects.model)
+    is_many = isinstance(field, forms.ModelMultipleChoiceField)
+    if relation is not None and relation.takes_names:
+        schema = {**schema, "items": or_name(schema["items"])} if is_many else or_name(schema)
     if schema.get("type") == "integer" and _may_be_rounded(schema, model_field):
         schema = or_digits(schema)
     takes_empty = schema.get("type") in ("string", "array", "boolean") and "format" not in schema
@@ -193,6 +219,9 @@ def _describe(field: Any, name: str, model_field: Any, *, is_partial: bool) -> J
     schema["title"] = capfirst(field.label) if field.label else pretty_name(name)
     if field.help_text or _labels(field):
         schema["description"] = _description(field)
+    if relation is not None:
+        text = schema.get("description", "")
+        schema["description"] = relation.copy(before=text, is_many=is_many)
     initial = getattr(field.initial, "value", field.initial)  # of a member of an enumeration
     if not is_partial and type(initial) in (str, int, float, bool):
         schema["default"] = initial

@@ -20,12 +20,19 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.model_forms import key_schema
+from django_mcp.contrib.model_forms import (
+    find_texts,
+    key_schema,
+    name_condition,
+    or_name,
+    read_texts,
+)
 from django_mcp.contrib.modeladmin.access import AdminAccess, grants
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.requests import make_request_of_nobody
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
-from django_mcp.contrib.models.schema import MAX_CHOICES, describe_value
+from django_mcp.contrib.models.schema import MAX_CHOICES, describe_choices, describe_value
 from django_mcp.contrib.values import MAX_TEXT_CHARS, to_python
 from django_mcp.contrib.view_problems import (
     DatabaseProblem,
@@ -94,7 +101,11 @@ class AdminFilter:
 
 
 def read_filters(
-    access: AdminAccess, request: Any, taken: Collection[str], allow_sensitive: Collection[str]
+    access: AdminAccess,
+    request: Any,
+    taken: Collection[str],
+    allow_sensitive: Collection[str],
+    names: AdminNames,
 ) -> tuple[dict[str, AdminFilter], list[str]]:
     """Return the filters of a `ModelAdmin` by argument, and why others are left out.
 
@@ -103,6 +114,7 @@ def read_filters(
         request: one that may do everything.
         taken: names of other arguments.
         allow_sensitive: fields that look like secrets and are none.
+        names: how users name related objects.
     """
     filters: dict[str, AdminFilter] = {}
     left_out = []
@@ -112,7 +124,7 @@ def read_filters(
         items.append((admin.date_hierarchy, kinds.DateFieldListFilter))
     for item in items:
         try:
-            for item_filter in _read(access, request, item, allow_sensitive):
+            for item_filter in _read(access, request, item, allow_sensitive, names):
                 if item_filter.name in taken:
                     raise LeftOut("another argument has that name")
                 filters.setdefault(item_filter.name, item_filter)
@@ -137,7 +149,11 @@ def _name_of(item: Any) -> str:
 
 
 def _read(
-    access: AdminAccess, request: Any, item: Any, allow_sensitive: Collection[str]
+    access: AdminAccess,
+    request: Any,
+    item: Any,
+    allow_sensitive: Collection[str],
+    names: AdminNames,
 ) -> list[AdminFilter]:
     if isinstance(item, type) and issubclass(item, kinds.SimpleListFilter):
         return [_read_simple(access, request, item)]
@@ -167,7 +183,7 @@ def _read(
                     narrow=_guard(access, whole, narrow),
                     lookups=(_find_lookup(base, name, field, argument), f"{name}__isnull"),
                 )
-                for argument, schema, narrow in make(access, name, field)
+                for argument, schema, narrow in make(access, name, field, names)
             ]
     raise LeftOut("what it takes is not known")
 
@@ -217,9 +233,9 @@ def _titled(field: Any, schema: JSONObject, is_nullable: bool) -> JSONObject:  #
     return {**titled, "title": title} if title else titled
 
 
-def _make_value(access: AdminAccess, path: str, field: Any) -> Made:
+def _make_value(access: AdminAccess, path: str, field: Any, names: AdminNames) -> Made:
     if field.is_relation:
-        yield from _make_related(access, path, field)
+        yield from _make_related(access, path, field, names)
         return
 
     def narrow(_request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
@@ -227,10 +243,13 @@ def _make_value(access: AdminAccess, path: str, field: Any) -> Made:
             return rows.filter((f"{path}__isnull", True))
         return rows.filter((path, to_python(field, value)))
 
-    yield path, _titled(field, describe_value(field, is_input=True), field.null), narrow
+    schema = _titled(field, describe_value(field, is_input=True), field.null)
+    if field.flatchoices:
+        schema["description"] = describe_choices(field)
+    yield path, schema, narrow
 
 
-def _make_related(access: AdminAccess, path: str, field: Any) -> Made:
+def _make_related(access: AdminAccess, path: str, field: Any, names: AdminNames) -> Made:
     model = get_model_from_relation(field)
     target = field.target_field
     key = target.name
@@ -242,17 +261,31 @@ def _make_related(access: AdminAccess, path: str, field: Any) -> Made:
             return rows.exclude((f"{path}__in", access.find_related(request, others)))
         if value is None:
             return rows.filter((f"{path}__isnull", True))
+        naming, texts = None, list[str]()
+        if find_texts(value) and takes_names:
+            naming = names.find_naming(request, path, model)
+        if naming is not None:
+            value, texts = read_texts(value, others, target, naming)
         narrowed = others.filter((key, to_python(target, value)))
         # Users who may not see an object cannot find out what belongs to it.
-        return rows.filter((f"{path}__in", access.find_related(request, narrowed)))
+        condition = Q((f"{path}__in", access.find_related(request, narrowed)))
+        if naming is not None:
+            condition |= name_condition(path, texts, others, target, naming)
+        return rows.filter(condition)
 
     other = access.of(model)
     is_judged = other is not None and other.judges_objects
     is_nullable = not is_judged if is_to_many(field) else field.null
-    yield path, _titled(field, key_schema(target), is_nullable), narrow
+    schema, told = key_schema(target), names.tell(path, model)
+    # A rule about the value would not know a name.
+    takes_names = told.takes_names and not access.overrides("lookup_allowed")
+    if takes_names:
+        schema = or_name(schema)
+    titled = _titled(field, schema, is_nullable)
+    yield path, {**titled, "description": told.copy(takes_names=takes_names)}, narrow
 
 
-def _make_date(_access: AdminAccess, path: str, field: Any) -> Made:
+def _make_date(_access: AdminAccess, path: str, field: Any, _names: AdminNames) -> Made:
     schema = describe_value(field, is_input=True)
     for lookup, words in (("gte", "not before"), ("lt", "before")):
         yield (
@@ -275,7 +308,7 @@ def _compare(lookup: str, field: Any) -> Narrow:
     return narrow
 
 
-def _make_empty(_access: AdminAccess, path: str, field: Any) -> Made:
+def _make_empty(_access: AdminAccess, path: str, field: Any, _names: AdminNames) -> Made:
     condition = Q()
     if field.empty_strings_allowed:
         condition |= Q((path, ""))
@@ -288,7 +321,7 @@ def _make_empty(_access: AdminAccess, path: str, field: Any) -> Made:
     yield f"{path}__isempty", _titled(field, {"type": "boolean"}, False), narrow
 
 
-_KINDS: tuple[tuple[Any, Callable[[AdminAccess, str, Any], Made]], ...] = (
+_KINDS: tuple[tuple[Any, Callable[[AdminAccess, str, Any, AdminNames], Made]], ...] = (
     (kinds.BooleanFieldListFilter, _make_value),
     (kinds.ChoicesFieldListFilter, _make_value),
     (kinds.RelatedFieldListFilter, _make_related),

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db.models import Field, ForeignKey, QuerySet
+from django.db.models import Field, ForeignKey, Model, QuerySet
 from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
 from django.forms.models import BaseModelFormSet
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.model_forms import check_new, end_filling, fill_form
+from django_mcp.contrib.model_forms import Naming, check_new, end_filling, fill_form
 from django_mcp.contrib.modeladmin.access import AdminAccess
 from django_mcp.contrib.modeladmin.inlines import (
     DELETE_ROW,
@@ -23,6 +23,7 @@ from django_mcp.contrib.modeladmin.inlines import (
     place_all,
     without_data,
 )
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
@@ -77,6 +78,7 @@ class InlineForms:
     Args:
         access: decides about the object that has the rows.
         inlines: those known at start-up.
+        names: how users name related objects.
         request: of the user, to the page of the admin.
         options: for `fill_form`: who may choose which objects.
         is_change: whether the object exists already.
@@ -86,6 +88,7 @@ class InlineForms:
         self,
         access: AdminAccess,
         inlines: AdminInlines,
+        names: AdminNames,
         request: Any,
         options: Mapping[str, Any],
         *,
@@ -93,6 +96,7 @@ class InlineForms:
     ) -> None:
         self._admin: Any = access.model_admin
         self._inlines = inlines
+        self._names = names
         self._request = request
         self._options = options
         self._is_change = is_change
@@ -200,6 +204,11 @@ class InlineForms:
         can_change = bound.inline.has_change_permission(
             self._request, formset.instance if self._is_change else None
         )
+
+        def find_naming(_field: str, model: type[Model]) -> Naming | None:
+            # A check of the site looks at all rows of the inline.
+            return self._names.find_naming(self._request, bound.name or "", model)
+
         for index, form in enumerate(formset.forms):
             is_new = index in plan.new
             row = plan.new.get(index) or plan.changed.get(index) or {}
@@ -218,6 +227,7 @@ class InlineForms:
                     is_partial=not is_new,
                     exclude=excluded,
                     left_alone=alone,
+                    find_naming=find_naming,
                     **self._options,
                 )
             except ArgumentErrors as error:

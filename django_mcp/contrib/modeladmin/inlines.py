@@ -16,6 +16,7 @@ from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, object_schema
 from django_mcp.contrib.model_forms import FormProblem, form_schema, key_schema
 from django_mcp.contrib.modeladmin.access import AdminAccess
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
 from django_mcp.contrib.modeladmin.sensitive import (
     is_of_security,
@@ -63,6 +64,7 @@ class AdminInline:
         name: of the rows, in arguments and results.
         request: one that may do everything.
         allow_sensitive: names of fields that look like secrets and are none.
+        relation_names: how users name related objects.
 
     Attributes:
         key: the name of the primary key of the rows.
@@ -78,6 +80,7 @@ class AdminInline:
         name: str,
         request: Any,
         allow_sensitive: Collection[str],
+        relation_names: AdminNames,
     ) -> None:
         self.name = name
         self.model: type[Model] = inline.model
@@ -87,6 +90,7 @@ class AdminInline:
         self._request = request
         self._allowed = allow_sensitive
         self._parent = parent
+        self._relation_names = relation_names
         access = InlineAccess(parent, inline)
         self._access = access
         self._makes_formsets = access.overrides("get_formset")
@@ -130,6 +134,7 @@ class AdminInline:
             exclude=self.closed_fields(form.base_fields),
             allow_sensitive=self._allowed,
             personal_choices=self._personal_choices,
+            tell=lambda _field, model: self._relation_names.tell(self.name, model),
         )["properties"]
         least = {"minItems": self.min_num} if is_new and self.min_num else {}
         if is_new:
@@ -259,6 +264,7 @@ class AdminInlines:
         find_taken: returns the names of other arguments and results. It is called if there are inlines, as it makes
             forms.
         allow_sensitive: names of fields that look like secrets and are none.
+        relation_names: how users name related objects.
 
     Attributes:
         problems: what the tools lack.
@@ -270,11 +276,13 @@ class AdminInlines:
         request: Any,
         find_taken: Callable[[], Collection[str]],
         allow_sensitive: Collection[str],
+        relation_names: AdminNames,
     ) -> None:
         self._access = access
         self._admin: Any = access.model_admin
         self._request = request
         self._allowed = allow_sensitive
+        self._relation_names = relation_names
         self.problems: list[str] = []
         self._known: dict[tuple[type[Any], int], AdminInline] = {}
         self._of_new: set[str] = set()
@@ -313,7 +321,15 @@ class AdminInlines:
             return
         name = _choose_name(formset, inline, names)
         try:
-            known = AdminInline(self._access, inline, formset, name, self._request, self._allowed)
+            known = AdminInline(
+                self._access,
+                inline,
+                formset,
+                name,
+                self._request,
+                self._allowed,
+                self._relation_names,
+            )
             _ = known.output, known.input(is_new=False)
         except Exception as error:
             logger.debug("No rows of %s", inline, exc_info=True)

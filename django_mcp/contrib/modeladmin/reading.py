@@ -23,6 +23,7 @@ from django_mcp.contrib.modeladmin.access import GET, RELATED, SEARCH, AdminAcce
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
 from django_mcp.contrib.modeladmin.form_values import FormValues
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request_for_page
 from django_mcp.contrib.modeladmin.sensitive import is_secret
 from django_mcp.contrib.modeladmin.shown import AdminShown
@@ -52,6 +53,7 @@ class AdminReading:
         request: one that may do everything.
         max_results: rows on a page at most.
         allow_sensitive: fields that look like secrets and are none.
+        names: how users name related objects.
 
     Attributes:
         problems: what the admin has and the tools have not.
@@ -66,14 +68,15 @@ class AdminReading:
         *,
         max_results: int,
         allow_sensitive: Collection[str],
+        names: AdminNames,
     ) -> None:
         self._access = access
         self._admin: Any = access.model_admin
         self._shown = shown
         self._inlines = inlines
         self._sample = access.sample
-        names = shown.names_of_page(request, self._sample)
-        taken = {*map(str, names), *inlines.names}
+        names_shown = shown.names_of_page(request, self._sample)
+        taken = {*map(str, names_shown), *inlines.names}
         self._form_values = FormValues(access, request, taken, allow_sensitive)
         self._pages = Pages(
             f"{access.site.name}:{access.model._meta.label}",
@@ -81,7 +84,9 @@ class AdminReading:
             # The database would count what the admin hides.
             max_count=None if access.judges_objects else MAX_COUNT,
         )
-        self._filters, self.problems = read_filters(access, request, OWN_ARGUMENTS, allow_sensitive)
+        self._filters, self.problems = read_filters(
+            access, request, OWN_ARGUMENTS, allow_sensitive, names
+        )
         self._searched = self._read_search_fields(request, allow_sensitive)
         self._sortable = self._read_sortable(request)
         self._schema_request = request

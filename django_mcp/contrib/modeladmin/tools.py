@@ -17,6 +17,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import CONFIRMATION
 from django_mcp.contrib.credentials import find_credential_word
+from django_mcp.contrib.finders import note_finder
 from django_mcp.contrib.generated import (
     COMPACT,
     TRUNCATED,
@@ -47,6 +48,7 @@ from django_mcp.contrib.modeladmin.checks import (
 )
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
 from django_mcp.contrib.modeladmin.sensitive import (
@@ -155,9 +157,10 @@ class AdminTools:
         self._access = AdminAccess(site, model_admin, sample)
         self._request = make_request_of_anybody(site)
         find_secret_fields(model_admin, self._request)
+        self._names = AdminNames(server, self._access, options.check, own.allow_sensitive)
         self._shown = AdminShown(self._access, self._request, own.allow_sensitive)
         self._inlines = AdminInlines(
-            self._access, self._request, self._find_taken, own.allow_sensitive
+            self._access, self._request, self._find_taken, own.allow_sensitive, self._names
         )
         self._reading = AdminReading(
             self._access,
@@ -166,6 +169,7 @@ class AdminTools:
             self._request,
             max_results=options.max_results,
             allow_sensitive=own.allow_sensitive,
+            names=self._names,
         )
         self._writing = AdminWriting(
             self._access,
@@ -174,6 +178,7 @@ class AdminTools:
             self._inlines,
             self._request,
             own.allow_sensitive,
+            self._names,
         )
         self._deleting = AdminDeleting(self._access, self._reading)
         self._refused: list[str] = []
@@ -422,6 +427,8 @@ class AdminTools:
             return None
         if entry is not None:
             self._entries.append(entry)
+            if action == SEARCH:
+                note_finder(self._server, self._admin.model, entry)
         return entry
 
     def _to_keys(self, given: Any) -> Any:

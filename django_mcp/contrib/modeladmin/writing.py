@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,9 +21,12 @@ from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import (
     FormProblem,
     bind_form,
+    by_keys_alone,
     check_form,
     check_new,
     form_schema,
+    iterate_named,
+    no_names,
 )
 from django_mcp.contrib.modeladmin.access import CREATE, GET, SEARCH, UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.inline_forms import (
@@ -32,6 +36,7 @@ from django_mcp.contrib.modeladmin.inline_forms import (
     check_new_rows,
 )
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
+from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import (
@@ -83,6 +88,7 @@ class AdminWriting:
         inlines: rows that are written with an object.
         request: one that may do everything.
         allow_sensitive: fields that look like secrets and are none.
+        names: how users name related objects.
     """
 
     def __init__(
@@ -93,6 +99,7 @@ class AdminWriting:
         inlines: AdminInlines,
         request: Any,
         allow_sensitive: Collection[str],
+        names: AdminNames,
     ) -> None:
         self._access = access
         self._admin: Any = access.model_admin
@@ -100,6 +107,7 @@ class AdminWriting:
         self._inlines = inlines
         self._request = request
         self._allowed = allow_sensitive
+        self._names = names
         self._version = _find_version(access, shown.names_of_page(request, access.sample))
 
     @property
@@ -125,6 +133,7 @@ class AdminWriting:
             exclude=secrets,
             allow_sensitive=self._allowed,
             personal_choices=self._find_personal(form, None),
+            tell=self._names.tell,
         )
         needed = self._inlines.find_needed()
         if needed is not None:
@@ -136,8 +145,9 @@ class AdminWriting:
         properties = {**schema["properties"], **rows, **self._confirmation(form.base_fields)}
         return object_schema(properties, required=[*schema.get("required", ()), *needed_rows])
 
-    def update_input(self) -> JSONObject:
+    def update_input(self, *, takes_names: bool = True) -> JSONObject:
         """Return the input schema of the tool that changes an object; raises `FormProblem`."""
+        tell = self._names.tell
         form = self._form_of_object
         schema = form_schema(
             form,
@@ -145,6 +155,7 @@ class AdminWriting:
             exclude=self._kept(form.base_fields),
             allow_sensitive=self._allowed,
             personal_choices=self._find_personal(form, self._access.sample),
+            tell=tell if takes_names else by_keys_alone(tell),
         )
         key = self._reading.key
         properties = {key: self._reading.key_schema, **schema["properties"]}
@@ -267,11 +278,12 @@ class AdminWriting:
         return request, self._access.lock_one(request, UPDATE, key)
 
     def _bind_change(
-        self, request: Any, instance: Any, given: Mapping[str, Any]
+        self, request: Any, instance: Any, given: Mapping[str, Any], *, takes_names: bool = True
     ) -> tuple[Any, list[BoundRows]]:
         own, rows = self._split(given)
         form = self._make_form(request, instance, is_change=True)
-        return self._bind(request, form, own, rows, instance, self._kept(form.base_fields))
+        excluded = self._kept(form.base_fields)
+        return self._bind(request, form, own, rows, instance, excluded, takes_names=takes_names)
 
     # -- several
 
@@ -283,12 +295,12 @@ class AdminWriting:
     def values_schemas(self) -> JSONObject:
         """Return the schemas of the fields that can be changed of several objects; raises `FormProblem`.
 
-        Those that give rights, and rows of inlines, are left out.
+        Those that give rights, and rows of inlines, are left out. Relations take keys alone.
         """
         fields = self._form_of_object.base_fields
         rights = find_rights(self._access.model, fields, self._allowed, fields)
         left_out = {self.key.name, IF_UNMODIFIED, CONFIRMATION, *self._inlines.names, *rights}
-        properties = self.update_input()["properties"]
+        properties = self.update_input(takes_names=False)["properties"]
         return {name: each for name, each in properties.items() if name not in left_out}
 
     @contextmanager
@@ -327,11 +339,13 @@ class AdminWriting:
     def update_one(self, ctx: Context, key: Any, values: Mapping[str, Any]) -> None:
         """Change one of several objects, whose version the confirmation was about.
 
+        Relations take keys alone, since a name may be that of another object once the user has agreed.
+
         Raises:
             ToolError: that gives rights.
         """
         request, instance = self._lock(ctx, key, values)
-        form, formsets = self._bind_change(request, instance, values)
+        form, formsets = self._bind_change(request, instance, values, takes_names=False)
         if self._describe_rights(form, formsets):
             raise ToolError(_("This changes rights, which only the tool for one object does."))
         self._save(request, form, formsets, is_change=True)
@@ -359,8 +373,9 @@ class AdminWriting:
         label = self._access.model._meta.label
         given = without_confirmation(arguments)
         stored = read_state_of_rights(request.user, form)
+        named = self._find_named(form, formsets)
         key = str(form.instance.pk)
-        state = [self._access.site.name, str(request.user.pk), label, key, given, stored]
+        state = [self._access.site.name, str(request.user.pk), label, key, given, stored, named]
         return ask_about_rights(form, changes, state).ask(ctx, arguments)
 
     def _describe_rights(self, form: Any, formsets: Sequence[BoundRows]) -> list[str]:
@@ -384,6 +399,8 @@ class AdminWriting:
         rows: Rows,
         instance: Any,
         excluded: set[str],
+        *,
+        takes_names: bool = True,
     ) -> tuple[Any, list[BoundRows]]:
         """Return the form of a call and the formsets of its inlines, once they are valid.
 
@@ -402,13 +419,22 @@ class AdminWriting:
             return other is None or not other.hides_some(request)
 
         is_change = instance is not None
+        # The form changes the object, about which a rule of the site may ask.
+        judges = is_change and self._access.overrides("has_change_permission")
+        before = copy(instance) if judges else None
         options: dict[str, Any] = {
             "allow_sensitive": self._allowed,
             "limit": limit,
             "shows_key": shows_key,
         }
         form = bind_form(
-            make, given, instance=instance, is_partial=is_change, exclude=excluded, **options
+            make,
+            given,
+            instance=instance,
+            is_partial=is_change,
+            exclude=excluded,
+            find_naming=partial(self._names.find_naming, request) if takes_names else no_names,
+            **options,
         )
         problems: list[Problem] = []
         formsets: list[BoundRows] = []
@@ -416,7 +442,9 @@ class AdminWriting:
             check_form(form)
         except ArgumentErrors as error:
             problems += error.problems
-        forms = InlineForms(self._access, self._inlines, request, options, is_change=is_change)
+        forms = InlineForms(
+            self._access, self._inlines, self._names, request, options, is_change=is_change
+        )
         try:
             formsets = forms.bind(form.instance, rows)
         except ArgumentErrors as error:
@@ -425,7 +453,17 @@ class AdminWriting:
             raise ArgumentErrors(problems)
         for each in formsets:
             add_fields(request, each.formset.data)
+        if self._find_named(form, formsets):
+            # The rules of the site may read keys in the request, as a browser sends them.
+            add_fields(request, form.data)
+            if not self._access.allows(request, UPDATE if is_change else CREATE, before):
+                raise self._access.missing()
         return form, formsets
+
+    def _find_named(self, form: Any, formsets: Sequence[BoundRows]) -> list[Any]:
+        """Return the keys of the objects that the arguments name."""
+        forms = [form, *(row for each in formsets for row in each.formset.forms)]
+        return [[name, keys] for each in forms for name, keys in iterate_named(each)]
 
     def _describe_change(
         self, request: Any, form: Any, formsets: Sequence[Any], *, is_change: bool

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connections, router
-from django.db.models import Field, IntegerField, JSONField, Model, Q, QuerySet
+from django.db.models import Field, ForeignKey, IntegerField, JSONField, Model, Q, QuerySet
 from django.utils.text import format_lazy, smart_split, unescape_string_literal
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.cursors import explain_search
+from django_mcp.contrib.model_forms import Naming, find_texts, name_condition, or_name, read_texts
+from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.paths import (
     Path,
     PathError,
@@ -63,6 +66,11 @@ _TEXT_LOOKUPS = {
 }  # fmt: skip
 
 
+FindFilterNaming = Callable[[str, Sequence[Any], type[Model]], tuple[Naming | None, bool]]
+"""Takes the name of a filter, the relations that lead to its objects, and their model. Returns how the user names them,
+if at all, and whether the user sees only those to which rows lead."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filter:
     """A filter that callers may use.
@@ -72,12 +80,31 @@ class Filter:
         path: its fields.
         schema: of its values.
         convert: turns a value into that of the lookup, or raises `ValidationError`.
+        key: for a filter by objects, the field whose values are their keys; else None.
     """
 
     name: str
     path: Path
     schema: JSONObject
     convert: Callable[[Any], Any]
+    key: Any = None
+
+    def describe(self, names: RelationNames) -> JSONObject:
+        """Return the schema of its values, with what is said of the objects that it takes."""
+        if self.key is None:
+            return self.schema
+        told = names.tell(self.name, self.path.fields, self.path.field.related_model)
+        if told is None:
+            return self.schema
+        is_many = self.path.rest == ("in",)
+        text = told.copy(before=self.schema.get("description", ""), is_many=is_many)
+        schema = {**self.schema, "description": text}
+        if not told.takes_names:
+            return schema
+        if is_many:
+            return {**schema, "items": or_name(schema["items"])}
+        texts: JSONObject = {key: schema[key] for key in ("title", "description") if key in schema}
+        return {**or_name(schema), **texts}
 
 
 def read_filter(model: type[Model], name: str) -> Filter:
@@ -95,7 +122,17 @@ def read_filter(model: type[Model], name: str) -> Filter:
     if is_json and lookup in _PARTS and connections[using].vendor in ("sqlite", "oracle"):
         raise PathError(f"{name!r} is a lookup that its database has not")
     schema = _describe_lookup(path, compared, lookup)
-    return Filter(name=name, path=path, schema=schema, convert=_converter(compared, lookup, using))
+    convert = _converter(compared, lookup, using)
+    key = _find_key(path) if lookup in ("exact", "in") else None
+    return Filter(name=name, path=path, schema=schema, convert=convert, key=key)
+
+
+def _find_key(path: Path) -> Any:
+    """Return the field whose values are the keys of the objects that a path leads to; None, if it leads to values."""
+    field = path.field
+    if not field.is_relation or path.rest not in ((), ("exact",), ("in",)):
+        return None
+    return field.target_field if isinstance(field, ForeignKey) else field.related_model._meta.pk
 
 
 def _read_lookup(path: Path) -> tuple[Any, str]:
@@ -187,6 +224,11 @@ class Filters:
         self._filters = filters
         self._search = search
 
+    def describe(self, names: RelationNames) -> JSONObject:
+        """Return the properties of the input schema, with what is said of the objects that filters take."""
+        told = {name: each.describe(names) for name, each in self._filters.items()}
+        return {**self.schemas, **told}
+
     @property
     def schemas(self) -> JSONObject:
         """The properties of the input schema."""
@@ -211,7 +253,11 @@ class Filters:
         )
 
     def apply(
-        self, queryset: QuerySet[Any], arguments: Mapping[str, Any], related: Related
+        self,
+        queryset: QuerySet[Any],
+        arguments: Mapping[str, Any],
+        related: Related,
+        find_naming: FindFilterNaming,
     ) -> QuerySet[Any]:
         """Return the rows that the arguments ask for.
 
@@ -219,6 +265,7 @@ class Filters:
             queryset: the rows that the user may see.
             arguments: of the search.
             related: what the user sees of related rows.
+            find_naming: says by what name the user may find by an object.
 
         Raises:
             ArgumentErrors: values are not valid.
@@ -229,14 +276,17 @@ class Filters:
             if name not in arguments:
                 continue
             is_to_many = is_to_many or each.path.is_to_many
+            value, named = arguments[name], Q()
             try:
-                value = each.convert(arguments[name])
+                if each.key is not None and find_texts(value):
+                    value, named = _read_names(each, value, queryset, related, find_naming)
+                value = each.convert(value)
             except ValidationError as error:
                 problems.append(Problem(to_pointer([name]), " ".join(error.messages)))
                 continue
             finds_null = each.path.rest[-1:] == ("isnull",) and value
             condition &= related.limit(
-                each.path, Q((name, value)), queryset, finds_null=bool(finds_null)
+                each.path, Q((name, value)) | named, queryset, finds_null=bool(finds_null)
             )
         if problems:
             raise ArgumentErrors(problems)
@@ -264,6 +314,38 @@ class Filters:
                 found |= related.limit(path, Q((lookup, term)), queryset, finds_null=False)
             condition &= found
         return condition
+
+
+def _read_names(
+    each: Filter,
+    value: Any,
+    queryset: QuerySet[Any],
+    related: Related,
+    find_naming: FindFilterNaming,
+) -> tuple[Any, Q]:
+    """Return the value of a filter with keys in the place of names, and the condition for what may be either."""
+    path, key = each.path, each.key
+    model = path.field.related_model
+    naming, is_shown_by_path = find_naming(each.name, path.fields, model)
+    if naming is None:
+        return value, Q()
+    rows = model._default_manager.using(queryset.db)
+    if is_shown_by_path:
+
+        def reach(narrow: Callable[[QuerySet[Any]], QuerySet[Any]], objects: QuerySet[Any]) -> Any:
+            # The user sees only those to which the rows lead.
+            seen = queryset.model._base_manager.using(queryset.db).filter(
+                *related.find_conditions(path), pk__in=queryset.order_by().values("pk")
+            )
+            return narrow(objects.filter((f"{key.name}__in", seen.values(path.lookup))))
+
+        naming = replace(
+            naming,
+            narrow=partial(reach, naming.narrow),
+            narrow_keys=partial(reach, naming.narrow_keys),
+        )
+    value, texts = read_texts(value, rows, key, naming)
+    return value, name_condition(path.lookup, texts, rows, key, naming)
 
 
 def _unquote(term: str) -> str:

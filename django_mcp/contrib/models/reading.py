@@ -18,6 +18,7 @@ from django_mcp.contrib.generated import MAX_ROWS, object_schema
 from django_mcp.contrib.lists import find_free
 from django_mcp.contrib.models import summaries
 from django_mcp.contrib.models.definition import Definition
+from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.paging import Key, Pages
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field
@@ -41,6 +42,7 @@ class Reading:
         definition: what is shown, and how it is found.
         find_rows: the rows that a user may use for an action.
         find_related: what a user sees of related rows.
+        names: how users name related objects.
         max_results: objects on a page at most; fewer, if each has many related rows.
         max_count: rows are counted up to this number.
         select_related, prefetch_related: relations that computed fields need.
@@ -51,6 +53,7 @@ class Reading:
         definition: Definition,
         find_rows: FindRows,
         find_related: FindRelated,
+        names: RelationNames,
         *,
         max_results: int,
         max_count: int,
@@ -60,6 +63,7 @@ class Reading:
         self._definition = definition
         self._find_rows = find_rows
         self._find_related = find_related
+        self._names = names
         # Lists inside of lists multiply, so a page has fewer objects with them.
         most = MAX_ROWS // max(1, definition.shown.count_related())
         self._pages = Pages(
@@ -150,9 +154,14 @@ class Reading:
     # -- several
 
     @property
+    def filter_schemas(self) -> JSONObject:
+        """The schemas of the arguments that select objects."""
+        return self._definition.filters.describe(self._names)
+
+    @property
     def search_schema(self) -> JSONObject:
         """The input schema of the search."""
-        properties: JSONObject = dict(self._definition.filters.schemas)
+        properties = self.filter_schemas
         orders = [name for name in self._definition.orders if name]
         if orders:
             properties["ordering"] = {
@@ -174,7 +183,6 @@ class Reading:
             ArgumentErrors: a value or the cursor is not valid.
         """
         definition, related = self._definition, self._find_related(ctx.user)
-        rows = self._find_rows(ctx.user, "search")
         keys = self._find_order(arguments.get("ordering", ""), related)
         shown = loaded = self._choose(self._fields_of_search, arguments)
         if shown is not definition.shown:
@@ -182,7 +190,7 @@ class Reading:
             ordered = (key.path.text.partition("__")[0] for key in keys)
             loaded = definition.shown.select({*shown.names, *ordered})
         return self._pages.read(
-            definition.filters.apply(rows, arguments, related),
+            self.filter(ctx.user, self._find_rows(ctx.user, "search"), arguments, related),
             keys,
             user=ctx.user,
             arguments=arguments,
@@ -193,16 +201,24 @@ class Reading:
             ),
         )
 
-    def filter(self, user: Any, rows: QuerySet[Any], arguments: Mapping[str, Any]) -> QuerySet[Any]:
+    def filter(
+        self,
+        user: Any,
+        rows: QuerySet[Any],
+        arguments: Mapping[str, Any],
+        related: Related | None = None,
+    ) -> QuerySet[Any]:
         """Return the rows that the filters and the search of a user find; raises `ArgumentErrors`."""
-        return self._definition.filters.apply(rows, arguments, self._find_related(user))
+        find_naming = partial(self._names.find_naming_of_filter, user)
+        related = related or self._find_related(user)
+        return self._definition.filters.apply(rows, arguments, related, find_naming)
 
     # -- in groups
 
     @property
     def summary_schema(self) -> JSONObject:
         """The input schema of the tool that summarizes objects."""
-        filters = summaries.without_own(self._definition.filters.schemas)
+        filters = summaries.without_own(self.filter_schemas)
         return object_schema({**filters, **summaries.describe(self._find_columns(None))})
 
     def summarize(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
@@ -214,7 +230,7 @@ class Reading:
         filters, related = self._definition.filters, self._find_related(ctx.user)
         given = summaries.without_own(arguments)
         return summaries.summarize(
-            filters.apply(self._find_rows(ctx.user, "search"), given, related),
+            self.filter(ctx.user, self._find_rows(ctx.user, "search"), given, related),
             self._find_columns(related),
             arguments,
             partial(filters.explain, given.get("search", "").strip(), related),

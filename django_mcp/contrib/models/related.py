@@ -99,6 +99,16 @@ class Related:
             return rows
         return rows.filter(self._any_of(judges, rows.model))
 
+    def narrow_by_field(self, rows: QuerySet[Any], field: Any) -> QuerySet[Any]:
+        """Return those of some related rows of which the user sees a field."""
+        judges = self._judges_of(rows.model)
+        if judges is None:
+            return rows
+        showing = [judge for judge in judges if judge.shown.shows_path([field])]
+        if any(judge.is_for_all for judge in showing):
+            return rows
+        return rows.filter(self._any_of(showing, rows.model))
+
     def _any_of(self, judges: Iterable[Judge], model: type[Model], prefix: str = "") -> Q:
         condition = Q(pk__in=[])
         for judge in judges:

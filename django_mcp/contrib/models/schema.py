@@ -145,15 +145,22 @@ def describe_field(field: Any, *, is_input: bool, nullable: bool | None = None) 
 
 
 def _description(field: Any) -> str:
-    parts = [strip_tags(str(field.help_text)).strip()]
-    labels = [(value, str(label)) for value, label in field.flatchoices or () if value != ""]
-    if len(labels) <= MAX_CHOICES:
-        parts += [f"{value}: {label}." for value, label in labels if str(value) != label]
+    parts = [strip_tags(str(field.help_text)).strip(), _labels(field)]
     return " ".join(filter(None, parts))
+
+
+def _labels(field: Any) -> str:
+    labels = [(value, str(label)) for value, label in field.flatchoices or () if value != ""]
+    if len(labels) > MAX_CHOICES:
+        return ""
+    return " ".join(f"{value}: {label}." for value, label in labels if str(value) != label)
 
 
 _describe = lazy(_description, str)
 """The help text and the labels of the choices, in the active language."""
+
+describe_choices = lazy(_labels, str)
+"""The labels of the choices of a field, in the active language."""
 
 
 def read_value(field: Any) -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ from django.db.models import Manager, Model, QuerySet
 from django_mcp.auth.permissions import holds
 from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import RESULT_SCHEMA
+from django_mcp.contrib.finders import RelationText, note_finder
 from django_mcp.contrib.generated import (
     COMPACT,
     MAX_RESULTS,
@@ -26,10 +27,12 @@ from django_mcp.contrib.generated import (
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
+from django_mcp.contrib.model_forms import Naming
 from django_mcp.contrib.models.attributes import OPTIONS, check_hooks, check_options, find_unread
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
+from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.reading import Reading, describe_tool
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.shown import Shown
@@ -142,10 +145,14 @@ class ModelTools:
         self._server = ref(server)
         self.options = options
         self.definition: Definition = read_definition(self, self._functions())
+        self.relation_names = RelationNames(
+            server, self.definition.shown, self._find_judges, options.check
+        )
         self.reading = Reading(
             self.definition,
             self.find_rows,
             self.find_related,
+            self.relation_names,
             max_results=options.max_results,
             max_count=self.max_count,
             select_related=self.select_related,
@@ -386,7 +393,7 @@ class ModelTools:
                     run,
                     name=f"{action}_{one}",
                     description=self._describe(text, word),
-                    input_schema=written.describe(action, self.reading.key_schema),
+                    input_schema=written.describe(action, self.reading.key_schema, self._tell),
                     output_schema=output,
                     atomic=writing.alias,
                     **HINTS[action],
@@ -411,8 +418,8 @@ class ModelTools:
             input_schema=describe_many(
                 definition.key,
                 self.reading.key_schema,
-                definition.filters.schemas,
-                written.values_schemas,
+                self.reading.filter_schemas,
+                written.values_schemas(self._tell),
             ),
             output_schema=UPDATED_SCHEMA,
             atomic=writing.alias,
@@ -441,8 +448,12 @@ class ModelTools:
             listed_if=self._permission_of(action),
             **tool,
         )
-        if entry is not None and self.options.style == COMPACT:
+        if entry is None:
+            return None
+        if self.options.style == COMPACT:
             add_compact(server, self.model, action, entry, key)
+        if action == "search":
+            note_finder(server, self.model, entry)
         return entry
 
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
@@ -540,6 +551,19 @@ class ModelTools:
         """Return whether callers are shown the keys of all objects that a relation leads to."""
         is_shown = field.name in self.fields
         return is_shown and (self.related == "all" or not self._find_judges(field.related_model))
+
+    def _tell(self, name: str, model: type[Model]) -> RelationText | None:
+        """Return what the description of a field of the form says of the objects that it takes."""
+        return self.relation_names.tell(name, self._lead_to(name, model), model)
+
+    def _lead_to(self, name: str, model: type[Model]) -> list[Any]:
+        """Return the relation of a name, if it leads to objects of a model; the form may have fields of its own."""
+        fields = self.model._meta.get_fields()
+        return [each for each in fields if each.name == name and each.related_model is model]
+
+    def find_naming(self, user: Any, name: str, model: type[Model]) -> Naming | None:
+        """Return how a user names the objects to choose in a field; None: by their keys alone."""
+        return self.relation_names.find_naming(user, name, self._lead_to(name, model), model)
 
     def find_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
         """Return the objects that a user may choose in a field."""

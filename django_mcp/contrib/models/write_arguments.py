@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
-from django_mcp.contrib.model_forms import FormProblem, form_schema
+from django_mcp.contrib.model_forms import FormProblem, Tell, by_keys_alone, form_schema
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.values import to_python
@@ -80,20 +80,21 @@ class Written:
         """The fields that an update does not change, since they say which object is meant."""
         return (self.key.name, self.key.model._meta.pk.name)
 
-    def describe(self, action: str, key_schema: JSONObject) -> JSONObject:
-        """Return the input schema of the tool of an action."""
+    def describe(self, action: str, key_schema: JSONObject, tell: Tell) -> JSONObject:
+        """Return the input schema of the tool of an action; `tell` says what its relations take."""
         if action == "create":
-            return self.create_schema()
-        make = self.update_schema if action == "update" else self.delete_schema
-        return make(key_schema)
+            return self.create_schema(tell)
+        if action == "update":
+            return self.update_schema(key_schema, tell)
+        return self.delete_schema(key_schema)
 
-    def create_schema(self) -> JSONObject:
+    def create_schema(self, tell: Tell) -> JSONObject:
         """Return the input schema of the tool that makes an object."""
-        return form_schema(self.form, allow_sensitive=self.allow_sensitive)
+        return form_schema(self.form, allow_sensitive=self.allow_sensitive, tell=tell)
 
-    def update_schema(self, key_schema: JSONObject) -> JSONObject:
+    def update_schema(self, key_schema: JSONObject, tell: Tell) -> JSONObject:
         """Return the input schema of the tool that changes an object."""
-        schema = self._form_schema()
+        schema = self._form_schema(tell)
         properties: JSONObject = {self.key.name: key_schema, **schema["properties"]}
         required = [self.key.name, *schema.get("required", ())]
         if self.version is not None:
@@ -101,15 +102,21 @@ class Written:
             properties[IF_UNMODIFIED] = describe_version(self.version)
         return object_schema(properties, required=required)
 
-    def _form_schema(self) -> JSONObject:
+    def _form_schema(self, tell: Tell) -> JSONObject:
         return form_schema(
-            self.form, is_partial=True, exclude=self.kept, allow_sensitive=self.allow_sensitive
+            self.form,
+            is_partial=True,
+            exclude=self.kept,
+            allow_sensitive=self.allow_sensitive,
+            tell=tell,
         )
 
-    @property
-    def values_schemas(self) -> JSONObject:
-        """The schemas of the fields that an update changes, by name."""
-        schemas: JSONObject = self._form_schema()["properties"]
+    def values_schemas(self, tell: Tell) -> JSONObject:
+        """Return the schemas of the fields that an update of several objects changes, by name.
+
+        Their relations take keys alone.
+        """
+        schemas: JSONObject = self._form_schema(by_keys_alone(tell))["properties"]
         return schemas
 
     def delete_schema(self, key_schema: JSONObject) -> JSONObject:
@@ -240,8 +247,13 @@ def _check_form(options: WriteOptions, written: Written) -> None:
             ) from error
     try:
         if "create" in options.writes:
-            written.create_schema()
+            form_schema(form, allow_sensitive=written.allow_sensitive)
         if "update" in options.writes:
-            written.update_schema({})
+            form_schema(
+                form,
+                is_partial=True,
+                exclude=written.kept,
+                allow_sensitive=written.allow_sensitive,
+            )
     except FormProblem as problem:
         raise WriteProblem(str(problem), problem.hint) from problem

@@ -18,7 +18,7 @@ from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.history import note_comment, recording_user
 from django_mcp.contrib.http_calls import build_request
-from django_mcp.contrib.model_forms import bind_form, check_form, check_new
+from django_mcp.contrib.model_forms import Naming, bind_form, check_form, check_new, no_names
 from django_mcp.contrib.models.databases import find_database, has_conditions_alone, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
@@ -42,6 +42,9 @@ class WriteHooks(Protocol):
 
     def shows_key(self, field: Any) -> bool:
         """Return whether callers are shown the keys of all objects that a relation leads to."""
+
+    def find_naming(self, user: Any, name: str, model: type[models.Model]) -> Naming | None:
+        """Return how a user names the objects to choose in a field; None: by their keys alone."""
 
     def get_form_kwargs(self, user: Any) -> Mapping[str, Any]:
         """Return further arguments for the form."""
@@ -95,11 +98,8 @@ class Writing:
         """
         with self.locking(ctx, "update", arguments) as instance:
             check_unmodified(self._written.version, instance, arguments)
-            return self._update(ctx, arguments, instance)
-
-    def _update(self, ctx: Context, arguments: Mapping[str, Any], instance: Any) -> Any:
-        using = instance._state.db
-        return self._write(ctx, "update", self._bind(ctx, arguments, instance), using)
+            using = instance._state.db
+            return self._write(ctx, "update", self._bind(ctx, arguments, instance), using)
 
     # -- several
 
@@ -139,9 +139,14 @@ class Writing:
         return objects
 
     def update_one(self, ctx: Context, key: Any, values: Mapping[str, Any]) -> None:
-        """Change one of several objects, whose version the confirmation was about."""
+        """Change one of several objects, whose version the confirmation was about.
+
+        Relations take keys alone, since a name may be that of another object once the user has agreed.
+        """
         with self.locking(ctx, "update", {self.key.name: key}) as instance:
-            self._update(ctx, values, instance)
+            using = instance._state.db
+            form = self._bind(ctx, values, instance, takes_names=False)
+            self._write(ctx, "update", form, using)
 
     # -- writing
 
@@ -183,7 +188,14 @@ class Writing:
             return row
         raise self._definition.missing()
 
-    def _bind(self, ctx: Context, arguments: Mapping[str, Any], instance: Any = None) -> Any:
+    def _bind(
+        self,
+        ctx: Context,
+        arguments: Mapping[str, Any],
+        instance: Any = None,
+        *,
+        takes_names: bool = True,
+    ) -> Any:
         given = dict(self._hooks.get_form_kwargs(ctx.user))
         own = () if instance is None else (self._definition.key.name, IF_UNMODIFIED)
         form = bind_form(
@@ -195,6 +207,7 @@ class Writing:
             allow_sensitive=self._written.allow_sensitive,
             limit=partial(self._hooks.find_choices, ctx.user),
             shows_key=self._hooks.shows_key,
+            find_naming=partial(self._hooks.find_naming, ctx.user) if takes_names else no_names,
         )
         check_form(form)
         return form

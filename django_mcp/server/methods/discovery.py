@@ -7,6 +7,7 @@ encoded, until the registry or the options change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor
@@ -201,7 +202,7 @@ def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -
     """Return an entry in wire form; a tool with the scopes that it needs, where ChatGPT looks for them."""
     scopes: tuple[str, ...] = ()
     if isinstance(entry, ToolEntry):
-        wire = entry.with_output(call.options.output_schemas).to_wire()
+        wire = entry.with_output(call.options.output_schemas).to_wire(partial(_sees, call))
         scopes = call.exchange.caller.visible.scopes_of(entry)
     else:
         wire = entry.to_wire()
@@ -212,6 +213,12 @@ def _describe(call: ServedCall, entry: Entry, describing: Sequence[Extension]) -
     for extension in describing:
         wire = _merge(wire, ask(extension, "describe", {}, entry, call.rules))
     return wire
+
+
+def _sees(call: ServedCall, name: str) -> bool:
+    """Return whether the caller sees a tool."""
+    tool = call.server.registry.tools.get(name)
+    return tool is not None and call.exchange.caller.visible.includes(tool)
 
 
 def _merge(wire: JSONObject, fields: Mapping[str, Any]) -> JSONObject:

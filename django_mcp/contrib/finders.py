@@ -1,0 +1,87 @@
+"""What the description of an argument says of the objects that it takes: how they are named, and which tool finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from django.db.models import Model
+from django.utils.functional import Promise
+
+from django_mcp.registry.caller_texts import Sees, read_for
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer
+
+_finders: WeakKeyDictionary[MCPServer, dict[type[Model] | None, dict[str, str]]] = (
+    WeakKeyDictionary()
+)
+"""The tools that search for the objects of a model, and what they are called in texts."""
+
+
+def note_finder(server: MCPServer, model: type[Model], tool: ToolEntry) -> None:
+    """Have the descriptions of arguments on a server name a tool that searches for the objects of a model."""
+    told = f"`{tool.name}`"
+    if not tool.is_listed:
+        told = f"`search_objects` of {model._meta.label_lower}"
+    of_server = _finders.setdefault(server, {})
+    of_server.setdefault(model._meta.concrete_model, {})[tool.name] = told
+
+
+class RelationText(Promise):
+    """The description of an argument that takes the keys of objects.
+
+    Args:
+        server: has the tools.
+        model: of the objects.
+        find_field: returns the field whose values name the objects in place of their keys; None: there is none.
+        takes_names: whether the schema of the argument admits names.
+        before: what is said before it.
+        is_many: whether the argument takes several.
+    """
+
+    def __init__(
+        self,
+        server: MCPServer,
+        model: type[Model],
+        find_field: Callable[[], Any],
+        *,
+        takes_names: bool,
+        before: Any = "",
+        is_many: bool = False,
+    ) -> None:
+        self._server = ref(server)
+        self._model = model
+        self._find_field = find_field
+        self.takes_names = takes_names
+        self.before = before
+        self.is_many = is_many
+
+    def copy(self, **changes: Any) -> RelationText:
+        """Return the same description with other values of `takes_names`, `before` or `is_many`."""
+        changed = copy(self)
+        vars(changed).update(changes)
+        return changed
+
+    def __deepcopy__(self, _memo: Any) -> RelationText:
+        # It is changed only before a schema has it.
+        return self
+
+    def __str__(self) -> str:
+        return self.for_caller(lambda _tool: True)
+
+    def for_caller(self, sees: Sees) -> str:
+        """Return the text for a caller, which names the tool that finds the objects if the caller sees it."""
+        server = self._server()
+        known = {} if server is None else _finders.get(server, {})
+        tools = known.get(self._model._meta.concrete_model, {})
+        finder = next((told for tool, told in tools.items() if sees(tool)), None)
+        field = self._find_field() if self.takes_names else None
+        parts = []
+        if field is not None:
+            parts.append(f"{'Keys or' if self.is_many else 'Key or'} `{field.name}`")
+        if finder is not None:
+            parts.append(f"{finder} finds {'them' if self.is_many else 'it'}")
+        told = f"{'; '.join(parts)}." if parts else ""
+        return " ".join(filter(None, [read_for(sees, self.before), told]))

@@ -1,0 +1,348 @@
+"""Related objects by name: first as keys, then by what callers are shown of those that they may choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_mcp import MCPServer
+from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.models.names import find_name_fields
+from django_mcp.test import MCPClient
+from example_project.shop.models import Order, OrderLine, Product
+from tests.support.library.models import Book, Loan, Shelf, Tag
+from tests.support.queries import captured_queries
+from tests.unit.contrib.models.conftest import START
+
+pytestmark = pytest.mark.django_db
+
+
+class Shelves(ModelTools):
+    """Everybody sees their own."""
+
+    model = Shelf
+    fields = ["name"]
+
+    def get_queryset(self, user: Any) -> Any:
+        return Shelf.objects.filter(owner_id=user.pk)
+
+
+class Tags(ModelTools):
+    model = Tag
+    fields = ["id", "name"]
+
+    def get_queryset(self, user: Any) -> Any:
+        return Tag.objects.exclude(name__startswith="hidden")
+
+
+class Books(ModelTools):
+    model = Book
+    fields = ["isbn", "title", "shelf", "tags"]
+    filters = ["shelf", "shelf__in"]
+    writes = ["create", "update"]
+    writable = ["isbn", "title", "shelf", "tags"]
+    everyone = True
+    version_field = ""
+
+
+class Loans(ModelTools):
+    """The key of a book is a text."""
+
+    model = Loan
+    fields = ["id", "days", "book"]
+    filters = ["book"]
+    writes = ["create"]
+    everyone = True
+
+
+@pytest.fixture
+def client(server: MCPServer, ann: User) -> MCPClient:
+    for cls in (Books, Shelves, Tags):
+        cls.register(server=server)
+    return MCPClient(server, user=ann, capabilities={})
+
+
+@pytest.fixture
+def shelves(ann: User, bob: User) -> list[Shelf]:
+    names = [(ann, "poetry"), (bob, "novels"), (ann, "42")]
+    return [Shelf.objects.create(owner=owner, name=name) for owner, name in names]
+
+
+@pytest.fixture
+def tags_by_name(monkeypatch: Any) -> None:
+    """Give tags a natural key, which the database does not keep unique."""
+    manager = Tag._default_manager
+    monkeypatch.setattr(
+        manager, "get_by_natural_key", lambda name: Tag.objects.get(name=name), raising=False
+    )
+    monkeypatch.setattr(Tag, "natural_key", lambda tag: (tag.name,), raising=False)
+
+
+def create(client: MCPClient, **arguments: Any) -> Any:
+    return client.call("create_book", isbn="1", title="Odes", **arguments)
+
+
+def refused(result: Any) -> str:
+    assert result.is_error
+    assert not Book.objects.exists()
+    return str(result.text)
+
+
+def isbns(client: MCPClient, **filters: Any) -> list[str]:
+    found = client.call("search_books", **filters)
+    assert not found.is_error, found.text
+    return [each["isbn"] for each in found.structured["results"]]
+
+
+def describe(client: MCPClient, tool: str, argument: str) -> Any:
+    (schema,) = (each["inputSchema"] for each in client.list_tools() if each["name"] == tool)
+    return schema["properties"][argument]
+
+
+def test_an_object_is_chosen_by_its_name(client: MCPClient, shelves: list[Shelf]):
+    assert not create(client, shelf="poetry").is_error
+    assert Book.objects.get().shelf == shelves[0]
+
+
+def test_a_name_costs_one_query_and_a_key_none(client: MCPClient, shelves: list[Shelf]):
+    with captured_queries() as by_key:
+        assert not create(client, shelf=shelves[0].pk).is_error
+    with captured_queries() as by_digits:
+        client.call("create_book", isbn="2", title="Odes", shelf=str(shelves[0].pk))
+    with captured_queries() as by_name:
+        client.call("create_book", isbn="3", title="Odes", shelf="poetry")
+
+    assert Book.objects.filter(shelf=shelves[0]).count() == 3
+    assert len(by_digits) == len(by_key)
+    assert len(by_name) == len(by_key) + 1
+
+
+def test_a_key_comes_before_a_name(client: MCPClient, shelves: list[Shelf], ann: User):
+    shelf = Shelf.objects.create(owner=ann, name=str(shelves[0].pk))
+
+    create(client, shelf=shelf.name)
+    assert Book.objects.get().shelf == shelves[0]
+
+
+def test_digits_may_be_a_name(client: MCPClient, shelves: list[Shelf]):
+    assert not Shelf.objects.filter(pk=42).exists()
+    create(client, shelf="42")
+    assert Book.objects.get().shelf == shelves[2]
+    assert client.call("update_book", isbn="1", shelf=42).is_error
+
+
+def test_digits_that_are_a_hidden_key_are_no_key(
+    client: MCPClient, shelves: list[Shelf], ann: User
+):
+    Shelf.objects.filter(name="42").update(name=str(shelves[1].pk))
+
+    create(client, shelf=str(shelves[1].pk))
+    assert Book.objects.get().shelf == shelves[2]
+
+
+def test_a_hidden_object_is_as_unknown_as_none(client: MCPClient, shelves: list[Shelf]):
+    hidden = refused(create(client, shelf="novels"))
+    unknown = refused(create(client, shelf="nothing"))
+
+    assert hidden.replace("novels", "nothing") == unknown
+    assert client.call("search_books", shelf="novels").text == (
+        client.call("search_books", shelf="nothing").text.replace("nothing", "novels")
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["Poetry", "poetry ", "", "x" * 10_000, "\0", "po\0etry", "9" * 30]
+)
+def test_other_texts_choose_nothing(client: MCPClient, shelves: list[Shelf], name: str):
+    told = refused(create(client, shelf=name)) if name else ""
+    assert len(told) < 500
+    found = client.call("search_books", shelf=name)
+    assert (found.is_error and len(found.text) < 500) or not found.structured["results"]
+
+
+@pytest.mark.usefixtures("tags_by_name")
+def test_the_members_of_a_relation_are_chosen_by_keys_and_names(client: MCPClient):
+    tags = [Tag.objects.create(name=name) for name in ("old", "new", "hidden")]
+
+    assert not create(client, tags=["new", str(tags[0].pk)]).is_error
+    assert set(Book.objects.get().tags.all()) == {tags[0], tags[1]}
+    Book.objects.get().tags.add(tags[2])
+    assert not client.call("update_book", isbn="1", tags=["old"]).is_error
+    assert set(Book.objects.get().tags.all()) == {tags[0], tags[2]}
+
+
+@pytest.mark.usefixtures("tags_by_name")
+def test_two_objects_of_one_name_are_listed(client: MCPClient):
+    tags = [Tag.objects.create(name="old") for _ in range(2)]
+
+    told = refused(create(client, tags=["old"]))
+    assert all(str(tag.pk) in told for tag in tags)
+
+
+@pytest.mark.usefixtures("tags_by_name")
+def test_a_hidden_object_makes_no_name_ambiguous(client: MCPClient, monkeypatch: Any):
+    tags = [Tag.objects.create(name="old") for _ in range(2)]
+    monkeypatch.setattr(Tags, "get_queryset", lambda self, user: Tag.objects.filter(pk=tags[0].pk))
+
+    assert not create(client, tags=["old"]).is_error
+    assert list(Book.objects.get().tags.all()) == [tags[0]]
+
+
+@pytest.mark.usefixtures("tags_by_name")
+def test_an_error_lists_a_few_of_many(client: MCPClient):
+    Tag.objects.bulk_create([Tag(name="old") for _ in range(200)])
+    assert len(refused(create(client, tags=["old", "new"]))) < 500
+
+
+def test_objects_are_found_by_names(client: MCPClient, shelves: list[Shelf]):
+    for isbn, shelf in zip("12", (shelves[0], shelves[2]), strict=True):
+        Book.objects.create(isbn=isbn, title="Odes", shelf=shelf)
+    Book.objects.create(isbn="3", title="Odes", shelf=shelves[1])
+
+    assert isbns(client, shelf="poetry") == ["1"]
+    assert isbns(client, shelf="42") == ["2"]
+    assert isbns(client, shelf=str(shelves[0].pk)) == ["1"]
+    assert isbns(client, shelf__in=["poetry", shelves[2].pk, shelves[1].pk]) == ["1", "2"]
+    with captured_queries() as by_key:
+        isbns(client, shelf=shelves[0].pk)
+    with captured_queries() as by_digits:
+        isbns(client, shelf=str(shelves[0].pk))
+    with captured_queries() as by_name:
+        isbns(client, shelf="poetry")
+    assert len(by_key) == len(by_digits) == len(by_name) - 1
+
+
+def test_a_field_that_is_not_shown_names_nothing(server: MCPServer, ann: User, shelves: Any):
+    class Nameless(Shelves):
+        fields = ["id"]
+
+    for cls in (Books, Nameless):
+        cls.register(server=server)
+    client = MCPClient(server, user=ann, capabilities={})
+
+    assert create(client, shelf="poetry").text == create(client, shelf="nothing").text
+    assert "name" not in str(describe(client, "create_book", "shelf"))
+
+
+def test_without_a_class_only_what_this_class_shows_is_a_name(
+    server: MCPServer, ann: User, shelves: list[Shelf]
+):
+    class Shown(Books):
+        fields = ["isbn", "shelf__name"]
+
+    Books.register(server=server)
+    Shown.register(server=server, prefix="shown_")
+    client = MCPClient(server, user=ann, capabilities={})
+
+    assert create(client, shelf="novels").is_error
+    found = client.call("shown_create_book", isbn="1", title="Odes", shelf="novels")
+    assert not found.is_error
+    assert client.call("shown_search_books", shelf="novels").structured["results"]
+    # No book of those that the caller sees leads to it.
+    assert client.call("shown_search_books", shelf="poetry").is_error
+
+
+def test_keys_that_are_texts_come_before_names(server: MCPServer, ann: User, monkeypatch: Any):
+    manager = Book._default_manager
+    monkeypatch.setattr(
+        manager, "get_by_natural_key", lambda title: Book.objects.get(title=title), raising=False
+    )
+    Books.register(server=server)
+    Loans.register(server=server)
+    books = [Book.objects.create(isbn=n, title=title) for n, title in (("1", "Odes"), ("2", "11"))]
+    Book.objects.create(isbn="11", title="Epodes")
+    client = MCPClient(server, user=ann, capabilities={})
+
+    for text in ("1", "Odes", "11"):
+        assert not client.call("create_loan", days=1, book=text).is_error
+    loans = list(Loan.objects.order_by("pk").values_list("book", flat=True))
+    assert loans == ["1", "1", "11"]
+    found = client.call("search_loans", book="Odes")
+    assert [each["book"] for each in found.structured["results"]] == ["1", "1"]
+    found = client.call("search_loans", book="11")
+    assert [each["book"] for each in found.structured["results"]] == ["11"]
+    assert books[1].pk == "2"
+
+
+def test_an_argument_that_a_check_looks_at_takes_keys_alone(
+    server: MCPServer, ann: User, shelves: list[Shelf]
+):
+    def check(user: Any, shelf: Any = None) -> bool:
+        return shelf != shelves[0].pk
+
+    Shelves.register(server=server)
+    Books.register(server=server, check=check)
+    client = MCPClient(server, user=ann, capabilities={})
+
+    for text in ("poetry", shelves[0].pk, str(shelves[0].pk)):
+        refused(create(client, shelf=text))
+    assert client.call("search_books", shelf="poetry").is_error
+    assert describe(client, "create_book", "shelf")["anyOf"][0] == {"type": "integer"}
+
+
+def test_a_site_chooses_among_named_objects_as_among_others(
+    server: MCPServer, ann: User, shelves: list[Shelf]
+):
+    class Limited(Books):
+        def get_choices(self, user: Any, name: str, objects: Any) -> Any:
+            return super().get_choices(user, name, objects).exclude(name="poetry")
+
+    for cls in (Limited, Shelves):
+        cls.register(server=server)
+    client = MCPClient(server, user=ann, capabilities={})
+
+    assert refused(create(client, shelf="poetry")).replace("poetry", "x") == refused(
+        create(client, shelf="x")
+    )
+
+
+def test_the_description_names_the_tool_that_the_caller_sees(server: MCPServer, ann: User):
+    class Closed(Shelves):
+        def has_permission(self, user: Any, action: str) -> bool:
+            return action == "get" or bool(user.is_staff)
+
+    for cls in (Books, Closed):
+        cls.register(server=server)
+    staff = User.objects.create_user("boss", is_staff=True)
+
+    told = describe(MCPClient(server, user=staff), "create_book", "shelf")["description"]
+    assert told == "Key or `name`; `search_shelves` finds it."
+    told = describe(MCPClient(server, user=ann), "create_book", "shelf")["description"]
+    assert told == "Key or `name`."
+    assert "search_tags" not in str(describe(MCPClient(server, user=staff), "create_book", "tags"))
+
+
+def test_a_filter_by_objects_says_what_it_takes(client: MCPClient):
+    one, several = (describe(client, "search_books", name) for name in ("shelf", "shelf__in"))
+
+    assert one["anyOf"] == [{"type": "integer"}, {"type": "string"}]
+    assert one["description"].endswith("Key or `name`; `search_shelves` finds it.")
+    assert several["items"]["anyOf"] == one["anyOf"]
+    assert several["description"].endswith("Keys or `name`; `search_shelves` finds them.")
+
+
+def test_secrets_and_choices_are_no_names():
+    assert [field.name for field in find_name_fields(User)] == ["username"]
+    assert [field.name for field in find_name_fields(Product)] == ["sku"]
+    assert find_name_fields(OrderLine) == find_name_fields(Loan) == []
+
+
+def test_a_customer_is_named_as_orders_show_it(server: MCPServer, staff: User, orders: Any):
+    class Orders(ModelTools):
+        model = Order
+        fields = ["number", "customer__username"]
+        filters = ["customer"]
+        writes = ["create"]
+        writable = ["number", "customer", "placed_at"]
+        everyone = True
+
+    Orders.register(server=server)
+    client = MCPClient(server, user=staff, capabilities={})
+
+    made = client.call("create_order", number="C-1", customer="ann", placed_at=START.isoformat())
+    assert made.structured["customer"] == {"username": "ann"}
+    found = client.call("search_orders", customer="bob").structured["results"]
+    assert {each["number"] for each in found} == {"B-3", "B-4"}
+    assert client.call("search_orders", customer="staff").is_error
