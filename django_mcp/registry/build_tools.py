@@ -24,7 +24,7 @@ from django_mcp.registry.building import (
     whole_reader,
 )
 from django_mcp.registry.defaults import check_defaults
-from django_mcp.registry.entries import FUNCTION, ToolEntry
+from django_mcp.registry.entries import ANSWERS, FUNCTION, ToolEntry
 from django_mcp.registry.moments import Moments
 from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
@@ -56,6 +56,8 @@ def build_tool(
     convert = tool_converter(
         providers.converter, output, published_output, source, signature.returns
     )
+    if options.get("ask_by_argument"):
+        published = _with_answers(published, source)
     with registration_errors(source):
         headers = header_params(published)
     # A property that is repeated in a header has one plain type; an optional one may be null.
@@ -103,6 +105,7 @@ def build_tool(
         origin=getattr(function, "origin", FUNCTION),
         is_listed=getattr(function, "is_listed", True),
         is_only_listed=getattr(function, "is_only_listed", False),
+        asks_by_argument=options.get("ask_by_argument") is True,
         keywords=tuple(options.get("keywords") or ()),
         leads_to=getattr(function, "leads_to", None),
         redirect=getattr(function, "redirect", None),
@@ -171,6 +174,19 @@ def _input(
     if schema is not None:
         return read, copy_schema(schema), ()
     return read, adapters.input_schema(conversion, signature.parameters, signature.source), ()
+
+
+def _with_answers(schema: JSONObject, source: str) -> JSONObject:
+    properties = schema.get("properties", {})
+    if ANSWERS in properties:
+        raise RegistrationError(
+            f"{source}: ask_by_argument=True adds an argument {ANSWERS!r}, which it has already. Rename that."
+        )
+    answers = {
+        "type": "object",
+        "description": "What the user answered, once an error of this tool says what to ask.",
+    }
+    return {**schema, "properties": {**properties, ANSWERS: answers}}
 
 
 def _takes_each(signature: Signature, schema: JSONObject) -> bool:

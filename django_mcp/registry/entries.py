@@ -26,6 +26,9 @@ from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.thin import make_thin
 from django_mcp.registry.validators import Validator
 
+ANSWERS = "answers"
+"""The argument of a tool that takes what the user of a client answers, where the client cannot ask."""
+
 FUNCTION = "function"
 """The origin of a tool that a site writes."""
 
@@ -142,6 +145,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         is_listed: whether `tools/list` has it; a tool that it has not can be called by its name.
         is_only_listed: whether `tools/list` has only such tools, if there are any.
         keywords: further words by which it is found.
+        asks_by_argument: whether the argument `answers` may have the answers to what it asks.
         leads_to: returns the names of the tools that calls of this one can stand for. It is visible with any of them.
         redirect: returns the call of another tool that a call of this one stands for; see `Redirect`.
         origin: what it is made from: a function, or what it was generated from, such as a model.
@@ -168,6 +172,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     is_listed: bool = True
     is_only_listed: bool = False
     keywords: tuple[str, ...] = ()
+    asks_by_argument: bool = False
     leads_to: Callable[[], Collection[str]] | None = None
     redirect: Redirect | None = None
     origin: str = FUNCTION

@@ -81,6 +81,8 @@ class ToolOptions(CommonOptions, total=False):
     record_arguments: keep the arguments in the record of calls, if there is one; by default
         only the type of each value.
     keywords: further words by which `find_tools` finds it.
+    ask_by_argument: take answers to what the tool asks in a further argument, `answers`, from clients that
+        cannot ask their users.
     """
 
     input_schema: JSONObject | None
@@ -99,6 +101,7 @@ class ToolOptions(CommonOptions, total=False):
     atomic: Atomic | None
     record_arguments: bool
     keywords: Sequence[str]
+    ask_by_argument: bool
 
 
 class TemplateOptions(CommonOptions, total=False):
@@ -137,7 +140,10 @@ ATOMIC = rules.reading(
 )
 HINTS = ("read_only", "destructive", "idempotent", "open_world")
 RULES: Mapping[str, rules.Rule] = {
-    **dict.fromkeys((*HINTS, "validate_input", "validate_output", "record_arguments"), rules.BOOL),
+    **dict.fromkeys(
+        (*HINTS, "validate_input", "validate_output", "record_arguments", "ask_by_argument"),
+        rules.BOOL,
+    ),
     "name": rules.NAME,
     "title": rules.TEXT,
     "description": rules.TEXT,

@@ -29,6 +29,7 @@ from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.moments import Moments
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
+from django_mcp.server.asking.by_argument import explain, refuse_unfit, take_answer, takes_answers
 from django_mcp.server.asking.round_trips import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk, Suspended, SuspendedForOnce
@@ -97,10 +98,13 @@ class AskMethods:
             if key in self._call.answers.failed:
                 raise self._call.answers.failed[key]
             if key not in self._call.answers.known:
+                take_answer(self._call, key, question)
+            if key not in self._call.answers.known:
                 due[key] = question
                 continue
             answers[key] = read_answer(question, form, self._call.answers.known[key])
             if isinstance(answers[key], Unfit):
+                refuse_unfit(self._call, key, answers[key].problems)
                 due[key] = self._again(key, question, answers[key])
         if due:
             check_asks(self._call, due)
@@ -321,8 +325,20 @@ def complete_asks(call: ServedCall, asks: Mapping[str, Ask]) -> dict[str, Ask]:
 def check_asks(call: Call, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
     """Raise `CannotAsk` unless this client can be asked each question now.
 
-    With `may_be_told` its error may contain the questions, if that is the way to ask them.
+    Its text names what to ask the user for. With `may_be_told` its error may contain the questions, if that is the
+    way to ask them.
     """
+    try:
+        _check_asks(call, asks, may_be_told=may_be_told)
+    except CannotAsk as error:
+        told = explain(call, asks)
+        if told:
+            error.args = (f"{error}\n{told}",)
+            error.has_way = takes_answers(call)
+        raise
+
+
+def _check_asks(call: Call, asks: Mapping[str, Ask], *, may_be_told: bool) -> None:
     for ask in asks.values():
         if not call.rules.interim_fields and not call.has_back_channel:
             raise CannotAsk(

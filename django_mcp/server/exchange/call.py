@@ -71,6 +71,7 @@ class CannotAsk(Exception):
     Attributes:
         capability: the capability that it would have to declare.
         unasked: the questions, if an error can contain them instead.
+        has_way: whether the text says how the call goes on all the same.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class CannotAsk(Exception):
         super().__init__(message)
         self.capability = capability
         self.unasked = unasked
+        self.has_way = False
 
 
 class NoAnswer(Exception):
@@ -109,6 +111,8 @@ class RetryAnswers(Record):
         unfit: the number of answers that did not fit, by the key of the question.
         waited: keys of the `SuspendedForWait` that were raised during this request.
         is_leaving: whether a question has left the handler by its exception in this round.
+        given: answers among the arguments of the call; None: there are none.
+        taken: the key of the question that each name in `given` has answered.
     """
 
     known: JSONObject = field(default_factory=dict)
@@ -119,6 +123,8 @@ class RetryAnswers(Record):
     is_leaving: bool = False
     waited: set[str] = field(default_factory=set)
     unfit: Counter[str] = field(default_factory=Counter)
+    given: JSONObject | None = None
+    taken: dict[str, str] = field(default_factory=dict)
     _asked: int = 0
 
     def begin(self) -> None:

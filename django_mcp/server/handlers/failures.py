@@ -69,7 +69,7 @@ async def describe_error(call: ServedCall, error: Exception | SystemExit, what: 
 
 def refuse_asking(call: ServedCall, error: CannotAsk) -> Refusal | Failure:
     """Return the answer to a call whose handler needs to ask a client that cannot be asked."""
-    if call.rules.interim_fields:
+    if call.rules.interim_fields and not error.has_way:
         return Refusal(
             code=MISSING_CLIENT_CAPABILITY,
             message=str(error),

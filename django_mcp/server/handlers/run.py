@@ -15,7 +15,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
 from django_mcp.registry.access import ObjectCheck
 from django_mcp.registry.arguments import Handler
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import ANSWERS, ToolEntry
+from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.server.asking.by_argument import find_unasked, read_answers, takes_answers
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.asking.round_trips import open_answers, sign_state
 from django_mcp.server.exchange.answers import count_answer
@@ -94,6 +96,8 @@ class HandlerRun(Record):
         is_traced = "traceparent" in meta or "baggage" in meta
         detach_trace = attach_trace(meta) if is_traced else None
         try:
+            if takes_answers(call):
+                self._take_answers()
             outcome = await self._run_round()
             if type(outcome) is bytes or not isinstance(outcome, _Due):
                 return outcome
@@ -111,6 +115,13 @@ class HandlerRun(Record):
         finally:
             if detach_trace is not None:
                 detach_trace()
+
+    def _take_answers(self) -> None:
+        """Take the answers to questions out of the arguments; raises `ArgumentErrors` if they are no object."""
+        arguments = dict(self.arguments)
+        if ANSWERS in arguments:
+            self.call.answers.given = read_answers(arguments.pop(ANSWERS))
+            self.arguments = arguments
 
     async def _run_more_rounds(self, outcome: bytes | Refusal | _Due) -> bytes | Refusal | Failure:
         """Run the handler again until it has an outcome, or needs what another request has to bring."""
@@ -203,7 +214,13 @@ class HandlerRun(Record):
         handler = self.handler
         if handler.check is not None:
             handler.check.demand(self.call.context, kwargs)
-        return self._end(handler.function(**kwargs))
+        value = handler.function(**kwargs)
+        if self.call.answers.given is not None and self._aliases:
+            # The transaction rolls back what the handler did without them.
+            unasked = find_unasked(self.call)
+            if unasked:
+                raise ArgumentErrors(unasked)
+        return self._end(value)
 
     async def _demand(self, check: ObjectCheck, kwargs: Mapping[str, Any]) -> None:
         """Raise `Forbidden` unless the check of the handler permits the call."""
