@@ -263,3 +263,21 @@ def test_compact_tools_say_what_a_relation_takes(make_client: Any, root: User):
     told = client.call("describe_model", model="library.book", action="create").structured
     shelf = told["actions"]["create"]["arguments"]["properties"]["values"]["properties"]["shelf"]
     assert shelf["description"] == ("Key or `name`; `search_objects` of library.shelf finds it.")
+
+
+def test_several_objects_are_found_by_a_name_and_changed_by_a_key(
+    make_client: Any, root: User, orders: list[Order]
+):
+    client = make_client(root, Order, User, update_many=True, capabilities={})
+    call: dict[str, Any] = {"filters": {"customer": "ann"}, "values": {"customer": "root"}}
+
+    told = describe(client, "update_many_orders", "values")["properties"]["customer"]
+    assert told["description"] == "Empty for a guest's order. `search_users` finds it."
+    for customer in ("root", root.pk):
+        call["values"] = {"customer": customer}
+        asked = client.call("update_many_orders", **call)
+        if not asked.is_error:
+            told = asked.structured["confirmation"]
+            asked = client.call("update_many_orders", **call, confirmation=told)
+        assert asked.is_error == (customer == "root"), asked.text
+    assert Order.objects.filter(customer=root).count() == 3

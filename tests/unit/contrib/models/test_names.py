@@ -346,3 +346,59 @@ def test_a_customer_is_named_as_orders_show_it(server: MCPServer, staff: User, o
     found = client.call("search_orders", customer="bob").structured["results"]
     assert {each["number"] for each in found} == {"B-3", "B-4"}
     assert client.call("search_orders", customer="staff").is_error
+
+
+def test_several_objects_are_found_by_a_name_and_changed_by_a_key(
+    server: MCPServer, ann: User, shelves: list[Shelf]
+):
+    class Many(Books):
+        update_many = True
+
+    for cls in (Many, Shelves):
+        cls.register(server=server)
+    client = MCPClient(server, user=ann, capabilities={})
+    for isbn, shelf in zip("12", (shelves[0], shelves[2]), strict=True):
+        Book.objects.create(isbn=isbn, title="Odes", shelf=shelf)
+
+    found, values = (describe(client, "update_many_books", each) for each in ("filters", "values"))
+    assert "Key or `name`" in found["properties"]["shelf"]["description"]
+    told = values["properties"]["shelf"]
+    assert told["description"] == "`search_shelves` finds it."
+    assert told["anyOf"][0] == {"type": "integer"}
+    by_key = {"filters": {"shelf": "poetry"}, "values": {"shelf": shelves[2].pk}}
+    by_name = {**by_key, "values": {"shelf": "42"}}
+    for each in (by_name, by_key):
+        asked = client.call("update_many_books", **each)
+        if not asked.is_error:
+            each["confirmation"] = asked.structured["confirmation"]
+            asked = client.call("update_many_books", **each)
+        assert asked.is_error == (each is by_name)
+    assert set(Book.objects.values_list("shelf__name", flat=True)) == {"42"}
+
+
+def test_several_objects_do_not_change_by_a_name_where_a_key_is_a_text(
+    server: MCPServer, ann: User, monkeypatch: Any
+):
+    class Many(Loans):
+        fields = ["id", "days", "book"]
+        writes = ["update"]
+        update_many = True
+        version_field = ""
+
+    manager = Book._default_manager
+    monkeypatch.setattr(
+        manager, "get_by_natural_key", lambda title: Book.objects.get(title=title), raising=False
+    )
+    Books.register(server=server)
+    Many.register(server=server)
+    Book.objects.create(isbn="1", title="Odes")
+    book = Book.objects.create(isbn="2", title="Epodes")
+    loan = Loan.objects.create(days=1, book=book)
+    client = MCPClient(server, user=ann, capabilities={})
+
+    for text, expected in (("Odes", "2"), ("1", "1")):
+        call = {"ids": [loan.pk], "values": {"book": text}}
+        asked = client.call("update_many_loans", **call).structured
+        done = client.call("update_many_loans", **call, confirmation=asked["confirmation"])
+        loan.refresh_from_db()
+        assert (done.is_error, loan.book_id) == (expected == "2", expected)
