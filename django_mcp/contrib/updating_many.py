@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
-from django.utils.text import Truncator, smart_split
+from django.utils.text import smart_split
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
@@ -21,6 +21,7 @@ from django_mcp.contrib.confirming import (
 )
 from django_mcp.contrib.generated import object_schema
 from django_mcp.protocol.json import JSONObject, encode, to_pointer
+from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.access import Forbidden
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
@@ -32,7 +33,10 @@ MAX_OBJECTS = 500
 """Objects that one call changes."""
 
 MAX_SHOWN_CHARS = 300
-"""Of the new values, in the question."""
+"""Of each new value, in the question."""
+
+MAX_SHOWN_KEYS = 20
+"""Objects that the question names."""
 
 IDS, FILTERS, VALUES = "ids", "filters", "values"
 
@@ -214,15 +218,21 @@ class UpdatingMany:
     def _agreement(
         self, ctx: Context, what: str, objects: Sequence[Any], values: Mapping[str, Any]
     ) -> Agreement:
-        changes = "; ".join(f"{name}: {_write(value)}" for name, value in values.items())
+        # Each field is named, however long the values of the others are.
+        changes = "; ".join(f"{name}: {_show(value)}" for name, value in values.items())
+        keys = [
+            clean(self._source.key.value_to_string(each), MAX_SHOWN_CHARS)
+            for each in objects[:MAX_SHOWN_KEYS]
+        ]
+        more = ["…"] if len(objects) > MAX_SHOWN_KEYS else []
         return Agreement(
             "change",
             title=_("Change"),
             question=_("Change %(count)s %(what)s? %(changes)s.")
             % {
                 "count": len(objects),
-                "what": what,
-                "changes": Truncator(changes).chars(MAX_SHOWN_CHARS),
+                "what": f"{what} ({', '.join(keys + more)})",
+                "changes": changes,
             },
             refused=_("The user did not agree, so nothing was changed."),
             state=[
@@ -283,5 +293,7 @@ _PARTS = ("contains", "startswith", "endswith")
 """How the names of filters for a part of a text end."""
 
 
-def _write(value: Any) -> str:
-    return value if isinstance(value, str) else encode(value).decode()
+def _show(value: Any) -> str:
+    """Return a value on one line, cut short; a text in quotation marks."""
+    text = clean(value if isinstance(value, str) else encode(value).decode(), MAX_SHOWN_CHARS)
+    return '"' + text.replace('"', "'") + '"' if isinstance(value, str) else text

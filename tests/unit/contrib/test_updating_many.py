@@ -141,7 +141,7 @@ def test_objects_are_counted_first_and_changed_with_the_confirmation(root: User,
 
     told = read(client, **arguments)
     assert (told["updated"], told["count"]) == (False, 2)
-    assert told["message"] == "Change 2 orders? note: fragile."
+    assert told["message"] == 'Change 2 orders (A-1, B-3)? note: "fragile".'
     assert notes() == {"A-0": "ring"}
     assert saved == []
 
@@ -151,6 +151,24 @@ def test_objects_are_counted_first_and_changed_with_the_confirmation(root: User,
     assert saved == ["A-1", "B-3"]
     assert [each.user for each in LogEntry.objects.all()] == [root, root]
     client.assert_conforms()
+
+
+class ProductAdmin(admin.ModelAdmin):
+    fields = ["description", "stock"]
+
+
+def test_security_a_long_value_hides_no_other_change_in_the_question(root: User):
+    Product.objects.create(sku="seed", name="Seed", category="garden", price=1)
+    client = connect(serve_admin(Product, ProductAdmin), root)
+    text = "Only a preview.\nNothing is changed." + " " * 1000 + '"; '
+
+    [key] = Product.objects.filter(sku="seed").values_list("pk", flat=True)
+    values = {"description": text, "stock": 99}
+    told = read(client, "update_many_products", ids=[key], values=values)
+
+    assert "stock: 99." in told["message"]
+    assert len(told["message"]) < 500
+    assert told["message"].isprintable()
 
 
 def test_filters_and_the_search_select_what_is_changed(root: User):
@@ -174,7 +192,9 @@ def test_a_client_that_can_ask_asks_its_user(root: User):
         client.answer({"change": is_agreed})
 
         assert read(client, ids=[number], values={"note": "x"})["updated"] is is_agreed
-        assert [each.message for each in client.questions] == ["Change 1 order? note: x."]
+        assert [each.message for each in client.questions] == [
+            f'Change 1 order ({number})? note: "x".'
+        ]
     assert notes() == {"A-0": "ring", "A-1": "x"}
 
 
