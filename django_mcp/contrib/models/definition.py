@@ -234,6 +234,7 @@ class _Reader:
                     f"lookup_field {options.lookup_field!r} does not tell objects apart",
                     "Name a field with unique=True. A constraint with a condition is not enough.",
                 )
+                return meta.pk
             return path.field
         shown = [
             self._shown.columns[name] for name in options.fields if name in self._shown.columns

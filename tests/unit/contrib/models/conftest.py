@@ -59,6 +59,7 @@ class Orders(ModelTools):
     ]
     search = ["number", "lines__product__name"]
     sortable_by = ["placed_at", "customer__username"]
+    ordering = ["number"]
 
     def get_queryset(self, user: Any) -> Any:
         return Order.objects.visible_to(user)
