@@ -20,6 +20,7 @@ from django_mcp.contrib.confirming import (
     read_state,
 )
 from django_mcp.contrib.generated import object_schema
+from django_mcp.execution.db_connections import HandlerAbandoned
 from django_mcp.protocol.json import JSONObject, encode, to_pointer
 from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.access import Forbidden
@@ -211,6 +212,8 @@ class UpdatingMany:
         if refusal is not None:
             return {**result, **refusal}
         for instance in objects:
+            if ctx.is_cancelled:
+                raise HandlerAbandoned
             self._update_one(ctx, instance, values)
         told = _("%(count)s %(what)s changed.") % {"count": count, "what": what}
         return {**result, "updated": True, "message": told}

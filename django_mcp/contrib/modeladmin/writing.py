@@ -246,9 +246,10 @@ class AdminWriting:
         excluded = self._secrets(form.base_fields)
         make = partial(form, initial=initial) if initial else form
         bound, formsets = self._bind(request, make, given, rows, None, excluded)
-        return self._ask(ctx, request, bound, formsets, arguments) or self._save(
-            request, bound, formsets, is_change=False
-        )
+        refusal = self._ask(ctx, request, bound, formsets, arguments)
+        if refusal is not None:
+            return refusal
+        return self._read_saved(request, self._save(request, bound, formsets, is_change=False))
 
     def update(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
         """Change an object, and return it.
@@ -267,9 +268,10 @@ class AdminWriting:
         request, instance = self._lock(ctx, arguments[key], given)
         check_unmodified(self._version, instance, arguments)
         form, formsets = self._bind_change(request, instance, given)
-        return self._ask(ctx, request, form, formsets, arguments) or self._save(
-            request, form, formsets, is_change=True
-        )
+        refusal = self._ask(ctx, request, form, formsets, arguments)
+        if refusal is not None:
+            return refusal
+        return self._read_saved(request, self._save(request, form, formsets, is_change=True))
 
     def _lock(self, ctx: Context, key: Any, given: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return the request of a call that changes an object, and the object; raises `DoesNotExist`."""
@@ -481,9 +483,8 @@ class AdminWriting:
         told = formsets if all(text_of(row) is not None for row in changed) else []
         return self._admin.construct_change_message(request, form, told, not is_change)
 
-    def _save(
-        self, request: Any, form: Any, rows: Sequence[BoundRows], *, is_change: bool
-    ) -> JSONObject:
+    def _save(self, request: Any, form: Any, rows: Sequence[BoundRows], *, is_change: bool) -> Any:
+        """Write an object as its admin does, and return it."""
         admin = self._admin
         formsets = [each.formset for each in rows]
         using = self._access.find_database(request)
@@ -523,6 +524,10 @@ class AdminWriting:
             admin.log_change(request, instance, message)
         else:
             admin.log_addition(request, instance, message)
+        return instance
+
+    def _read_saved(self, request: Any, instance: Any) -> JSONObject:
+        """Return the result of a call that has written an object."""
         try:
             one = self._reading.read_one(request, GET, instance.pk)
         except ObjectDoesNotExist:

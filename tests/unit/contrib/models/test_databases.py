@@ -216,6 +216,44 @@ async def test_without_hooks_objects_are_written_in_the_database_of_the_queryset
         assert await run_in_pool(names) == [OF_FIRST, {"changed", "new"}]
 
 
+async def test_a_cancelled_call_changes_no_further_objects(databases: str):
+    is_written, may_go_on = threading.Event(), threading.Event()
+    saved: list[str] = []
+
+    class Several(OfSecond):
+        update_many = True
+
+        def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+            saved.append(instance.sku)
+            instance.save(using="second")
+            is_written.set()
+            assert may_go_on.wait(LIMIT_S)
+
+    server = MCPServer("named", public=True)
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.ToFirst"]):
+        Several.register(server=server)
+        await run_in_pool(make_products)
+        await run_in_pool(
+            lambda: Product.objects.using("second").create(
+                sku="other", name="other", category="kitchen", price=1
+            )
+        )
+        given: dict[str, Any] = {"ids": ["of-second", "other"], "values": {"name": "changed"}}
+        asked = await call(server, "update_many_products", **given)
+        given["confirmation"] = asked["structuredContent"]["confirmation"]
+        changing = asyncio.create_task(call(server, "update_many_products", **given))
+        assert await asyncio.to_thread(is_written.wait, LIMIT_S)
+        changing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await changing
+        may_go_on.set()
+        # The next write waits for the end of that one.
+        later = await call(server, "update_product", sku="other", price=2)
+        assert not later.get("isError"), later
+        assert saved == ["of-second", "other"]
+        assert "changed" not in str(await run_in_pool(names))
+
+
 async def test_a_write_of_a_named_database_is_rolled_back_when_its_call_is_cancelled(
     databases: str,
 ):
