@@ -16,6 +16,7 @@ from django.db.models.functions import TruncDay, TruncMonth, TruncWeek, TruncYea
 from django_mcp.contrib.chosen_fields import check_name, check_names, names_schema
 from django_mcp.contrib.cursors import NOTE_SCHEMA
 from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.models.paging import may_be_long
 from django_mcp.contrib.models.schema import describe_value, find_writer
 from django_mcp.contrib.values import is_a, value_field
 from django_mcp.protocol.json import JSONObject
@@ -90,9 +91,9 @@ class Column:
 
     @property
     def is_group(self) -> bool:
-        """Whether rows can be grouped by it: its values are plain ones, as they are stored."""
-        own_field = value_field(self.field)
-        if self.is_money or isinstance(own_field, models.BinaryField | models.FileField):
+        """Whether rows can be grouped by it: its values are plain and short ones, as they are stored."""
+        is_file = isinstance(value_field(self.field), models.FileField)
+        if self.is_money or is_file or may_be_long(self.field):
             return False
         schema = describe_value(self.field, is_input=False)
         kind = schema.get("type")

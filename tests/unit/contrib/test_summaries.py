@@ -365,6 +365,16 @@ def test_what_is_no_shown_column_is_unknown(root: User, name: str):
     assert "/ordering: There is no such field" in refuse(client, "summarize_orders", ordering=name)
 
 
+def test_rows_are_not_grouped_by_long_texts(root: User):
+    class Described(Products):
+        fields = ["sku", "description"]
+
+    client = MCPClient(serve(Described), user=root)
+
+    told = refuse(client, "summarize_products", group_by=["description"])
+    assert told == "/group_by/0: There is no such field. Choose from: sku."
+
+
 def test_users_count_what_they_see():
     server = serve(Orders)
     ann, bob = User.objects.get(username="ann"), User.objects.get(username="bob")
