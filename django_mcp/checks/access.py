@@ -128,10 +128,15 @@ def check_permissions() -> Iterator[CheckMessage]:
             first = (
                 f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
             )
+            if name in _FLAGS:
+                first = f"Did you mean permission=lambda user: user.{name}? If not,"
             yield checks.Warning(
                 f"{needing[0]}{_count_others(needing)} the permission {name!r}, which no model of the installed apps has.",
                 hint=f"{first} declare it in Meta.permissions of a model and migrate.",
             )
+
+
+_FLAGS = ("is_active", "is_authenticated", "is_staff", "is_superuser")
 
 
 def _count_others(sources: list[str]) -> str:

@@ -113,7 +113,10 @@ class Result:
 
 
 class CallResult(Result):
-    """The result of a tool."""
+    """The result of a tool; true unless it is an error."""
+
+    def __bool__(self) -> bool:
+        return not self.is_error
 
     @property
     def is_error(self) -> bool:

@@ -60,6 +60,7 @@ TEXTS = {
     "django_mcp.modeladmin.W002": "An admin overrides or adds views of its pages, which tools do not run.",
     "django_mcp.modeladmin.W003": "An action of an admin, or a model, is no tool, since it is about passwords, "
     "tokens or sign-ins.",
+    "django_mcp.modeladmin.W004": "An admin reads the session or cookies, which a call does not have.",
     "django_mcp.ninja.I001": "A tool leaves out files, or filters with regular expressions of the client.",
     "django_mcp.ninja.W001": "An operation of a Ninja API cannot become a tool.",
     "django_mcp.ninja.W002": "A tool of a Ninja API cannot be called, since no open URL of the site fits it.",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import getattr_static, unwrap
+from typing import Any
+
+from django.contrib.admin import ModelAdmin
 
 from django_mcp.contrib.generated import report
 from django_mcp.servers import MCPServer
@@ -27,6 +31,33 @@ def note_unasked(server: MCPServer, what: str, names: Sequence[str]) -> None:
         "If they have none, silence this check."
     )
     report(server, message, hint, "django_mcp.modeladmin.W002")
+
+
+def note_session_readers(server: MCPServer, what: str, names: Sequence[str]) -> None:
+    """Have `manage.py check` warn of methods that look at the session or the cookies of a browser."""
+    methods = ", ".join(f"{name}()" for name in names)
+    message = f"{what} reads the session or cookies of the request in {methods}. A call has none."
+    hint = (
+        "Decide by request.user there, or leave the model out with exclude=. If no rule depends on them, silence "
+        "this check."
+    )
+    report(server, message, hint, "django_mcp.modeladmin.W004")
+
+
+def find_session_readers(admin: ModelAdmin[Any]) -> list[str]:
+    """Return the methods of a site's admin that tools run, and whose code names the session or the cookies."""
+    names = []
+    for name in dir(ModelAdmin):
+        method = unwrap(getattr_static(type(admin), name))
+        code = getattr(method, "__code__", None)
+        is_run = not name.endswith("_view") and not name.startswith("response_")
+        is_own = not str(getattr(method, "__module__", "")).startswith("django.")
+        if code is not None and is_run and is_own and not _OF_BROWSER.isdisjoint(code.co_names):
+            names.append(name)
+    return names
+
+
+_OF_BROWSER = frozenset(("session", "COOKIES"))
 
 
 def note_left_out(server: MCPServer, what: str, problem: str) -> None:

@@ -41,9 +41,11 @@ from django_mcp.contrib.modeladmin.access import (
 )
 from django_mcp.contrib.modeladmin.actions import IDS, AdminAction
 from django_mcp.contrib.modeladmin.checks import (
+    find_session_readers,
     note_credentials,
     note_left_out,
     note_problem,
+    note_session_readers,
     note_unasked,
 )
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
@@ -203,6 +205,8 @@ class AdminTools:
             unasked.append(f"admin_view of {self._site.__class__.__qualname__}")
         if unasked:
             note_unasked(self._server, self._label, unasked)
+        if readers := find_session_readers(self._admin):
+            note_session_readers(self._server, self._label, readers)
         for problem in (*self._reading.problems, *self._inlines.problems):
             note_left_out(self._server, self._label, problem)
         self._add_reading()

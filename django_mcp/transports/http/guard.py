@@ -28,6 +28,10 @@ ANY_ORIGIN = "*"
 
 HTTPS_ONLY = "This site is served over https only"
 
+_HTTPS_SETTINGS = (
+    "SECURE_SSL_REDIRECT; behind a proxy that ends TLS, Django also needs SECURE_PROXY_SSL_HEADER"
+)
+
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,]+", re.IGNORECASE)
 _WEB_ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[a-f0-9:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -235,7 +239,7 @@ class Guard:
             return _TOO_MANY_TOOLSETS
         rules = self._rules
         if rules.requires_https and not rules.admits_http(headers, scheme, path):
-            return HeaderCheck(reply=_forbid(HTTPS_ONLY, "SECURE_SSL_REDIRECT"))
+            return HeaderCheck(reply=_forbid(HTTPS_ONLY, _HTTPS_SETTINGS))
         key = (method, scheme, *map(values.get, self._names))
         verdict = self._known.get(key)
         if verdict is None:

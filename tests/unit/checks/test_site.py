@@ -611,6 +611,15 @@ def test_an_unknown_permission_is_reported_with_the_nearest_match():
     assert "app_label.codename" in str(texts["look"][1])
 
 
+def test_an_attribute_of_the_user_is_no_permission():
+    server = MCPServer("w8", public=True)
+    server.tool(permission="is_staff")(drop_everything)
+
+    (message,) = [each for each in messages_of(server) if each.id == "django_mcp.W008"]
+
+    assert "permission=lambda user: user.is_staff" in str(message.hint)
+
+
 def test_an_unknown_permission_of_many_is_reported_once():
     server = MCPServer("w8", public=True, permission="shop.viwe_order")
     for function in (drop_everything, drop_something, look):

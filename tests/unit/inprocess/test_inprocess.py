@@ -153,6 +153,9 @@ def test_invalid_arguments_are_reported_in_band(server: MCPServer):
     result = server.call_tool("add", {"a": "x"})
 
     assert result.is_error
+    # So that `assert client.call(...)` fails for a tool that has failed.
+    assert not result
+    assert server.call_tool("add", {"a": 1, "b": 2})
     assert "/a" in result.text
     with pytest.raises(ToolError, match="/a"):
         _ = result.structured

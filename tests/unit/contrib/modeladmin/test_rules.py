@@ -502,6 +502,34 @@ def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.Admi
     assert message.endswith(": change_view, get_changelist.")
 
 
+def test_methods_that_read_the_session_or_cookies_are_reported(
+    server: MCPServer, site: admin.AdminSite
+):
+    class OfTenant(Orders):
+        def get_queryset(self, request: Any) -> Any:
+            rows = super().get_queryset(request)
+            return rows.filter(number__startswith=request.session.get("tenant", ""))
+
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return "blocked" not in request.COOKIES
+
+        def delete_view(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            request.session.clear()
+            return super().delete_view(request, *args, **kwargs)
+
+        def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+            return bool(request.user.is_superuser)
+
+    replace(site, Order, OfTenant)
+    admin_tools(server=server, site=site, models=[Order], exclude=["create"])
+
+    [message] = [each for each in messages(server) if "modeladmin.W004" in each]
+    assert (
+        "cookies of the request in get_queryset(), has_view_permission(). A call has none"
+        in message
+    )
+
+
 def test_views_in_place_of_the_pages_are_reported(server: MCPServer, site: admin.AdminSite):
     class Folders(Orders):
         def get_urls(self) -> Any:
