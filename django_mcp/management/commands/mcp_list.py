@@ -65,6 +65,7 @@ class Command(ServerCommand):
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
         except MCPError as error:
             raise wrong_use(error.message) from error
+        hidden = _count_hidden(server, lists, options)
         toolsets = _narrow(server, lists, read_narrowing(options))
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
         parts = _estimate_parts(server, lists["tools"])
@@ -85,7 +86,7 @@ class Command(ServerCommand):
             self.stdout.write(_explain_nothing(server, viewer, options))
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
-        self._print_toolsets(toolsets)
+        self._print_toolsets(toolsets, hidden)
         for name, scopes in sorted(each for named in refused.values() for each in named.items()):
             text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
             self.stdout.write(self.style.WARNING(printable(text)))
@@ -129,7 +130,10 @@ class Command(ServerCommand):
             line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
             self.stdout.write(printable(line).rstrip())
 
-    def _print_toolsets(self, toolsets: dict[str, list[str]]) -> None:
+    def _print_toolsets(self, toolsets: dict[str, list[str]], hidden: int) -> None:
+        if hidden:
+            told = "--user USERNAME lists what one of them sees"
+            self.stdout.write(f"{hidden} more are for users with permissions: {told}.")
         if toolsets:
             counted = ", ".join(f"{name} ({len(toolsets[name])})" for name in sorted(toolsets))
             self.stdout.write(f"Toolsets: {counted}")
@@ -151,6 +155,21 @@ def _narrow(
             if toolset is not None:
                 toolsets.setdefault(toolset, []).append(wire[kind.identity])
     return toolsets
+
+
+def _count_hidden(
+    server: MCPServer, lists: Mapping[str, list[JSONObject]], options: Mapping[str, Any]
+) -> int:
+    """Return how many entries that need something of a user are not in the lists of nobody."""
+    if options["user"] or options["key"] or not any(lists.values()):
+        return 0
+    requirements = server.engine.derived.requirements
+    return sum(
+        entry in requirements.rules or entry in requirements.scopes
+        for kind in KINDS
+        for key, entry in getattr(server.registry, kind.mapping).items()
+        if key not in {wire[kind.identity] for wire in lists[kind.key]}
+    )
 
 
 def _explain_nothing(server: MCPServer, viewer: Any, options: dict[str, Any]) -> str:

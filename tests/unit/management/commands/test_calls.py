@@ -86,6 +86,22 @@ def test_the_list_shows_what_an_anonymous_user_sees(run: Run):
     assert "best_sellers" not in out
 
 
+def test_a_list_says_how_many_entries_are_hidden_from_nobody(run: Run):
+    server = MCPServer("hiding", public=True)
+
+    @server.tool(read_only=True)
+    def seen() -> str:
+        return "seen"
+
+    @server.tool(read_only=True, permission="shop.view_order")
+    def hidden() -> str:
+        return "hidden"
+
+    out = run("mcp_list", "--server", "hiding")[0]
+
+    assert "1 more are for users with permissions: --user USERNAME" in out
+
+
 def test_a_list_begins_with_its_server_and_the_others(run: Run):
     first, second, *_ = run("mcp_list")[0].splitlines()
 
