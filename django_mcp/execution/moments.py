@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import overload
 
 from django.conf import settings
@@ -70,15 +70,20 @@ def write_moment(moment: datetime | None) -> datetime | None:
 
 
 @overload
-def localize(moment: datetime) -> datetime: ...
+def localize(moment: datetime, zone: tzinfo | None = None) -> datetime: ...
 @overload
-def localize(moment: None) -> None: ...
-def localize(moment: datetime | None) -> datetime | None:
-    """Return a date-time with the offset of the current time zone, or in UTC where JSON could not hold that."""
+def localize(moment: None, zone: tzinfo | None = None) -> None: ...
+def localize(moment: datetime | None, zone: tzinfo | None = None) -> datetime | None:
+    """Return a date-time with the offset of the current time zone, or in UTC where JSON could not hold that.
+
+    Args:
+        moment: the date-time; None: it stays so.
+        zone: the current time zone, for callers with many date-times: to find it takes most of the time.
+    """
     if moment is None or timezone.is_naive(moment):
         return write_moment(moment)
     try:
-        return _with_minutes(moment.astimezone(timezone.get_current_timezone()))
+        return _with_minutes(moment.astimezone(zone or timezone.get_current_timezone()))
     except (OverflowError, ValueError):
         return moment
 

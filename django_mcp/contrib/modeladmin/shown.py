@@ -45,7 +45,7 @@ from django_mcp.contrib.modeladmin.sensitive import (
 )
 from django_mcp.contrib.models.followed import read_each
 from django_mcp.contrib.models.paths import can_prefetch, is_to_many, takes_queryset
-from django_mcp.contrib.models.schema import describe_field, read_value
+from django_mcp.contrib.models.schema import describe_field, read_value, read_values
 from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
@@ -178,8 +178,8 @@ class AdminShown:
         for column in self._columns_of(names):
             label, read = column.label, column.read_plain
             if read is not None:
-                for result, each in zip(values, objects, strict=True):
-                    result[label] = read(each)
+                for result, value in zip(values, read(objects), strict=True):
+                    result[label] = value
                 continue
             for result, each, value in zip(
                 values, objects, self._read_column(request, column, objects), strict=True
@@ -261,7 +261,7 @@ class _Column:
         loaded: the attribute of an instance that has the objects of a to-many relation, up to one more
             than are shown. Computed columns may still read all of them by the name of the relation.
         joined: the path of the relations that lead to it, as far as rows can be joined; "": none.
-        read_plain: reads its value from an instance, if that takes no more than the instance.
+        read_plain: reads its values from instances, if that takes no more than these.
     """
 
     def __init__(self, model: type[Model], name: Any, allowed: Collection[str]) -> None:
@@ -291,11 +291,11 @@ class _Column:
         self.joined = "" if self.is_many else _find_joined(model, self._whole)
         other = None if self.relation is None else self.relation.related_model
         self._hides_key = other is not None and is_secret_key(other, allowed)
-        self.read_plain: Callable[[Any], Any] | None = None
+        self.read_plain: Callable[[Sequence[Any]], list[Any]] | None = None
         self._is_bytes = False
         if self.field is not None and self.relation is None:
             self._is_bytes = self.field.get_internal_type() == "BinaryField"
-            self.read_plain = None if self._is_bytes else read_value(self.field)
+            self.read_plain = None if self._is_bytes else read_values(self.field)
 
     @property
     def has_stored_values(self) -> bool:

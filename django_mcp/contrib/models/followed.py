@@ -36,7 +36,7 @@ def read_each(
         before = _NONE if source is None else _find_loaded(source)
         results.append(read(instance))
         # It costs a query, which a single row does not repay.
-        if source is None or len(objects) - index <= 2:
+        if source is None or len(objects) - index <= 2 or not source._state.fields_cache:
             continue
         new = _find_loaded(source) - before - known
         if new:
