@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from inspect import isawaitable
 from types import NoneType
@@ -18,6 +18,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix
+from django.utils.datastructures import MultiValueDict
 
 from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
@@ -227,6 +228,14 @@ def _of_caller(cls: type[Any]) -> Any:
     return type(cls.__name__, (_OfCaller, cls), {"__module__": cls.__module__})
 
 
+@cache
+def _without_client() -> HttpRequest:
+    """Return what requests without HTTP are copied from, since Django parses two empty forms for each."""
+    request = HttpRequest()
+    request.POST._mutable = False
+    return request
+
+
 _OF_MESSAGE = (
     "GET", "_files", "_post", "_body", "_stream", "headers", "accepted_types", "accepted_types_by_precedence",
 )  # fmt: skip
@@ -241,11 +250,12 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
     source = ctx.request
     kind: Any = HttpRequest if source is None else source.__class__
     cls = _of_caller(kind)
+    # As copy.copy() does, which takes several times as long.
+    request = cls.__new__(cls)
     if source is None:
-        request = cls()
+        vars(request).update(vars(_without_client()))
+        request.COOKIES, request.FILES = {}, MultiValueDict()
     else:
-        # As copy.copy() does, which takes several times as long.
-        request = cls.__new__(cls)
         vars(request).update(vars(source))
         # Cached properties of ASGI and WSGI requests, and what HttpRequest keeps of the body.
         for name in _OF_MESSAGE:
