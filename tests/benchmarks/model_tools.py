@@ -3,7 +3,8 @@
     python -m tests.benchmarks.model_tools
 
 `tests.benchmarks.views` does the same for views of Django REST framework and operations of Django Ninja. Both run the
-handlers alone, without the protocol, on SQLite in memory; `tests.benchmarks.pairs` says how they measure.
+handlers alone, without the protocol, on SQLite in memory; `tests.benchmarks.pairs` says how they measure. Calls of
+compact tools are whole, and are measured against those of the tools that they stand for.
 """
 
 from __future__ import annotations
@@ -265,12 +266,43 @@ def _admin_handlers() -> Pairs:
     assert run["search_orders"](context, arguments)["results"] == search()
     assert run["update_order"](context, {"id": key, "note": "ring"}) == change()
     return {
+        **_compact_handlers(site, clerk, Order, {"id": key}, arguments),
         "admin: get": (lambda: run["get_order"](context, {"id": key}), get),
         "admin: search": (lambda: run["search_orders"](context, arguments), search),
         "admin: update": (
             lambda: run["update_order"](context, {"id": key, "note": "ring"}),
             change,
         ),
+    }
+
+
+def _compact_handlers(site: Any, user: Any, model: Any, key: Any, found: dict[str, Any]) -> Pairs:
+    """Return whole calls of the compact tools, and of the tools of the model that they stand for."""
+    from django_mcp import MCPServer
+    from django_mcp.contrib.modeladmin import admin_tools
+
+    server = MCPServer("compact")
+    admin_tools(server=server, site=site, models=[model], style="compact")
+
+    def call(name: str, arguments: dict[str, Any]) -> Any:
+        return server.call_tool(name, arguments, user=user).raw
+
+    def pair(action: str, compact: dict[str, Any], name: str, single: dict[str, Any]) -> Any:
+        arguments = {"model": "shop.order", **compact}
+        results = (call(action, arguments), call(name, single))
+        # Cursors have the second in which they were made.
+        first, second = (raw["structuredContent"].get("results", raw) for raw in results)
+        assert first == second
+        return partial(call, action, arguments), partial(call, name, single)
+
+    values = {"note": "ring"}
+    filters = {name: value for name, value in found.items() if name != "limit"}
+    search = {"limit": found["limit"], "filters": filters}
+    update = {**key, "values": values}
+    return {
+        "compact: get": pair("get_object", key, "get_order", key),
+        "compact: search": pair("search_objects", search, "search_orders", found),
+        "compact: update": pair("update_object", update, "update_order", {**key, **values}),
     }
 
 
