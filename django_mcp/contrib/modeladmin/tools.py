@@ -58,6 +58,7 @@ from django_mcp.contrib.modeladmin.sensitive import (
     get_form_class,
     is_secret_key,
 )
+from django_mcp.contrib.modeladmin.several import SeveralObjects
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.modeladmin.writing import AdminWriting
 from django_mcp.contrib.models.definition import find_words
@@ -342,7 +343,8 @@ class AdminTools:
         """Add the tool that changes several objects as another tool changes one."""
         writing, reading = self._writing, self._reading
         label = f"{self._site.name}:{self._access.model._meta.label}"
-        many = UpdatingMany(writing, label, single)
+        several = SeveralObjects(self._access, reading, writing)
+        many = UpdatingMany(several, label, single)
         self._add(
             UPDATE_MANY,
             self._access.in_transaction(many.run),

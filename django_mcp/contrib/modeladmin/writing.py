@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +27,7 @@ from django_mcp.contrib.model_forms import (
     iterate_named,
     no_names,
 )
-from django_mcp.contrib.modeladmin.access import CREATE, GET, SEARCH, UPDATE, AdminAccess
+from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.inline_forms import (
     BoundRows,
     InlineForms,
@@ -44,7 +43,6 @@ from django_mcp.contrib.modeladmin.requests import (
     add_fields,
     lead_to_page,
     make_request_for_page,
-    make_request_of,
 )
 from django_mcp.contrib.modeladmin.rights import (
     QUESTION_SCHEMA,
@@ -304,39 +302,6 @@ class AdminWriting:
         left_out = {self.key.name, IF_UNMODIFIED, CONFIRMATION, *self._inlines.names, *rights}
         properties = self.update_input(takes_names=False)["properties"]
         return {name: each for name, each in properties.items() if name not in left_out}
-
-    @contextmanager
-    def in_transaction(self, ctx: Context) -> Iterator[str]:
-        """Yield the database that the objects are written in, in a transaction of which the call runs."""
-        yield self._access.find_database(make_request_of(ctx.user, self._access.site))
-
-    def to_key(self, value: Any) -> Any:
-        """Return a key as the model has it; raises `DoesNotExist` if no object can have it."""
-        return self._access.to_key(value)
-
-    def find(self, ctx: Context, using: str, filters: Mapping[str, Any] | None) -> QuerySet[Any]:
-        """Return the objects that the caller may change, those that filters select if there are any.
-
-        Raises:
-            ArgumentErrors: the value of a filter is not valid.
-        """
-        request = self._make_request_of_list(ctx)
-        rows = self._access.find_rows(request, UPDATE).using(using)
-        if filters is None:
-            return rows
-        found = self._reading.find_rows(request, filters).using(using)
-        return rows.filter(pk__in=found.order_by().values("pk"))
-
-    def keep_allowed(self, ctx: Context, objects: Sequence[Any]) -> Sequence[Any]:
-        """Return those of some objects that the caller may see and change."""
-        request = self._make_request_of_list(ctx)
-        seen = self._access.keep_allowed(request, SEARCH, objects)
-        return self._access.keep_allowed(request, UPDATE, seen)
-
-    def _make_request_of_list(self, ctx: Context) -> Any:
-        request = make_request_for_page(ctx, self._access.site, "POST")
-        lead_to_page(request, self._admin, "changelist")
-        return request
 
     def update_one(self, ctx: Context, key: Any, values: Mapping[str, Any]) -> None:
         """Change one of several objects, whose version the confirmation was about.
