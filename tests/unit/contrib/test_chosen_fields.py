@@ -14,6 +14,7 @@ from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine
+from tests.support.calls import read, refuse
 from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import orders  # noqa: F401 - a fixture
 
@@ -81,18 +82,6 @@ def serve_admin(style: str = "single") -> MCPServer:
     )
     admin_tools(server=server, site=site, models=[Order], style=style)
     return server
-
-
-def read(client: MCPClient, tool: str, **arguments: Any) -> Any:
-    found = client.call(tool, **arguments)
-    assert not found.is_error, found.text
-    return found.structured
-
-
-def refuse(client: MCPClient, tool: str, **arguments: Any) -> str:
-    found = client.call(tool, **arguments)
-    assert found.is_error, found.structured
-    return found.text.removeprefix("Invalid arguments:\n- ")
 
 
 def test_rows_have_the_chosen_fields_and_their_key():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
@@ -21,9 +20,9 @@ from django_mcp.calls import flush_calls
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.inprocess.results import UnknownTool
-from django_mcp.signals import tool_called
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
+from tests.support.calls import read, refuse
 from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import orders  # noqa: F401 - a fixture
 
@@ -115,18 +114,6 @@ def serve_admin(cls: Any = OrderAdmin, **options: Any) -> MCPServer:
     server = make_server()
     admin_tools(server=server, site=site, models=[Order], aggregates=True, **options)
     return server
-
-
-def read(client: MCPClient, tool: str, **arguments: Any) -> Any:
-    found = client.call(tool, **arguments)
-    assert not found.is_error, found.text
-    return found.structured
-
-
-def refuse(client: MCPClient, tool: str, **arguments: Any) -> str:
-    found = client.call(tool, **arguments)
-    assert found.is_error, found.structured
-    return found.text.removeprefix("Invalid arguments:\n- ")
 
 
 def groups(client: MCPClient, tool: str, **arguments: Any) -> list[Any]:
@@ -539,18 +526,6 @@ def test_an_admin_that_decides_about_each_object_has_no_such_tool(root: User):
 
     assert "summarize_orders" not in names(MCPClient(server, user=root))
     assert "search_orders" in names(MCPClient(server, user=root))
-
-
-@pytest.fixture
-def calls() -> Iterator[list[Any]]:
-    made: list[Any] = []
-
-    def note(sender: Any, call: Any, **_kwargs: Any) -> None:
-        made.append((call.name, call.outcome))
-
-    tool_called.connect(note)
-    yield made
-    tool_called.disconnect(note)
 
 
 def test_one_compact_tool_summarizes_all_models(root: User, calls: list[Any]):

@@ -19,9 +19,9 @@ from django_mcp.calls import flush_calls
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.inprocess.results import MCPError, UnknownTool
-from django_mcp.signals import tool_called
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, Product
+from tests.support import calls as calls_of
 from tests.support.library.models import Book
 from tests.unit.contrib.modeladmin.conftest import orders  # noqa: F401 - a fixture
 
@@ -99,15 +99,11 @@ def connect(server: MCPServer, user: Any) -> MCPClient:
 
 
 def read(client: MCPClient, tool: str = "update_many_orders", **arguments: Any) -> Any:
-    found = client.call(tool, **arguments)
-    assert not found.is_error, found.text
-    return found.structured
+    return calls_of.read(client, tool, **arguments)
 
 
 def refuse(client: MCPClient, tool: str = "update_many_orders", **arguments: Any) -> str:
-    found = client.call(tool, **arguments)
-    assert found.is_error, found.structured
-    return found.text.removeprefix("Invalid arguments:\n- ")
+    return calls_of.refuse(client, tool, **arguments)
 
 
 def change(client: MCPClient, tool: str = "update_many_orders", **arguments: Any) -> Any:
@@ -412,18 +408,6 @@ def test_the_option_needs_the_tool_for_one_object():
     faults = Wrong.register(server=make_server()).find_faults()
 
     assert [each.id for each in faults] == ["django_mcp.M005"]
-
-
-@pytest.fixture
-def calls() -> Iterator[list[Any]]:
-    made: list[Any] = []
-
-    def note(sender: Any, call: Any, **_kwargs: Any) -> None:
-        made.append((call.name, call.outcome))
-
-    tool_called.connect(note)
-    yield made
-    tool_called.disconnect(note)
 
 
 def test_one_compact_tool_changes_objects_of_all_models(root: User, calls: list[Any]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from django_mcp.contrib.models import ModelTools
 from django_mcp.endpoints.usable_entries import usable_entries
 from django_mcp.models import APIKey
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.signals import tool_called
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, Product
 from tests.support.library.models import Book, Shelf, Tag
@@ -59,18 +57,6 @@ def compact(site: admin.AdminSite) -> MCPServer:
 @pytest.fixture
 def client(compact: MCPServer, root: User, orders: list[Order]) -> MCPClient:
     return MCPClient(compact, user=root)
-
-
-@pytest.fixture
-def calls() -> Iterator[list[Any]]:
-    made: list[Any] = []
-
-    def note(sender: Any, call: Any, **_kwargs: Any) -> None:
-        made.append((call.name, call.outcome))
-
-    tool_called.connect(note)
-    yield made
-    tool_called.disconnect(note)
 
 
 def names(client: MCPClient) -> list[str]:
