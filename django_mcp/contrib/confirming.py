@@ -69,12 +69,12 @@ def read_state(instance: Any) -> list[str | None]:
     ]
 
 
-def quote(text: Any) -> str:
+def quote(text: Any, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the text of an object as a question has it: in quotation marks, on one line, cut short.
 
     Whoever names an object would otherwise write part of the question.
     """
-    return '"' + clean(str(text), MAX_TEXT_CHARS).replace('"', "'") + '"'
+    return '"' + clean(str(text), max_chars).replace('"', "'") + '"'
 
 
 class Agreement:

@@ -17,6 +17,7 @@ from django_mcp.contrib.confirming import (
     CONFIRMATION,
     CONFIRMATION_SCHEMA,
     Agreement,
+    quote,
     read_state,
 )
 from django_mcp.contrib.generated import object_schema
@@ -298,5 +299,6 @@ _PARTS = ("contains", "startswith", "endswith")
 
 def _show(value: Any) -> str:
     """Return a value on one line, cut short; a text in quotation marks."""
-    text = clean(value if isinstance(value, str) else encode(value).decode(), MAX_SHOWN_CHARS)
-    return '"' + text.replace('"', "'") + '"' if isinstance(value, str) else text
+    if isinstance(value, str):
+        return quote(value, MAX_SHOWN_CHARS)
+    return clean(encode(value).decode(), MAX_SHOWN_CHARS)

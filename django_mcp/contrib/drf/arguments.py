@@ -277,8 +277,8 @@ def _with_limits(named: JSONObject, found: JSONObject) -> JSONObject:
     limits = {keyword: each for keyword, each in found.items() if keyword in _LIMITS}
     if not limits:
         return named
-    if named.get("type") != found["type"]:
-        return {**found, **{name: named[name] for name in ("description",) if name in named}}
+    if named.get("type") != found.get("type"):
+        return {**found, "description": named["description"]} if "description" in named else found
     return {**named, **{name: min(each, named.get(name, each)) for name, each in limits.items()}}
 
 
