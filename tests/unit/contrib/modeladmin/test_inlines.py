@@ -12,13 +12,12 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.admin import GenericStackedInline
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection
 from django.forms.models import BaseInlineFormSet
-from django.test.utils import CaptureQueriesContext
 
 from django_mcp.models import APIKey
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book
+from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.test_reading import read, refuse
 from tests.unit.contrib.modeladmin.test_rules import replace
 from tests.unit.contrib.modeladmin.test_writing import told
@@ -551,9 +550,9 @@ def test_more_rows_cost_no_more_queries(make_client: Any, root: User, orders: li
         if number:
             for product in make_products(*"abcdef"):
                 OrderLine.objects.create(order=orders[0], product=product, quantity=1, unit_price=1)
-        with CaptureQueriesContext(connection) as shown:
+        with captured_queries() as shown:
             read(client, "get_order", id=orders[0].pk)
-        with CaptureQueriesContext(connection) as written:
+        with captured_queries() as written:
             line = orders[0].lines.order_by("pk")[0]
             sent = [{"id": line.pk, "quantity": 10 + number}]
             read(client, "update_order", id=orders[0].pk, lines=sent)
@@ -608,10 +607,10 @@ def test_an_object_with_more_rows_than_a_formset_takes_is_refused_before_they_ar
     for other in others[1:]:
         OrderLine.objects.create(order=order, product=other, quantity=1, unit_price=1)
 
-    with CaptureQueriesContext(connection) as queries:
+    with captured_queries() as queries:
         error = refuse(client, "update_order", id=order.pk, lines=sent)
 
     assert "/lines: At most 3 are allowed." in error
-    of_rows = [each["sql"] for each in queries if 'FROM "shop_orderline"' in each["sql"]]
+    of_rows = [sql for sql in queries if 'FROM "shop_orderline"' in sql]
     assert of_rows
     assert all("LIMIT 4" in sql for sql in of_rows), of_rows

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book, Shelf
+from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import START, Books
 from tests.unit.contrib.modeladmin.test_rules import replace
 
@@ -54,7 +53,7 @@ def test_an_object_is_chosen_by_its_name_for_one_query(
     client.call("create_book", isbn="first", title="Odes")  # what is read once
     counts = []
     for isbn, shelf in enumerate((shelves[0].pk, str(shelves[0].pk), "poetry")):
-        with CaptureQueriesContext(connection) as queries:
+        with captured_queries() as queries:
             made = client.call("create_book", isbn=str(isbn), title="Odes", shelf=shelf)
         assert not made.is_error, made.text
         counts.append(len(queries))
@@ -206,7 +205,7 @@ def test_a_filter_takes_a_name(make_client: Any, root: User, orders: list[Order]
     counts = []
     ann = orders[0].customer_id
     for customer in (ann, str(ann), "ann"):
-        with CaptureQueriesContext(connection) as queries:
+        with captured_queries() as queries:
             found = client.call("search_orders", customer=customer)
         numbers = [each["number"] for each in found.structured["results"]]
         assert numbers == ["A-0", "A-1", "A-2"]
