@@ -15,6 +15,7 @@ from typing import Any
 from django.apps import apps
 from django.db import connections, router, transaction
 from django.db.models.signals import post_delete, post_save
+from django.utils.connection import ConnectionDoesNotExist
 
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import (
@@ -55,7 +56,8 @@ def _poll(has_read: threading.Event) -> None:
     avoid_pools()
     trouble, was_read = Warner(), False
     database = _database_name()
-    # At the end of a test run, the name of the test database is replaced by that of the site's own.
+    # At the end of a test run, the name of the test database is replaced by that of the site's own. A test may
+    # also send the table to a database of its own, which is gone afterwards.
     while _database_name() == database:
         try:
             run_with_connections(refresh)
@@ -71,7 +73,11 @@ def _poll(has_read: threading.Event) -> None:
 
 
 def _database_name() -> object:
-    return connections[router.db_for_write(DisabledEntry)].settings_dict["NAME"]
+    """Return the name of the database that has the table; None, if there is no such database."""
+    try:
+        return connections[router.db_for_write(DisabledEntry)].settings_dict["NAME"]
+    except ConnectionDoesNotExist:
+        return None
 
 
 _first_read = PerProcess(_start)
