@@ -17,7 +17,7 @@ from django_mcp.registry.access import ObjectCheck
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ANSWERS, ToolEntry
 from django_mcp.registry.problems import ArgumentErrors
-from django_mcp.server.asking.by_argument import find_unasked, read_answers, takes_answers
+from django_mcp.server.asking.by_argument import find_unasked, read_answers
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.asking.round_trips import open_answers, sign_state
 from django_mcp.server.exchange.answers import count_answer
@@ -63,6 +63,7 @@ class HandlerRun(Record):
         name: its name there.
         timeout_s: how long each round may take; None: as long as the server's options say.
         may_ask: whether the answer may be a question to the client.
+        takes_answers: whether the argument `answers` has answers to what the handler asks.
     """
 
     call: ServedCall
@@ -73,6 +74,7 @@ class HandlerRun(Record):
     name: str
     timeout_s: float | None = None
     may_ask: bool = False
+    takes_answers: bool = False
 
     @property
     def what(self) -> str:
@@ -96,7 +98,7 @@ class HandlerRun(Record):
         is_traced = "traceparent" in meta or "baggage" in meta
         detach_trace = attach_trace(meta) if is_traced else None
         try:
-            if takes_answers(call):
+            if self.takes_answers:
                 self._take_answers()
             outcome = await self._run_round()
             if type(outcome) is bytes or not isinstance(outcome, _Due):
@@ -215,7 +217,7 @@ class HandlerRun(Record):
         if handler.check is not None:
             handler.check.demand(self.call.context, kwargs)
         value = handler.function(**kwargs)
-        if self.call.answers.given is not None and self._aliases:
+        if self.takes_answers and self._aliases:
             # The transaction rolls back what the handler did without them.
             unasked = find_unasked(self.call)
             if unasked:

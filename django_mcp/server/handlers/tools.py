@@ -33,6 +33,7 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
         entry.name,
         timeout_s=entry.timeout_s,
         may_ask=True,
+        takes_answers=entry.asks_by_argument,
     ).run()
     if isinstance(outcome, Failure):
         return encode_failure(call, outcome)

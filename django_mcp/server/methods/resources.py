@@ -13,6 +13,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.asking.by_argument import takes_answers
 from django_mcp.server.capabilities import covers
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
@@ -66,6 +67,7 @@ async def read(call: ServedCall) -> bytes | Refusal:
         entry.name,
         timeout_s=reading.timeout_s,
         may_ask=True,
+        takes_answers=takes_answers(call),
     ).run()
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
 

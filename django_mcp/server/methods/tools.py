@@ -44,25 +44,15 @@ async def call(call: ServedCall) -> bytes | Refusal:
     if entry is None:
         return invalid_params(f"Unknown tool: {short(name)}{_suggest(call, name)}")
     call.entry = entry
-    if entry.redirect is None:
-        return await _call_tool(call, entry, arguments)
-    return await _call_other(call, entry, entry.redirect, arguments)
-
-
-async def _call_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+    if entry.redirect is not None:
+        other = await _find_other(call, entry, entry.redirect, arguments)
+        if isinstance(other, bytes):
+            return other
+        entry, arguments = other
     visible = call.exchange.caller.visible
     refusal = None if visible is ALL_VISIBLE else check_scopes(call, entry)
     if refusal is not None:
         return to_result(call, refusal)
-    if entry.throttle is not None:
-        refusal = await check_tool_rate(call, entry, entry.throttle)
-    if refusal is None and entry.header_params:
-        refusal = check_headers(call, entry, arguments)
-    if refusal is not None:
-        return refusal
-    wanted = entry.required_client_capabilities
-    if wanted and not covers(call.connection.client_capabilities, wanted):
-        return _refuse_client(call, entry.name, wanted)
     return await _check_and_run(call, entry, arguments)
 
 
@@ -76,10 +66,10 @@ def _find(call: ServedCall, name: str) -> ToolEntry | None:
     return None
 
 
-async def _call_other(
+async def _find_other(
     call: ServedCall, entry: ToolEntry, redirect: Redirect, arguments: JSONObject
-) -> bytes | Refusal:
-    """Call the tool that a call stands for.
+) -> tuple[ToolEntry, JSONObject] | bytes:
+    """Return the tool that a call stands for and its arguments, or the error of wrong ones.
 
     From then on it is a call of that tool: for its rules and limits, for retries, and for records.
     """
@@ -100,7 +90,7 @@ async def _call_other(
         )
     call.entry = other
     call.message.params = {**call.message.params, "name": name, "arguments": arguments}
-    return await _call_tool(call, other, arguments)
+    return other, arguments
 
 
 def _refuse_arguments(call: ServedCall, problems: Sequence[Problem]) -> bytes:
@@ -143,6 +133,16 @@ def _check_briefly(
 async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
+    refusal = None
+    if entry.throttle is not None:
+        refusal = await check_tool_rate(call, entry, entry.throttle)
+    if refusal is None and entry.header_params:
+        refusal = check_headers(call, entry, arguments)
+    if refusal is not None:
+        return refusal
+    wanted = entry.required_client_capabilities
+    if wanted and not covers(call.connection.client_capabilities, wanted):
+        return _refuse_client(call, entry.name, wanted)
     if call.options.validate_input or entry.validate_input:
         problems = _check_briefly(call, entry, arguments)
         if problems is None or problems:
