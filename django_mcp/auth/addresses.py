@@ -34,6 +34,15 @@ def origin_of(request: HttpRequest) -> str:
     return canonical_uri(known) or known
 
 
+def resource_of(request: HttpRequest) -> str:
+    """Return the canonical URI of a request's endpoint (RFC 8707, RFC 9728). Raises as `origin_of` does.
+
+    A token is for the endpoint if it names exactly this URI.
+    """
+    # Under ASGI, `path` lacks the prefix of `FORCE_SCRIPT_NAME` if the proxy has taken it off.
+    return origin_of(request) + get_script_prefix().rstrip("/") + resource_path(request.path_info)
+
+
 def metadata_url_of(request: HttpRequest) -> str:
     """Return the URL of the metadata of a request's endpoint. Raises as `origin_of` does.
 

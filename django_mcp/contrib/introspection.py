@@ -17,11 +17,10 @@ from django_mcp.auth.authenticator import MAX_AGE_S, BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.contrib.issuers import (
+    Audiences,
     FetchError,
     FindUser,
     UserFinder,
-    audiences_of,
-    check_audience,
     check_url,
     fetch_json,
     to_auth_info,
@@ -185,7 +184,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
     Args:
         url: the issuer's introspection endpoint.
         client_id, client_secret: the credentials of this server at the issuer.
-        audience: what `aud` of the answer must contain exactly.
+        audience: what `aud` of the answer must contain exactly, as for `JWTAuthenticator`.
         issuer: what `iss` of the answer must be, if there is one. Clients get it as well.
         user_field, user_claim, find_user: as for `JWTAuthenticator`.
         required_scopes: the scopes that every token must have.
@@ -224,7 +223,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self._url = check_url(url, "url")
         self._issuer = check_url(issuer, "issuer")
         self._credentials = (client_id, client_secret)
-        self._audience = frozenset(check_audience(audience))
+        self._audiences = Audiences(audience)
         self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
         self._timeout_s = timeout_s
         self._trouble, self._outage = Warner(), Warner()
@@ -243,20 +242,27 @@ class IntrospectionAuthenticator(BearerAuthenticator):
             principal.handle = _Token(token)
         return principal
 
+    def variant(self, exchange: Exchange) -> str | None:
+        """Return the resource that a token for an address has to be for."""
+        return self._audiences.find_resource(exchange)
+
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
-        return await self._introspect(token, network_of(exchange.caller.address or ""))
+        address = network_of(exchange.caller.address or "")
+        return await self._introspect(token, address, exchange)
 
     async def _ask_again(self, token: _Token) -> Principal | Rejection | None:
-        return await self._introspect(token.text, None)
+        return await self._introspect(token.text, None, Exchange())
 
-    async def _introspect(self, token: str, address: str | None) -> Principal | Rejection | None:
+    async def _introspect(
+        self, token: str, address: str | None, exchange: Exchange
+    ) -> Principal | Rejection | None:
         """Ask about a token. `address` is the client's; None for a token that has something open."""
         # Caches hold digests and no tokens.
         key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
         if self._inactive.get(key):
             return _INACTIVE
         answer = await self._ask(token, key, None if self._known.get(key) else address)
-        refusal = answer if isinstance(answer, Rejection) else self._judge(answer)
+        refusal = answer if isinstance(answer, Rejection) else self._judge(answer, exchange)
         if refusal is not None:
             self._note_refusal(key, refusal)
             return refusal
@@ -289,15 +295,16 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         if refusal is _INACTIVE:
             self._inactive.set(key, True, self._inactive_cache_s)
 
-    def _judge(self, answer: Any) -> Rejection | None:
+    def _judge(self, answer: Any, exchange: Exchange) -> Rejection | None:
         if not isinstance(answer, dict) or answer.get("active") is not True:
             return _INACTIVE
         if not _is_access_token(answer):
             return Rejection(reason="The token is no access token")
         if answer.get("iss", self._issuer) != self._issuer:
             return Rejection(reason="The token is of another issuer")
-        if not self._audience & audiences_of(answer):
-            return Rejection(reason="The token is for somebody else")
+        elsewhere = self._audiences.judge(answer, exchange)
+        if elsewhere is not None:
+            return elsewhere
         expires_at = answer.get("exp")
         if isinstance(expires_at, int | float) and expires_at <= time.time():
             return Rejection(reason="The token has expired")

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
-from urllib.parse import quote_plus, urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.contrib.deadlines import hanging_up_at
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.json import decode
+from django_mcp.server.exchange.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 MAX_BYTES: Final = 256 * 1024
 MAX_BLOCK_BYTES: Final = 16 * 1024
@@ -153,13 +157,103 @@ FindUser: TypeAlias = Callable[[Claims], Any]
 """Returns the user of claims, or None. Runs in a thread and may query the database."""
 
 
-def check_audience(audience: Any) -> list[str]:
-    """Return the accepted audiences, given as one or several names."""
-    names = [audience] if isinstance(audience, str) else audience
-    audiences = list(names) if isinstance(names, Iterable) else []
-    if not audiences or not all(isinstance(audience, str) and audience for audience in audiences):
-        raise ValueError("audience must name the audience of tokens, such as this server's address")
-    return audiences
+class Audiences:
+    """The audiences that an authenticator accepts: addresses of this site's endpoints, and other names.
+
+    A token for an address is good for requests to that endpoint alone, as a token of the site's own
+    authorization server is. One for another name is good at every endpoint.
+
+    Args:
+        audience: one name, or several.
+
+    Raises:
+        ValueError: there is none.
+    """
+
+    def __init__(self, audience: Any) -> None:
+        given = [audience] if isinstance(audience, str) else audience
+        names: list[Any] = list(given) if isinstance(given, Iterable) else []
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ValueError(
+                "audience must name the audience of tokens, such as this server's address"
+            )
+        self.names: list[str] = names
+        self._has_urls = any(name.lower().startswith(("http:", "https:")) for name in self.names)
+
+    def find_resource(self, exchange: Exchange) -> str | None:
+        """Return the resource that an address must equal; None: no name is one, or there is no request."""
+        if not self._has_urls or exchange.caller.build_request is None:
+            return None
+        # Settings import this module, and it must not need them by then.
+        from django_mcp.auth.addresses import resource_of
+
+        return resource_of(exchange.caller.build_request())
+
+    def judge(self, claims: Claims, exchange: Exchange) -> Rejection | None:
+        """Return the rejection of a token whose audiences are not good for a request, or None."""
+        named = audiences_of(claims).intersection(self.names)
+        if not named:
+            return _FOR_SOMEBODY_ELSE
+        resource = self.find_resource(exchange)
+        if resource is None or exchange.caller.build_request is None:
+            return None
+        addresses = [_to_address(name) for name in named]
+        if _without_scheme(resource) in addresses:
+            return None
+        request = exchange.caller.build_request()
+        is_other = all(_is_endpoint(address, request) for address in addresses)
+        return _FOR_ANOTHER_ADDRESS if is_other else None
+
+
+def _to_address(name: str) -> str | None:
+    """Return an audience as addresses are compared, by host, path and query; None: it is none.
+
+    A proxy may not say which scheme clients use, and the path of a request has no escapes any more.
+    """
+    from django.utils.encoding import iri_to_uri
+
+    from django_mcp.auth.addresses import canonical_uri
+
+    uri = canonical_uri(iri_to_uri(name))
+    return None if uri is None else unquote(_without_scheme(uri))
+
+
+def _without_scheme(uri: str) -> str:
+    return uri.partition("://")[2]
+
+
+def _is_endpoint(address: str | None, request: HttpRequest) -> bool:
+    """Return whether an address leads to an endpoint of this site, or of one of its tenants."""
+    if address is None:
+        return False
+    from django.urls import get_script_prefix
+
+    from django_mcp.endpoints.well_known import endpoint_at_path
+
+    authority, slash, rest = address.partition("?")[0].partition("/")
+    path, prefix = slash + rest or "/", get_script_prefix().rstrip("/")
+    if not _is_host_of_site(authority, request) or not path.startswith(f"{prefix}/"):
+        return False
+    return endpoint_at_path(path.removeprefix(prefix)) is not None
+
+
+def _is_host_of_site(authority: str, request: HttpRequest) -> bool:
+    from django.conf import settings as site_settings
+    from django.http.request import split_domain_port, validate_host
+
+    from django_mcp.auth.addresses import origin_of
+    from django_mcp.conf import settings
+
+    if authority == _without_scheme(origin_of(request)):
+        return True
+    # Without a public address there is one for each host, such as one for each tenant.
+    return settings.PUBLIC_URL is None and validate_host(
+        split_domain_port(authority)[0], site_settings.ALLOWED_HOSTS
+    )
+
+
+_FOR_SOMEBODY_ELSE = Rejection(reason="The token is for somebody else")
+_FOR_ANOTHER_ADDRESS = Rejection(reason="The token is for another address of this site")
 
 
 def audiences_of(claims: Claims) -> frozenset[str]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.auth.authenticator import MAX_AGE_S, BearerAuthenticator
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.contrib.issuers import (
+    Audiences,
     FetchError,
     FindUser,
     UserFinder,
-    check_audience,
     check_url,
     to_auth_info,
 )
@@ -34,7 +34,8 @@ class JWTAuthenticator(BearerAuthenticator):
 
     Args:
         issuer: the `iss` of its tokens, to the letter.
-        audience: what `aud` must hold, to the letter: this server's address, or several names.
+        audience: what `aud` must hold, to the letter: this server's address, or several names. A token for
+            the address of an endpoint of this site is accepted there alone.
         jwks_url: where its keys are; None: as its OpenID Connect metadata says.
         algorithms: the only ones accepted.
         token_types: which `typ` a token's header may have (RFC 9068 section 4), in either case and with
@@ -84,7 +85,7 @@ class JWTAuthenticator(BearerAuthenticator):
             raise ValueError(f"algorithms must be out of {', '.join(KEY_TYPES)}; not {unknown}")
         self._jwt = jwt
         self._issuer = check_url(issuer, "issuer")
-        self._audience = check_audience(audience)
+        self._audiences = Audiences(audience)
         if jwks_url is not None:
             check_url(jwks_url, "jwks_url")
         self._algorithms = frozenset(algorithms)
@@ -110,6 +111,10 @@ class JWTAuthenticator(BearerAuthenticator):
         # Several issuers can be accepted, each by an authenticator of its own.
         return claims.get("iss") == self._issuer
 
+    def variant(self, exchange: Exchange) -> str | None:
+        """Return the resource that a token for an address has to be for."""
+        return self._audiences.find_resource(exchange)
+
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """See `BearerAuthenticator.verify`."""
         try:
@@ -134,6 +139,9 @@ class JWTAuthenticator(BearerAuthenticator):
         # Now the type is what the issuer wrote, so the log can quote it.
         if not self._has_right_type(header.get("typ")):
             return _TYPE
+        elsewhere = self._audiences.judge(claims, exchange)
+        if elsewhere is not None:
+            return elsewhere
         auth = to_auth_info(self.kind, claims)
         if isinstance(auth, Rejection):
             return auth
@@ -158,7 +166,7 @@ class JWTAuthenticator(BearerAuthenticator):
                     key,
                     algorithms=[algorithm],
                     issuer=self._issuer,
-                    audience=self._audience,
+                    audience=self._audiences.names,
                     leeway=self._leeway_s,
                     options={"require": ["exp", "iss", "aud", "sub"]},
                 )

@@ -12,9 +12,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.urls import get_script_prefix
-
-from django_mcp.auth.addresses import canonical_uri, origin_of, resource_path
+from django_mcp.auth.addresses import canonical_uri, resource_of
 from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.users import active_filter, is_active
@@ -24,15 +22,6 @@ from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-
-def resource_of(request: HttpRequest) -> str:
-    """Return the canonical URI of a request's endpoint (RFC 8707, RFC 9728). Raises as `origin_of` does.
-
-    A token is for the endpoint if it names exactly this URI.
-    """
-    # Under ASGI, `path` lacks the prefix of `FORCE_SCRIPT_NAME` if the proxy has taken it off.
-    return origin_of(request) + get_script_prefix().rstrip("/") + resource_path(request.path_info)
 
 
 class OAuthAuthenticator(BearerAuthenticator):

@@ -24,11 +24,16 @@ Lines = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 def exchange_with(
-    headers: Lines = (), *, method: str = "POST", path: str = "/mcp", query: str = ""
+    headers: Lines = (),
+    *,
+    method: str = "POST",
+    path: str = "/mcp",
+    query: str = "",
+    host: str = "testserver",
 ) -> Exchange:
     """Return the exchange that a transport makes of a request with these headers."""
     given = headers.items() if isinstance(headers, Mapping) else headers
-    lines = [("host", "testserver"), ("content-type", "application/json"), *given]
+    lines = [("host", host), ("content-type", "application/json"), *given]
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in lines]
     scope = {
         "type": "http",

@@ -7,8 +7,7 @@ from django.core.exceptions import DisallowedHost
 from django.test import AsyncRequestFactory, RequestFactory
 from django.urls import set_script_prefix
 
-from django_mcp.auth.addresses import canonical_uri, metadata_url_of, origin_of
-from django_mcp.contrib.oauth.authenticator import resource_of
+from django_mcp.auth.addresses import canonical_uri, metadata_url_of, origin_of, resource_of
 
 FORGED: dict[str, Any] = {
     "HTTP_X_FORWARDED_HOST": "evil.example",
