@@ -155,6 +155,15 @@ class LayerBus:
                 receive(Missed().to_wire())
 
 
+async def try_layer() -> None:
+    """Send a message over the layer to this process; raise an error of the layer, or `TimeoutError` if it does not come."""
+    layer: Any = get_channel_layer()
+    async with asyncio.timeout(TIMEOUT_S):
+        channel = await _cancellable(layer.new_channel())
+        await _cancellable(layer.send(channel, {"type": "django_mcp.try"}))
+        await _cancellable(layer.receive(channel))
+
+
 async def _cancellable(work: Awaitable[T]) -> T:
     """Await a method of the layer, and raise a cancellation that it swallowed.
 

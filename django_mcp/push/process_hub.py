@@ -15,14 +15,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.conf import settings as site_settings
-
 from django_mcp.auth.authenticator import knows_any
 from django_mcp.conf import settings
 from django_mcp.execution.outages import report_unmigrated
 from django_mcp.log import logger
 from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
+from django_mcp.push.layers import describe_layer, has_shared_layer
 from django_mcp.push.web_servers import find_ending
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.services import ServerHub
@@ -37,10 +36,11 @@ GRACE_S = 2.0
 LOOK_EVERY_S = 0.4
 """How often a process looks whether its server is about to end it."""
 
-IN_MEMORY = "channels.layers.InMemoryChannelLayer"
-
 MAX_DEFERRED = 10_000
 """Messages that wait for the thread; when there are more, the oldest are dropped."""
+
+
+_UNREACHABLE = "Could not reach the other processes"
 
 
 class SiteBus:
@@ -54,7 +54,7 @@ class SiteBus:
 
     def _drop(self) -> None:
         self._bus: Bus | None = None
-        self._outage = _Outage("Could not reach the other processes")
+        self._outage = _Outage(_UNREACHABLE)
         self._lock = threading.Lock()
         self._left: deque[JSONObject] = deque(maxlen=MAX_DEFERRED)
         self._thread: ThreadPoolExecutor | None = None
@@ -113,6 +113,10 @@ class SiteBus:
             if kind == "layer":
                 from django_mcp.push.layer_bus import LayerBus
 
+                self._outage = _Outage(
+                    f"{_UNREACHABLE} by the channel layer of CHANNEL_LAYERS, {describe_layer()}, so that "
+                    "notifications between them are late or lost"
+                )
                 self._bus = LayerBus(self._outage)
             elif kind == "database":
                 from django_mcp.push.database_bus import DatabaseBus
@@ -144,12 +148,6 @@ def choose_bus() -> str:
     from django_mcp.models.sessions import BusMessage
 
     return "database" if is_shared_database(router.db_for_write(BusMessage)) else "local"
-
-
-def has_shared_layer() -> bool:
-    """Return whether there is a channel layer that more than one process can reach."""
-    layers: dict[str, Any] = getattr(site_settings, "CHANNEL_LAYERS", None) or {}
-    return bool(layers.get("default", {}).get("BACKEND", IN_MEMORY) != IN_MEMORY)
 
 
 class _Link:

@@ -45,6 +45,7 @@ from django_mcp.management.doctor.examination import (
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.doctor.listing import examine_listing
 from django_mcp.management.doctor.results import examine_results
+from django_mcp.management.doctor.services import examine_databases, examine_layer
 from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
 from django_mcp.server.options import DIRECTORIES
@@ -126,7 +127,9 @@ class Command(SiteCommand):
                 # A warning need not hinder a client. What does is found at the endpoint besides.
                 judged = bad if message.level >= checks.ERROR else note
                 yield judged(f"{message.id}: {message.msg}", message.hint or "")
+        yield from examine_databases()
         yield from find_missing_tables()
+        yield from examine_layer()
         yield from find_busy_threads()
         address = None if server is None else client_address(server, url)
         publish = None if server is None else partial(server.notify_list_changed, "tools")
@@ -214,7 +217,7 @@ def find_missing_tables() -> Iterator[Finding]:
     try:
         missing = find_missing()
     except Error:
-        # The endpoint's responses show what is wrong with the database.
+        # `examine_databases` reports it.
         return
     if missing:
         yield bad(

@@ -418,7 +418,7 @@ async def test_an_outage_of_redis_is_logged_in_lines_and_not_in_tracebacks(site:
     async with listening(site.first, "stock://x"), listening(site.second, "stock://x"):
         await site.redis.is_quiet()
         site.redis.stop()
-        await logged("Could not reach the other processes: ")
+        await logged("Could not reach the other processes by the channel layer of CHANNEL_LAYERS, ")
         site.redis.start()
         found = await logged(": over, after ")
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from channels.layers import InMemoryChannelLayer
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.urls import path
@@ -24,7 +25,9 @@ from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.management.commands.mcp_doctor import find_busy_threads
 from django_mcp.management.doctor.examination import Finding
 from django_mcp.management.doctor.http import ask
+from django_mcp.management.doctor.services import examine_layer
 from django_mcp.models import Worker
+from django_mcp.push import layer_bus
 from tests.support.answering import answering
 from tests.support.fake_site import fake_site
 
@@ -54,6 +57,33 @@ def test_calls_waiting_for_a_thread_are_reported_with_the_holders():
     assert f"web:{os.getpid()}: 32 of 32 threads are busy, and 5 calls wait" in finding.text
     assert "tools/call slow by user:1 for 40 s" in finding.text
     assert "SYNC_THREADS" in finding.fix
+
+
+@override_settings(DJANGO_MCP={"PUSH_BUS": "layer"})
+def test_a_channel_layer_that_carries_messages_is_no_fault():
+    (finding,) = examine_layer()
+
+    assert finding.ok
+    assert finding.text == "The channel layer InMemoryChannelLayer carries messages"
+
+
+class Silent(InMemoryChannelLayer):
+    """Loses what is sent."""
+
+    async def send(self, channel: str, message: Any) -> None:
+        pass
+
+
+@override_settings(
+    DJANGO_MCP={"PUSH_BUS": "layer"},
+    CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Silent"}},
+)
+def test_a_channel_layer_that_loses_messages_is_a_fault(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(layer_bus, "TIMEOUT_S", 0.05)
+    (finding,) = examine_layer()
+
+    assert not finding.ok
+    assert "Silent, carries no messages: TimeoutError" in finding.text
 
 
 def test_busy_threads_without_waiting_calls_are_no_fault():
