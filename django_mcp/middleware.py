@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
@@ -41,7 +42,7 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {error}") from error
         if not callable(factory):
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {path} cannot be called.")
-        if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
+        if _is_of_django(factory):
             raise ImproperlyConfigured(
                 f"DJANGO_MCP['MIDDLEWARE']: {path} is middleware of Django, which takes a request. "
                 "Middleware of MCP takes an exchange."
@@ -54,6 +55,17 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
     if all(path.startswith("django_mcp.") for path in all_paths):
         return get_reply
     return _demanding(get_reply)
+
+
+def _is_of_django(factory: Any) -> bool:
+    """Return whether a factory makes middleware of Django: its documentation calls the parameter `get_response`."""
+    if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
+        return True
+    try:
+        parameters = list(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):
+        return False
+    return parameters[:1] == ["get_response"]
 
 
 def _demanding(get_reply: GetReply) -> GetReply:
@@ -152,6 +164,22 @@ class RequestIDFilter(Filter):
         """Accept every record."""
         record.request_id = _request_id.get()
         return True
+
+
+class AccessMiddleware(_Middleware):
+    """Refuse exchanges by a rule of the site, such as where they come from. Subclasses define it."""
+
+    def allows(self, exchange: Exchange) -> bool:
+        """Return whether an exchange may go on; if not, the reply is 403.
+
+        It runs on the event loop, so it must not query the database.
+        """
+        raise NotImplementedError
+
+    async def __call__(self, exchange: Exchange) -> Reply:
+        if not self.allows(exchange):
+            return refusal_reply(invalid_request("Access denied"), 403)
+        return await self.get_reply(exchange)
 
 
 class TenantMiddleware(_Middleware):

@@ -252,6 +252,9 @@ def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
             raise ImproperlyConfigured(message) from error
         if not isinstance(authenticator, Authenticator):
             message = f"{entry!r} is no django_mcp.auth.authenticators.Authenticator"
+            if hasattr(authenticator, "authenticate_header"):
+                # As the authentication classes of Django REST framework have it.
+                message += ". DRFAuthenticator of django_mcp.contrib.drf takes such a class"
             raise ImproperlyConfigured(message)
         loaded.append(authenticator)
     return loaded

@@ -16,7 +16,15 @@ from django_mcp.extension_packages import load_parts
 def _runner(checks: list[Check]) -> Check:
     def run(**kwargs: Any) -> list[CheckMessage]:
         # Each adds its own checks when it is imported.
-        from django_mcp.checks import access, entries, listing, serving, site, transactions  # noqa: F401
+        from django_mcp.checks import (  # noqa: F401
+            access,
+            entries,
+            listing,
+            serving,
+            site,
+            skipped,
+            transactions,
+        )
 
         load_parts("checks")
         return [message for check in checks for message in check(**kwargs)]

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import Path
+from typing import Any
 
 from channels import DEFAULT_CHANNEL_LAYER
 from channels.layers import channel_layers
@@ -14,13 +14,19 @@ from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Info
 from django.core.management import get_commands
-from django.utils.module_loading import import_string
 
+from django_mcp.checks.asgi import find_unwrapped, is_left_to_django
 from django_mcp.checks.declared import check
 from django_mcp.conf import find_databases, settings
-from django_mcp.endpoints.mounts import find_mounts, find_shadowed, has_urlconf, is_wrapped
+from django_mcp.endpoints.mounts import (
+    find_localized,
+    find_mounts,
+    find_shadowed,
+    has_urlconf,
+)
 from django_mcp.execution.threads import OWN_CONNECTIONS
-from django_mcp.push.process_hub import choose_bus, has_shared_layer
+from django_mcp.push.layers import has_shared_layer
+from django_mcp.push.process_hub import choose_bus
 from django_mcp.servers import MCPServer, all_servers, default_server
 
 _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
@@ -96,8 +102,8 @@ def check_shadowed_urls() -> Iterator[CheckMessage]:
 @check(id="django_mcp.W014")
 def check_asgi() -> Iterator[CheckMessage]:
     """W014: the site's ASGI application leaves the endpoints to Django's view."""
-    paths = _asgi_paths() if find_mounts() else []
-    for path in [path for path in paths if not _is_wrapped(path)][:1]:
+    path = find_unwrapped() if find_mounts() else None
+    if path is not None:
         yield checks.Warning(
             f"{path} does not use django_mcp_application, so Django's request handling serves the MCP "
             "endpoints: each call takes longer, and the site's MIDDLEWARE runs for it.",
@@ -107,41 +113,10 @@ def check_asgi() -> Iterator[CheckMessage]:
         )
 
 
-def _asgi_paths() -> list[str]:
-    """Return the path of the site's ASGI application; those where it may be if no setting says so."""
-    path = getattr(site_settings, "ASGI_APPLICATION", None)
-    modules = (getattr(site_settings, name, None) for name in ("ROOT_URLCONF", "SETTINGS_MODULE"))
-    packages = (str(module).rpartition(".")[0] for module in modules)
-    return [str(path)] if path else [f"{package}.asgi.application" for package in packages]
-
-
-def _is_left_to_django() -> bool:
-    """Return whether Django's request handling, with the site's MIDDLEWARE, serves the endpoints."""
-    path = getattr(site_settings, "ASGI_APPLICATION", None)
-    return not isinstance(path, str) or not _is_wrapped(path)
-
-
-def _is_wrapped(path: str) -> bool:
-    """Return whether an ASGI application was made with the wrapper, as far as can be told.
-
-    Its module is imported only if its text does not call the wrapper.
-    """
-    try:
-        spec = find_spec(path.rpartition(".")[0])
-        if spec is None or spec.origin is None:
-            return True
-        if "django_mcp_application(" in Path(spec.origin).read_text(encoding="utf-8"):
-            return True
-        import_string(path)
-    except Exception:  # noqa: BLE001 - the module is the site's; who serves it sees its error
-        return True
-    return is_wrapped.is_set()
-
-
 @check(id="django_mcp.W003")
 def check_login_pages() -> Iterator[CheckMessage]:
     """W003: middleware may answer the plain view's clients with a login page."""
-    for path in site_settings.MIDDLEWARE if _is_left_to_django() else ():
+    for path in site_settings.MIDDLEWARE if is_left_to_django() else ():
         # Django's own asks the view, which is exempt.
         if "loginrequired" in path.lower() and not path.startswith("django."):
             yield checks.Warning(
@@ -154,7 +129,7 @@ def check_login_pages() -> Iterator[CheckMessage]:
 @check(id="django_mcp.W004")
 def check_redirects() -> Iterator[CheckMessage]:
     """W004: middleware redirects a POST to the plain view."""
-    if not _is_left_to_django():
+    if not is_left_to_django():
         return
     exempt = re.compile("|".join(site_settings.SECURE_REDIRECT_EXEMPT) or "(?!)")
     paths = [mount.path[1:] for mount in find_mounts() if mount.is_fixed] or ["mcp"]
@@ -169,24 +144,6 @@ def check_redirects() -> Iterator[CheckMessage]:
         yield checks.Warning(
             "PREPEND_WWW answers a POST without www. with a redirect, which loses its body.",
             hint="Give clients the address with www.",
-        )
-
-
-@check(deploy=True, id="django_mcp.I001")
-def check_skipped_middleware() -> Iterator[CheckMessage]:
-    """I001: the site's middleware does not run for the consumer."""
-    skipped = [
-        path
-        for path in site_settings.MIDDLEWARE
-        # What Django's own does is done by the endpoint, or means nothing there.
-        if path not in settings.MIDDLEWARE and not path.startswith("django.")
-    ]
-    if skipped and not _is_left_to_django():
-        yield Info(
-            "Where django_mcp_application serves the MCP endpoint, this MIDDLEWARE of the site "
-            f"does not run: {', '.join(skipped)}.",
-            hint="What MCP calls need of it, such as a tenant, belongs in DJANGO_MCP['MIDDLEWARE']. "
-            "Silence this if they need none of it.",
         )
 
 
@@ -235,7 +192,10 @@ def check_channel_layers() -> Iterator[CheckMessage]:
     if isinstance(layers.get("default"), Mapping) and layers["default"].get("BACKEND"):
         try:
             # It connects to nothing before it is used.
-            channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
+            layer = channel_layers.make_backend(DEFAULT_CHANNEL_LAYER)
+            if type(layer).__module__.startswith("channels_redis."):
+                # One of pub/sub reads the addresses later.
+                _check_hosts(layers["default"].get("CONFIG", {}).get("hosts"))
         except Exception as error:  # noqa: BLE001 - whatever a backend makes of its options
             problem = f"{type(error).__name__}: {error}"
         else:
@@ -245,6 +205,14 @@ def check_channel_layers() -> Iterator[CheckMessage]:
         hint="Write CHANNEL_LAYERS = {'default': {'BACKEND': 'channels_redis.pubsub.RedisPubSubChannelLayer', "
         "'CONFIG': {'hosts': ['redis://127.0.0.1:6379']}}}.",
     )
+
+
+def _check_hosts(hosts: Any) -> None:
+    """Raise an error if a layer over Redis cannot use its `hosts`. It connects to nothing."""
+    from channels_redis.utils import create_pool, decode_hosts
+
+    for host in decode_hosts(hosts):
+        create_pool(host)
 
 
 @check(id="django_mcp.W029")
@@ -257,6 +225,25 @@ def check_doubled_paths() -> Iterator[CheckMessage]:
                 "URLs end in 'mcp' themselves.",
                 hint='Write path("", include("django_mcp.urls")) or path("staff/", staff_server.urls).',
             )
+
+
+@check(id="django_mcp.W035")
+def check_localized_paths() -> Iterator[CheckMessage]:
+    """W035: the path of an endpoint depends on the language, because it is inside of `i18n_patterns`."""
+    # Each is in the URLconf with and without a slash at its end.
+    servers = dict.fromkeys(mount.server for mount in find_localized())
+    for server in servers:
+        line = (
+            'path("", include("django_mcp.urls"))'
+            if server is default_server
+            else "the line with the server's urls"
+        )
+        yield checks.Warning(
+            f"The URLs of the MCP server {server.name!r} are inside of i18n_patterns, so that their paths begin "
+            "with a language. Clients have one fixed URL, and look for documents at /.well-known.",
+            hint=f"Write {line} into urlpatterns outside of i18n_patterns(). Calls get the language of the "
+            "client's Accept-Language.",
+        )
 
 
 @check(deploy=True, id="django_mcp.I005")

@@ -18,7 +18,7 @@ from weakref import WeakSet
 from django.conf import settings as site_settings
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, register_converter
 from django.urls.converters import StringConverter
-from django.urls.resolvers import RoutePattern
+from django.urls.resolvers import LocalePrefixPattern, RoutePattern
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
@@ -65,6 +65,17 @@ def find_mounts() -> list[Mount]:
     return [
         Mount(path=path, is_fixed=is_fixed, server=view.server)
         for path, is_fixed, view in _find_views()
+        if isinstance(view, MCPView) and not view.is_narrowed
+    ]
+
+
+def find_localized() -> list[Mount]:
+    """Return the endpoints inside of `i18n_patterns`, at their paths in the active language."""
+    patterns = get_resolver().url_patterns if has_urlconf() else ()
+    localized = [each for each in patterns if isinstance(each.pattern, LocalePrefixPattern)]
+    return [
+        Mount(path=path, is_fixed=False, server=view.server)
+        for path, _is_fixed, view in _walk(localized, "/", is_fixed=False)
         if isinstance(view, MCPView) and not view.is_narrowed
     ]
 

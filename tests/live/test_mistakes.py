@@ -120,6 +120,31 @@ def test_the_asgi_application_is_not_wrapped(project: Project):
     assert "W014" not in project.check()
 
 
+OFFICE_ONLY = """
+from django.http import HttpResponseForbidden
+
+def office_only(get_response):
+    def answer(request):
+        if request.META["REMOTE_ADDR"] != "192.0.2.7":
+            return HttpResponseForbidden()
+        return get_response(request)
+    return answer
+"""
+
+
+def test_an_access_rule_of_the_site_does_not_run(project: Project):
+    project.write("mysite/rules.py", OFFICE_ONLY)
+    project.set(MIDDLEWARE="[*MIDDLEWARE, 'mysite.rules.office_only']")
+
+    checked = project.check()
+
+    assert "(django_mcp.W034) This entry of MIDDLEWARE can refuse requests, and does" in checked
+    assert "for MCP calls: mysite.rules.office_only." in checked
+
+    project.write("mysite/asgi.py", PLAIN_ASGI)
+    assert "W034" not in project.check()
+
+
 def test_the_asgi_application_is_not_wrapped_and_not_set(project: Project):
     with (project.folder / "mysite/settings.py").open("a") as file:
         file.write("del ASGI_APPLICATION\nINSTALLED_APPS = INSTALLED_APPS[1:]\n")

@@ -24,6 +24,7 @@ from django_mcp import Context
 from django_mcp.extensions.tasks.core.memory import MemoryTasks
 from django_mcp.inprocess import MCPError
 from django_mcp.middleware import (
+    AccessMiddleware,
     GetReply,
     RequestIDFilter,
     RequestIDMiddleware,
@@ -443,6 +444,24 @@ async def test_without_a_tenant_the_server_is_not_found(server: MCPServer):
     assert reply.status == 404
     assert reply.body is not None
     assert "error" in decode(reply.body)
+
+
+class FromTheOffice(AccessMiddleware):
+    def allows(self, exchange: Exchange) -> bool:
+        return exchange.caller.address == "192.0.2.7"
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.FromTheOffice"]})
+@pytest.mark.parametrize(("address", "status"), [("192.0.2.7", 200), ("192.0.2.8", 403)])
+async def test_a_rule_of_the_site_refuses_exchanges(server: MCPServer, address: str, status: int):
+    exchange = exchange_of("tools/list")
+    exchange.caller.address = address
+
+    reply = await server.engine.answer(exchange)
+
+    assert reply.status == status
+    assert reply.body is not None
+    assert ("error" in decode(reply.body)) is (status == 403)
 
 
 def user_time_zone(get_reply: GetReply) -> GetReply:

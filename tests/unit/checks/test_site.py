@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from django.conf.urls.i18n import i18n_patterns
 from django.core.checks import CheckMessage, run_checks
 from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.django_db
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
 LAYER = "channels_redis.core.RedisChannelLayer"
+PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 COOKIES = "django.contrib.sessions.backends.signed_cookies"
 OURS = ("django_mcp.E", "django_mcp.W", "django_mcp.I")
 
@@ -223,7 +225,17 @@ class Listing(Extension):
             "W028",
             "'hosts': ",
         ),
+        *(
+            (
+                {"CHANNEL_LAYERS": {"default": {"BACKEND": PUBSUB, "CONFIG": {"hosts": hosts}}}},
+                "W028",
+                "'hosts': ",
+            )
+            for hosts in ("redis://cache:6379", ["cache:6379"], ["http://cache"], [("cache",)])
+        ),
         ({"DJANGO_MCP": {"MIDDLEWARE": ["shop.nothing.Here"]}}, "E003", "dotted path"),
+        ({"DJANGO_MCP": {"MIDDLEWARE": [f"{__name__}.OfDjango"]}}, "E003", "take get_reply"),
+        ({"DJANGO_MCP": {"MIDDLEWARE": [f"{__name__}.of_django"]}}, "E003", "take get_reply"),
         ({"DJANGO_MCP": {"MIDDLEWARE": [COMMON]}}, "E003", "take get_reply"),
         (
             {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"], "CORS_ALLOW_CREDENTIALS": True}},
@@ -281,6 +293,18 @@ def test_problems_are_reported_with_a_hint(settings: dict[str, Any], id: str, hi
 )
 def test_middleware_that_does_not_run_for_the_endpoint_is_no_problem():
     assert ids() == []
+
+
+class OfDjango:
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self.get_response(request)
+
+
+def of_django(get_response: Any) -> Any:
+    return get_response
 
 
 class LoginRequiredEverywhere:
@@ -474,6 +498,14 @@ def test_an_invalid_authenticator_is_reported(entry: str):
     assert entry.rsplit(".", 1)[0] in message.msg
 
 
+def test_an_authentication_class_of_an_api_is_told_where_it_belongs():
+    entry = "rest_framework.authentication.TokenAuthentication"
+    (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))
+
+    assert message.id == "django_mcp.E006"
+    assert "DRFAuthenticator of django_mcp.contrib.drf takes such a class" in message.msg
+
+
 @pytest.mark.parametrize(
     ("entry", "meant"),
     [
@@ -551,7 +583,7 @@ def test_middleware_that_asgi_skips_is_named():
 
     assert f"does not run: {own[0]}." in messages["django_mcp.I001"]
     assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[SECURITY, COMMON])
-    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=own, ASGI_APPLICATION=None)
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=own, ASGI_APPLICATION="nowhere.app")
 
 
 POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
@@ -737,6 +769,29 @@ def test_web_resources_are_reported_for_deployment():
 
 def drop_everything_at(page: str) -> str:
     return page
+
+
+@pytest.mark.parametrize("prefix_default_language", [True, False])
+def test_an_endpoint_whose_path_depends_on_the_language_is_reported(
+    prefix_default_language: bool, monkeypatch: pytest.MonkeyPatch
+):
+    other = MCPServer("localized staff", public=True)
+    patterns = i18n_patterns(
+        DEFAULT,
+        path("staff/", other.urls),
+        prefix_default_language=prefix_default_language,
+    )
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__):
+        of_default, of_other = [each for each in run_checks() if each.id == "django_mcp.W035"]
+
+    assert "are inside of i18n_patterns" in of_default.msg
+    assert 'path("", include("django_mcp.urls")) into urlpatterns outside' in str(of_default.hint)
+    assert "'localized staff'" in of_other.msg
+
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [DEFAULT, *i18n_patterns(path("a", any_page))])
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.W035" not in ids()
 
 
 def test_an_endpoint_below_a_second_mcp_is_reported(monkeypatch: pytest.MonkeyPatch):
