@@ -62,7 +62,7 @@ class GeneratedOptions:
     Attributes:
         include: the actions that become tools; None: all.
         exclude: actions that do not.
-        prefix: of the names of all tools.
+        prefix: what the names of all tools begin with, before an underscore.
         names: the names of tools by action, without `prefix`.
         descriptions: of tools by action, in place of the generated ones; may be lazy.
         annotations: hints and titles of tools by action, in place of the generated ones:
@@ -101,7 +101,11 @@ class GeneratedOptions:
 
     def name_of(self, action: str, default: str) -> str:
         """Return the name of the tool of an action."""
-        return self.prefix + self.names.get(action, default)
+        return self.with_prefix(self.names.get(action, default))
+
+    def with_prefix(self, name: str) -> str:
+        """Return a name behind `prefix` and an underscore."""
+        return join_words(self.prefix, name)
 
     def find_toolset(self, app_label: str | None) -> str | None:
         """Return the toolset, by default an app's label if it can be one; None: that of the source's module."""
@@ -112,6 +116,11 @@ class GeneratedOptions:
         default = read_access(server.name, permission=server.options.permission)
         rules = read_access(server.name, permission=self.permission).rules(default)
         return not rules or rules <= find_granted(user, rules)
+
+
+def join_words(prefix: str, name: str) -> str:
+    """Return a name behind a prefix, if there is one, and an underscore, which the prefix may have already."""
+    return f"{prefix.removesuffix('_')}_{name}" if prefix else name
 
 
 def check_actions(

@@ -45,7 +45,7 @@ class ToolsOfView:
         view_class: ViewClass,
         options: GeneratedOptions,
         *,
-        prefix: str | None,
+        is_named_by_view: bool,
         query: Mapping[str, Mapping[str, JSONObject]],
         path: Mapping[str, JSONObject],
         rename: Mapping[str, str],
@@ -53,7 +53,8 @@ class ToolsOfView:
     ) -> None:
         self.entries: list[ToolEntry] = []
         self._server, self._view_class, self._options = server, view_class, options
-        self._prefix, self._query, self._path, self._rename = prefix, query, path, rename
+        self._is_named_by_view, self._query = is_named_by_view, query
+        self._path, self._rename = path, rename
         self._listed_if = listed_if
         # Those that the class tells.
         self._of_class: dict[str, ViewAction] = {}
@@ -209,8 +210,7 @@ class ToolsOfView:
             path=self._path,
             listed_if=self._listed_if,
         )
-        prefix = action.default_prefix if self._prefix is None else self._prefix
-        written = f"{prefix}_{key}" if prefix else key
+        written = f"{action.default_prefix}_{key}" if self._is_named_by_view else key
         name = to_ascii(written) or written
         other = registry.registered["tools"].get(self._options.name_of(key, name))
         if other is not None:

@@ -55,9 +55,9 @@ def viewset_tools(
             the first, and `"{name}_{method}"` for the others. By default all, but for those that ask for
             a password, sign in or out, or give out tokens.
         exclude: actions that do not become tools.
-        prefix: what tools are named after: `{prefix}_{action}`. By default the name of the
-            model, or of the view.
-        names: names of tools by action, in place of `{prefix}_{action}`.
+        prefix: what the names of all tools begin with, before an underscore, in place of the name of the
+            model, or of the view; `""`: nothing.
+        names: names of tools by action, without `prefix`.
         descriptions: of tools by action; may be lazy.
         annotations: hints and titles of tools by action, such as
             `{"ship": {"idempotent": True}}`.
@@ -127,6 +127,7 @@ def viewset_tools(
     options = GeneratedOptions(
         include=actions,
         exclude=exclude,
+        prefix=prefix or "",
         names=names or {},
         descriptions=descriptions or {},
         annotations=annotations or {},
@@ -140,7 +141,7 @@ def viewset_tools(
         server,
         view_class,
         options,
-        prefix=prefix,
+        is_named_by_view=prefix is None,
         query=query or {},
         path=path or {},
         rename=rename or {},

@@ -61,8 +61,8 @@ def admin_tools(
         include: what becomes a tool; by default everything.
         exclude: what does not, and labels of models. The tool `delete` also takes the place of Django's
             action `delete_selected`.
-        prefix: of the names of all tools.
-        names: names of tools, by what they do.
+        prefix: what the names of all tools begin with, before an underscore.
+        names: names of tools, by what they do, without `prefix`.
         descriptions: of tools, by what they do; may be lazy.
         annotations: hints and titles of tools, by what they do.
         permission: needed in addition to what the admin asks for.
@@ -99,6 +99,7 @@ def admin_tools(
     from django_mcp.contrib.generated import (
         GeneratedOptions,
         check_actions,
+        join_words,
         refuse_positional,
     )
     from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
@@ -146,7 +147,7 @@ def admin_tools(
             include=None if include is None else {*_names_for(label, include)},
             exclude={*_names_for(label, excluded)},
             # A new model renames no tools of others.
-            prefix=f"{prefix}{model_admin.opts.app_label}_" if own.is_lenient else prefix,
+            prefix=join_words(prefix, model_admin.opts.app_label) if own.is_lenient else prefix,
             names=_values_for(label, names or {}),
             descriptions=_values_for(label, descriptions or {}),
             annotations=_values_for(label, annotations or {}),

@@ -351,7 +351,7 @@ class ModelTools:
 
     def _add_resource(self, server: MCPServer) -> None:
         definition, options = self.definition, self.options
-        word = f"{options.prefix}{definition.singular}"
+        word = options.with_prefix(definition.singular)
         uri = self.uri or to_uri(word, definition.key.name)
         about = self._describe("One of the", definition.model._meta.verbose_name_plural)
         self.live = Live(

@@ -54,8 +54,8 @@ def operation_tools(
         include: the operations that become tools; by default all that the API's schema shows, except those
             about passwords, tokens and sign-ins.
         exclude: operations that do not.
-        prefix: what the names of tools begin with, before an underscore.
-        names: names of tools by operation.
+        prefix: what the names of all tools begin with, before an underscore.
+        names: names of tools by operation, without `prefix`.
         descriptions: of tools by operation; may be lazy.
         annotations: hints and titles of tools by operation.
         rename: other names for arguments that clash, by `"path.name"`, `"query.name"` or
@@ -105,6 +105,7 @@ def operation_tools(
     options = GeneratedOptions(
         include=operations.shown if include is None else include,
         exclude=exclude,
+        prefix=prefix,
         names=names or {},
         descriptions=descriptions or {},
         annotations=annotations or {},
@@ -118,7 +119,6 @@ def operation_tools(
         server,
         options,
         named=include or (),
-        prefix=prefix,
         rename=rename or {},
         listed_if=listed_if,
     )

@@ -107,7 +107,6 @@ class OperationTool:
         self,
         server: MCPServer,
         options: GeneratedOptions,
-        prefix: str,
         listed_if: Callable[..., Any] | None,
     ) -> ToolEntry | None:
         """Register it; None if the options leave it out."""
@@ -119,7 +118,7 @@ class OperationTool:
             options,
             function,
             action=name,
-            name=f"{prefix}_{name}" if prefix else name,
+            name=name,
             title=operation.summary,
             description=operation.description or operation.summary,
             input_schema=self.arguments.schema,

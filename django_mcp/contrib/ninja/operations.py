@@ -64,7 +64,6 @@ class Operations:
         options: GeneratedOptions,
         *,
         named: Collection[str],
-        prefix: str,
         rename: Mapping[str, str],
         listed_if: Callable[..., Any] | None,
     ) -> list[ToolEntry]:
@@ -74,7 +73,6 @@ class Operations:
             server: gets the tools.
             options: of all.
             named: the operations that the site has named one by one.
-            prefix: what the names of tools begin with.
             rename: other names for arguments.
             listed_if: says to whom the tools are shown.
         """
@@ -104,7 +102,7 @@ class Operations:
             note_files(server, what, tool.arguments.files, "django_mcp.ninja.I001")
             note_patterns(server, what, tool.arguments.patterns, "django_mcp.ninja.I001")
             report_later(server, partial(tool.find_fault, what))
-            entry = tool.register(server, options, prefix, listed_if)
+            entry = tool.register(server, options, listed_if)
             if entry is not None:
                 entries.append(entry)
         return entries

@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
 from django.utils import translation
 from django.utils.translation import gettext_lazy
+from ninja import NinjaAPI
+from rest_framework import viewsets
 
 from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.generated import (
     GeneratedFunction,
     GeneratedOptions,
     object_schema,
     register_generated,
 )
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.ninja import operation_tools
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
+from example_project.shop.models import Order, Product
+from example_project.storefront.rest import OrderSerializer
 
 SCHEMA = object_schema({"n": {"type": "integer"}}, required=["n"])
 
@@ -81,6 +90,63 @@ def test_options_override_generated_values(server: MCPServer):
         "openWorldHint": True,
     }
     assert entry.access.scopes == ("numbers",)
+
+
+@pytest.mark.parametrize("prefix", ["my", "my_"])
+def test_a_prefix_stands_before_an_underscore_for_every_source(server: MCPServer, prefix: str):
+    class Orders(ModelTools):
+        model = Order
+        fields = ("number",)
+        lookup_field = "number"
+        everyone = True
+
+    class OrderViews(viewsets.ReadOnlyModelViewSet[Order]):
+        queryset = Order.objects.all()
+        serializer_class = OrderSerializer
+
+    api = NinjaAPI(urls_namespace=f"prefix {prefix}")
+
+    @api.get("/total")
+    def total(request: Any) -> int:
+        return 1
+
+    site = AdminSite(name="prefix")
+    site.register(Product)
+    of = {"server": server, "prefix": prefix}
+    Orders.register(**of, include=["search"], names={"search": "find"})
+    admin_tools(**of, site=site, models=[Product], include=["search", "get"], names={"get": "one"})
+    viewset_tools(OrderViews, **of, names={"list": "rows"})
+    operation_tools(api, **of)
+
+    assert sorted(server.registry.tools) == [
+        "my_find",
+        "my_one",
+        "my_retrieve",
+        "my_rows",
+        "my_search_products",
+        "my_total",
+    ]
+
+
+def test_a_prefix_stands_before_the_name_of_the_app(server: MCPServer):
+    site = AdminSite(name="prefix of all")
+    site.register(Product)
+
+    admin_tools(server=server, site=site, models="__all__", include=["search"], prefix="desk")
+
+    assert list(server.registry.tools) == ["desk_shop_search_products"]
+
+
+def test_the_uri_of_a_model_has_the_prefix_of_its_tools(server: MCPServer):
+    class Orders(ModelTools):
+        model = Order
+        fields = ("number",)
+        lookup_field = "number"
+        everyone = True
+
+    Orders.register(server=server, prefix="my", include=["get", "resource"])
+
+    assert list(server.registry.templates) == ["my-order://{number}"]
 
 
 @pytest.mark.parametrize(

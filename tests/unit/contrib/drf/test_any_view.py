@@ -734,7 +734,7 @@ def test_bound_functions_can_be_named(server: MCPServer):
     viewset_tools(Bound, server=server, prefix="a", actions=["listing"], names={"listing": "stock"})
     viewset_tools(OtherBound, server=server, prefix="b", actions=["listing"])
 
-    assert list(tools(server)) == ["stock"]
+    assert list(tools(server)) == ["a_stock"]
     (problem,) = told(server)
     assert problem.id == "django_mcp.drf.W002"
     assert "'listing' of" in problem.msg

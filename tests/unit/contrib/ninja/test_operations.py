@@ -98,8 +98,13 @@ def test_operations_can_be_chosen(ada: User):
     )
 
     tools = {each["name"]: each for each in server.list_tools(user=ada)}
-    assert sorted(tools) == ["find", "shop_delete_order", "shop_list_orders", "shop_place_order"]
-    assert tools["find"]["description"] == "Find one."
+    assert sorted(tools) == [
+        "shop_delete_order",
+        "shop_find",
+        "shop_list_orders",
+        "shop_place_order",
+    ]
+    assert tools["shop_find"]["description"] == "Find one."
     assert tools["shop_list_orders"]["description"] == "List your orders."
     assert tools["shop_list_orders"]["title"] == "List Orders"
     said = {
