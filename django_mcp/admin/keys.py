@@ -24,6 +24,7 @@ from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.principal import KEY_START, make_key
+from django_mcp.auth.users import is_superuser
 from django_mcp.endpoints.usable_entries import (
     find_refused,
     grantable_scopes,
@@ -225,7 +226,7 @@ class APIKeyAdmin(VisibleList):
     def get_queryset(self, request: HttpRequest) -> QuerySet[APIKey]:
         """Return all keys to a superuser, and to others their own and those they may see."""
         keys, user = super().get_queryset(request), request.user
-        if user.is_superuser:
+        if is_superuser(user):
             return keys
         own = Q(user_id=user.pk) if self.sees_all(request) else Q(pk=None)
         others = keys.exclude(Q(user_id=user.pk)).order_by("-created_at")
@@ -279,13 +280,13 @@ class APIKeyAdmin(VisibleList):
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return also the user, unless a superuser creates the key: it never changes."""
         fields = super().get_readonly_fields(request, obj)
-        return fields if obj is None and request.user.is_superuser else (*fields, "user")
+        return fields if obj is None and is_superuser(request.user) else (*fields, "user")
 
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
         """Give a new key its secret, which only the response to this request shows."""
         if not change:
-            if not request.user.is_superuser:
+            if not is_superuser(request.user):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]

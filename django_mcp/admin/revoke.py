@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _t
 
 from django_mcp.admin.base import note_actions
 from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
+from django_mcp.auth.users import is_superuser
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.push.changed_access import announce_key
 
@@ -34,7 +35,7 @@ class RevokingApp(Protocol):
 
 def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
     """Return whether a user may act on a key, which may belong to another user."""
-    if user.is_superuser or key.user_id == user.pk:
+    if is_superuser(user) or key.user_id == user.pk:
         return may(user, action, key)
     return has_object_backend() and bool(user.has_perm(permission_for(action, APIKey), key))
 

@@ -14,6 +14,11 @@ def is_active(user: Any) -> bool:
     return bool(getattr(user, "is_active", True))
 
 
+def is_superuser(user: Any) -> bool:
+    """Return whether a user is a superuser; one of a model without the field never is."""
+    return bool(getattr(user, "is_superuser", False))
+
+
 def active_filter(prefix: str = "") -> dict[str, bool]:
     """Return the filter for active users; empty for a user model without the field."""
     try:

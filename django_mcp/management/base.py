@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 from django.urls import get_script_prefix
 
+from django_mcp.auth.users import is_active, is_superuser
 from django_mcp.conf import settings
 from django_mcp.endpoints.well_known import server_at_path
 from django_mcp.execution.outages import Unmigrated, is_unmigrated
@@ -247,7 +248,7 @@ def find_user(username: str | None) -> Any:
         if is_unmigrated(error):
             raise
         raise CommandError(f"The user cannot be looked up: {error}") from error
-    if not user.is_active:
+    if not is_active(user):
         raise wrong_use(f"The user {username!r} is not active.")
     return user
 
@@ -267,7 +268,7 @@ def add_pipe_user(parser: CommandParser) -> None:
 def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
     """Return the user that a client over stdio may act for, or raise CommandError."""
     user = find_user(username)
-    if getattr(user, "is_superuser", False) and not may_be_superuser:
+    if is_superuser(user) and not may_be_superuser:
         raise CommandError(
             f"The user {username!r} is a superuser, so no permission would restrict the client: "
             "name another user, or add --superuser."

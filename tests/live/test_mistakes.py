@@ -244,6 +244,94 @@ importlib.util.find_spec = lambda name, *rest: (
 """
 
 
+# -- users
+
+# As in the full example of Django's documentation: no PermissionsMixin, so no is_superuser.
+OWN_USERS = """
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
+from django.db import models
+
+class Member(AbstractBaseUser):
+    email = models.EmailField(unique=True)
+    is_admin = models.BooleanField(default=False)
+    objects = BaseUserManager()
+    USERNAME_FIELD = "email"
+
+    def has_perm(self, perm, obj=None):
+        return True
+
+    def has_module_perms(self, app_label):
+        return True
+
+    @property
+    def is_staff(self):
+        return self.is_admin
+"""
+USE_PAGES = """
+import django
+django.setup()
+from django.test import Client
+from shop.models import Member
+client = Client(headers={"host": "localhost"})
+client.force_login(Member.objects.create(email="ada@example.org", is_admin=True))
+for path in ("", "add/"):
+    print(client.get(f"/admin/django_mcp/apikey/{path}").status_code)
+made = client.post("/admin/django_mcp/apikey/add/", {"name": "laptop", "scopes": ""})
+print(made.status_code)
+"""
+
+
+def test_a_user_model_without_permissions_mixin_has_keys(project: Project):
+    project.write("shop/models.py", OWN_USERS)
+    project.set(AUTH_USER_MODEL="'shop.Member'")
+    assert "Traceback" not in project.manage("makemigrations", "-v0", "shop").stdout
+    assert project.manage("migrate", "-v0").stdout == ""
+
+    printed = project.python("-c", USE_PAGES).stdout
+
+    assert "Traceback" not in printed
+    assert printed.split()[:2] == ["200", "200"]
+    listed = project.manage("mcp_list", "--user", "ada@example.org").stdout
+    assert "Tools (1)" in listed
+
+
+# -- what the site needs to serve
+
+REDIS = "channels_redis.pubsub.RedisPubSubChannelLayer"
+
+
+def test_the_doctor_tries_the_database_and_the_channel_layer(project: Project):
+    config = {"hosts": ["redis://:s3cret@127.0.0.1:1"]}
+    project.set(CHANNEL_LAYERS={"default": {"BACKEND": REDIS, "CONFIG": config}})
+    doctor = ("mcp_doctor", "--url", "http://127.0.0.1:1/mcp")
+
+    unmigrated = project.manage(*doctor).stdout
+    project.manage("migrate", "-v0")
+    migrated = project.manage(*doctor).stdout
+
+    assert "ok    The database 'default' answers" in unmigrated
+    assert "note  Migrations are not applied to 'default': " in unmigrated
+    assert "Migrations are not applied" not in migrated
+    assert (
+        "fault The channel layer of CHANNEL_LAYERS, RedisPubSubChannelLayer at 127.0.0.1:1, carries no "
+        "messages: ConnectionError: " in migrated
+    )
+    assert "s3cret" not in migrated
+    assert "Traceback" not in unmigrated + migrated
+
+
+def test_the_doctor_names_a_database_that_does_not_answer(project: Project):
+    place = {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "PORT": "1"}
+    project.set(DATABASES={"default": {**place, "NAME": "shop"}})
+
+    printed = project.manage("mcp_doctor", "--url", "http://127.0.0.1:1/mcp").stdout
+
+    assert (
+        "fault The database 'default' at 127.0.0.1:1 does not answer: OperationalError: " in printed
+    )
+    assert "Traceback" not in printed
+
+
 # -- registrations
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.management.base import CommandParser, no_translations
 
+from django_mcp.auth.users import is_superuser
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
 from django_mcp.management.base import (
     SiteCommand,
@@ -60,7 +61,7 @@ class Command(SiteCommand):
             if options["user"] is not None:
                 user = find_pipe_user(options["user"], may_be_superuser=options["superuser"])
                 command += ["--user", options["user"]]
-                if getattr(user, "is_superuser", False):
+                if is_superuser(user):
                     command.append("--superuser")
             elif not server.engine.is_public:
                 raise wrong_use(
