@@ -70,6 +70,11 @@ def build_resource(
         )
     with registration_errors(source):
         check_uri(uri)
+        # RFC 3986 leaves them out, and variables of Django's paths have them.
+        if "<" in uri or ">" in uri:
+            raise ValueError(
+                f"{uri!r} has angle brackets: a variable of a URI is written as {{pk}}"
+            )
         if not uri.isascii():
             raise ValueError(f"{uri!r} is not a URI: percent-encode what is not ASCII")
     return ResourceEntry(

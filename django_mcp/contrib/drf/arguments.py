@@ -15,7 +15,12 @@ from rest_framework.generics import GenericAPIView
 
 from django_mcp.contrib.drf.actions import STANDARD, ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
-from django_mcp.contrib.drf.code_reading import find_attributes, find_keywords
+from django_mcp.contrib.drf.code_reading import (
+    QUERY_ATTRIBUTES,
+    find_attributes,
+    find_keywords,
+    find_query_names,
+)
 from django_mcp.contrib.drf.filtersets import (
     filterset_parameters,
     has_filtersets,
@@ -98,7 +103,8 @@ class ReadView:
         files: the fields of the body that are left out, since they are files.
         patterns: the query's parameters that are left out, since they are regular expressions.
         left_out: why other parameters of the query could not be read.
-        query_readers: methods of the site that read the query, if nothing names its parameters.
+        query_readers: methods of the site that read the query, if nothing names its parameters, each with the
+            parameters that its code names.
         credentials: names of the serializer, and of its fields for passwords.
         list_kind: which arguments select rows of a list.
         order: what the rows of the list are ordered by.
@@ -117,7 +123,7 @@ class ReadView:
     files: Sequence[str]
     patterns: Sequence[str]
     left_out: Sequence[str]
-    query_readers: Sequence[str]
+    query_readers: Mapping[str, Sequence[str]]
     credentials: Sequence[str]
     list_kind: ListKind
     order: str
@@ -263,7 +269,7 @@ def _read_action(
         files=find_files(serializer),
         patterns=patterns,
         left_out=list(dict.fromkeys(left_out)),
-        query_readers=[] if named else _find_query_readers(action, view),
+        query_readers={} if named else _find_query_readers(action, view),
         credentials=find_credentials(serializer),
         list_kind=list_kind,
         order=order,
@@ -285,19 +291,19 @@ def _with_limits(named: JSONObject, found: JSONObject) -> JSONObject:
 _LIMITS = frozenset(("maxLength", "maxItems", "maximum"))
 
 
-def _find_query_readers(action: ViewAction, view: Any) -> list[str]:
-    """Return the names of the methods of the site that read the query of a request."""
+def _find_query_readers(action: ViewAction, view: Any) -> dict[str, list[str]]:
+    """Return the methods of the site that read the query of a request, with the parameters that their code names."""
     # What selects the rows of a list matters little for one object.
     selecting = (
         () if action.is_detail or action.method != "get" else ("get_queryset", "filter_queryset")
     )
     functions = {name: getattr(type(view), name, None) for name in (action.name, *selecting)}
-    return [
-        name
+    return {
+        name: find_query_names(function)
         for name, function in functions.items()
         if not str(getattr(function, "__module__", "rest_framework.")).startswith("rest_framework.")
-        and find_attributes(function) & {"query_params", "GET"}
-    ]
+        and find_attributes(function) & QUERY_ATTRIBUTES
+    }
 
 
 def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKind:

@@ -12,8 +12,9 @@ know may depend on who calls.
 from __future__ import annotations
 
 import builtins
-from dis import get_instructions
+from dis import Instruction, get_instructions
 from inspect import getclosurevars, unwrap
+from itertools import pairwise
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -21,6 +22,8 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD")
+QUERY_ATTRIBUTES = frozenset(["GET", "query_params"])
+"""The attributes of a request that have the parameters of its query."""
 _SAME_FOR_ALL = frozenset(
     ["action", "detail", "get", "get_serializer", "get_serializer_class", "get_serializer_context"]
 )
@@ -46,6 +49,42 @@ def find_keywords(function: Any) -> frozenset[str]:
     code = getattr(unwrap(function), "__code__", None)
     names = [each for each in getattr(code, "co_consts", ()) if isinstance(each, tuple)]
     return frozenset(name for each in names for name in each if isinstance(name, str))
+
+
+def find_query_names(function: Any) -> list[str]:
+    """Return the parameters of the query that the code of a function names, as far as that is plain.
+
+    That is `request.query_params.get("name")`, `["name"]` and the like, also of a variable that has the parameters.
+    """
+    code = getattr(unwrap(function), "__code__", None)
+    if code is None:
+        return []
+    steps = [each for each in get_instructions(code) if each.opname not in _NO_STEPS]
+    holders = {
+        after.argval
+        for step, after in pairwise(steps)
+        if _is_query(step) and after.opname == "STORE_FAST"
+    }
+    names = []
+    for place, step in enumerate(steps):
+        if not (
+            _is_query(step) or (step.opname.startswith("LOAD_FAST") and step.argval in holders)
+        ):
+            continue
+        after = steps[place + 1 : place + 3]
+        if after and after[0].opname in _ATTRIBUTES and after[0].argval in _GETTERS:
+            del after[0]
+        if after and after[0].opname == "LOAD_CONST" and isinstance(after[0].argval, str):
+            names.append(after[0].argval)
+    return list(dict.fromkeys(names))
+
+
+_GETTERS = frozenset(["get", "getlist"])
+_NO_STEPS = frozenset(["CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"])
+
+
+def _is_query(step: Instruction) -> bool:
+    return step.opname in _ATTRIBUTES and step.argval in QUERY_ATTRIBUTES
 
 
 def is_same_for_all(method: Any, cls: type[Any]) -> bool:

@@ -229,6 +229,20 @@ class ToolsOfView:
 
     def _report(self) -> None:
         server = self._server
+        if not (self._actions or self._beside_patch or self._options.include):
+            source = self._view_class.source
+            end = ""
+            if self._view_class.find_actions():
+                end = " that the options of viewset_tools() leave"
+            elif self._view_class.further_names:
+                end = ", and no URL of the site leads to its functions"
+            report(
+                server,
+                f"{source.__module__}.{source.__qualname__} makes no tools: it has no actions{end}.",
+                "Name actions in actions=, or take the line with viewset_tools() out. The methods of an APIView are "
+                "`get`, `post` and the like, those of a ViewSet `list`, `create` and the like.",
+                "django_mcp.drf.W002",
+            )
         for key, problem in self._problems.items():
             is_passing = isinstance(problem, DatabaseProblem)
             id = "django_mcp.drf.W001" if is_passing else "django_mcp.drf.W002"
@@ -248,13 +262,20 @@ class ToolsOfView:
                 message = (
                     f"{what} reads parameters of the query in {methods}, which the tool lacks."
                 )
-                hint = f"Name them: query={{{key!r}: {{'name': {{'type': 'string'}}}}}}."
-                report(server, message, hint, "django_mcp.drf.I002")
+                names = [name for names in read.query_readers.values() for name in names]
+                report(server, message, _ask_for_query(key, names), "django_mcp.drf.I002")
             for left_out in read.left_out:
                 message = f"The tool of {what[0].lower()}{what[1:]} lacks arguments: {left_out}."
-                hint = f"Name them: query={{{key!r}: {{'name': {{'type': 'string'}}}}}}."
-                report(server, message, hint, "django_mcp.drf.W004")
+                report(server, message, _ask_for_query(key, ()), "django_mcp.drf.W004")
             report_later(server, partial(_tell_fault, what, tool.fault_finder))
+
+
+def _ask_for_query(key: str, names: Iterable[str]) -> str:
+    """Return what to write for the parameters of the query that a tool lacks, with their names where they are known."""
+    known = dict.fromkeys(names)
+    schemas = ", ".join(f"{name!r}: {{'type': 'string'}}" for name in known or ["NAME"])
+    also = "" if known else ", with each parameter in place of NAME"
+    return f"Name them: query={{{key!r}: {{{schemas}}}}}{also}."
 
 
 def _tell_fault(

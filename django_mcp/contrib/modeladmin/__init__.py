@@ -202,14 +202,17 @@ def _find_admins(
     from django.apps import apps
     from django.db.models import Model
 
-    from django_mcp.contrib.modeladmin.checks import note_problem
+    from django_mcp.contrib.modeladmin.checks import note_no_models, note_problem
     from django_mcp.contrib.modeladmin.sensitive import is_of_security
     from django_mcp.registry.problems import did_you_mean
 
     if models == ALL:
-        return [
-            site.get_model_admin(model) for model in site._registry if not is_of_security(model)
-        ]
+        found = [model for model in site._registry if not is_of_security(model)]
+        if not found:
+            note_no_models(server, f"the admin site {site.name!r} has no models")
+        return [site.get_model_admin(model) for model in found]
+    if not models:
+        note_no_models(server, "models= is empty")
     if isinstance(models, str):
         raise ImproperlyConfigured(f'admin_tools(): write models=["{models}"].')
     admins = []

@@ -17,6 +17,12 @@ def note_problem(server: MCPServer, what: str, problem: str, hint: str) -> None:
     report(server, f"{what} is no tool: {problem}.", hint, "django_mcp.modeladmin.W001")
 
 
+def note_no_models(server: MCPServer, reason: str) -> None:
+    """Have `manage.py check` say that there are no tools, since there are no models."""
+    hint = 'Register the models on the site that site= names, or write models=["shop.order"] or models="__all__".'
+    report(server, f"admin_tools() makes no tools: {reason}.", hint, "django_mcp.modeladmin.W001")
+
+
 def note_credentials(server: MCPServer, what: str, word: str, hint: str) -> None:
     """Have `manage.py check` say what is no tool, since its name is about passwords, tokens or sign-ins."""
     message = f"{what} is no tool: {word} is about passwords, tokens or sign-ins."

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dis import get_instructions
+from inspect import unwrap
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model
 
 from django_mcp.conf import settings
 from django_mcp.contrib.models.tools import ModelTools, registered_tools
@@ -77,6 +81,41 @@ def check_writers(**_kwargs: Any) -> list[CheckMessage]:
         for tools in _find_registered()
         if tools.writes and tools.is_writable_by_all
     ]
+
+
+@register("django_mcp", Tags.models, Tags.security)
+def check_ignored_users(**_kwargs: Any) -> list[CheckMessage]:
+    """M011: every user sees every object, since `get_queryset` ignores the user, though objects belong to users."""
+    return [
+        checks.Warning(
+            f"{tools.class_name}.get_queryset() does not use the user, so that everybody sees the same objects "
+            f"of {tools.model._meta.label}, which belong to users.",
+            hint="Filter by the user there. If only some users may see all objects, set `permission`. If everybody "
+            "may, silence this check.",
+            id="django_mcp.M011",
+        )
+        for tools in _find_registered()
+        if tools.is_visible_to_all and _belongs_to_users(tools.model) and _ignores_user(tools)
+    ]
+
+
+def _belongs_to_users(model: type[Model]) -> bool:
+    users: Any = apps.get_model(site_settings.AUTH_USER_MODEL)
+    owners = [field.related_model for field in model._meta.fields if field.is_relation]
+    return any(isinstance(each, type) and issubclass(users, each) for each in (model, *owners))
+
+
+def _ignores_user(tools: ModelTools) -> bool:
+    """Return whether the code of `get_queryset` never loads its parameter for the user."""
+    code = getattr(unwrap(type(tools).get_queryset), "__code__", None)
+    if code is None or code.co_argcount < 2:
+        return False
+    name = code.co_varnames[1]
+    # A single instruction of Python 3.13 may load two variables.
+    loaded = [each.argval for each in get_instructions(code) if each.opname.startswith("LOAD")]
+    return name not in code.co_cellvars and not any(
+        name in each if isinstance(each, tuple) else name == each for each in loaded
+    )
 
 
 def _find_registered() -> list[ModelTools]:

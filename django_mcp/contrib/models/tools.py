@@ -514,12 +514,21 @@ class ModelTools:
     @property
     def is_writable_by_all(self) -> bool:
         """Whether nothing of this class says which of the users who are signed in may write, or what."""
-        options = self.options
         return (
             type(self).has_permission is ModelTools.has_permission
             and not self._has_rows_of_its_own
-            and (options.permission, options.scopes, options.check) == (None, None, None)
+            and self._has_no_rule
         )
+
+    @property
+    def is_visible_to_all(self) -> bool:
+        """Whether nothing but `get_queryset` of this class says who may see which objects."""
+        return self._has_rows_of_its_own and self._has_no_rule
+
+    @property
+    def _has_no_rule(self) -> bool:
+        options = self.options
+        return (options.permission, options.scopes, options.check) == (None, None, None)
 
     @property
     def shown(self) -> Shown:

@@ -112,7 +112,7 @@ def test_a_prefix_stands_before_an_underscore_for_every_source(server: MCPServer
 
     site = AdminSite(name="prefix")
     site.register(Product)
-    of = {"server": server, "prefix": prefix}
+    of: dict[str, Any] = {"server": server, "prefix": prefix}
     Orders.register(**of, include=["search"], names={"search": "find"})
     admin_tools(**of, site=site, models=[Product], include=["search", "get"], names={"get": "one"})
     viewset_tools(OrderViews, **of, names={"list": "rows"})

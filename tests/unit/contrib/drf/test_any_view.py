@@ -448,14 +448,64 @@ def test_parameters_that_only_the_code_of_a_view_names_are_told(server: MCPServe
 
         @action(detail=False)
         def late(self, request: Any) -> Any:
-            return Response({"days": request.GET.get("days")})
+            params = request.GET
+            return Response([params.get("days"), params["until"], params.getlist("shop")])
 
     viewset_tools(Chosen, server=server, prefix="chosen", exclude=["retrieve"], query=query)
 
     found = [each for each in told(server) if each.id == "django_mcp.drf.I002"]
     assert len(found) == (1 if query else 2)
     assert "reads parameters of the query in late() and get_queryset()" in found[-1].msg
-    assert "query={'late': " in str(found[-1].hint)
+    assert (
+        found[-1].hint
+        == "Name them: query={'late': {"
+        + ", ".join(
+            f"'{name}': {{'type': 'string'}}" for name in ("days", "until", "shop", "status")
+        )
+        + "}}."
+    )
+
+
+def test_parameters_that_a_view_looks_up_by_a_variable_are_told(server: MCPServer):
+    class Chosen(viewsets.ReadOnlyModelViewSet):
+        serializer_class = OrderSerializer
+        parameter = "status"
+
+        def get_queryset(self) -> Any:
+            return Order.objects.filter(status=self.request.query_params.get(self.parameter, ""))
+
+    viewset_tools(Chosen, server=server, prefix="chosen", exclude=["retrieve"])
+
+    (found,) = [each for each in told(server) if each.id == "django_mcp.drf.I002"]
+    assert found.hint == (
+        "Name them: query={'list': {'NAME': {'type': 'string'}}}, with each parameter in place of NAME."
+    )
+
+
+class WithoutActions(viewsets.GenericViewSet):
+    pass
+
+
+class WithList(WithoutActions):
+    def list(self, request: Any) -> Response:
+        return Response([])
+
+
+@pytest.mark.parametrize(
+    ("view", "options", "end"),
+    [
+        (WithoutActions, {}, "it has no actions."),
+        (WithList, {"actions": []}, "it has no actions that the options of viewset_tools() leave."),
+    ],
+)
+def test_a_view_that_makes_no_tools_is_reported(
+    server: MCPServer, view: Any, options: dict[str, Any], end: str
+):
+    assert viewset_tools(view, server=server, **options) == []
+
+    (problem,) = told(server)
+    assert problem.id == "django_mcp.drf.W002"
+    assert problem.msg == f"{__name__}.{view.__name__} makes no tools: {end}"
 
 
 def test_a_name_that_another_view_has_taken_is_a_warning(server: MCPServer, ada: User):

@@ -235,6 +235,19 @@ def test_a_model_without_a_model_admin_is_reported(server: MCPServer, site: admi
     assert message.startswith("django_mcp.modeladmin.W001 auth.Group is no tool: the admin site")
 
 
+@pytest.mark.parametrize(
+    ("models", "reason"),
+    [([], "models= is empty"), ("__all__", "the admin site 'bare' has no models")],
+)
+def test_tools_of_no_models_are_reported(server: MCPServer, models: Any, reason: str):
+    bare = admin.AdminSite(name="bare")
+    assert admin_tools(server=server, site=bare, models=models) == []
+
+    assert messages(server) == [
+        f"django_mcp.modeladmin.W001 admin_tools() makes no tools: {reason}."
+    ]
+
+
 def test_a_check_report_does_not_keep_a_server_alive(site: admin.AdminSite):
     server = MCPServer("gone", public=True)
     assert admin_tools(server=server, site=site, models=[Group]) == []

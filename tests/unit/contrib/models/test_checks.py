@@ -19,7 +19,7 @@ from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.models.paths import find_sensitive
 from django_mcp.registry.problems import RegistrationError
-from example_project.shop.models import Order, OrderLine
+from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Reminder
 from tests.unit.contrib.models.conftest import Orders
 
@@ -500,6 +500,45 @@ def test_options_for_writing_without_writes_are_reported():
 
     assert message.id == "django_mcp.M009"
     assert "has `writable`, which nothing reads without `writes`" in message.msg
+
+
+def published(self: Any, user: Any) -> Any:
+    return Order.objects.exclude(status="canceled")
+
+
+def own(self: Any, user: Any) -> Any:
+    return Order.objects.filter(customer=user)
+
+
+def own_by_closure(self: Any, user: Any) -> Any:
+    return Order.objects.filter(
+        pk__in=[each.pk for each in Order.objects.all() if each.customer == user]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({"get_queryset": published}, True),
+        ({"get_queryset": own}, False),
+        ({"get_queryset": own_by_closure}, False),
+        ({"get_queryset": published, "permission": "shop.view_order"}, False),
+        ({"everyone": True}, False),
+        ({"get_queryset": lambda self, user: Product.objects.all(), "model": Product}, False),
+        ({"get_queryset": lambda self, user: User.objects.all(), "model": User}, True),
+    ],
+)
+def test_rows_of_users_that_everybody_sees_are_reported(options: dict[str, Any], is_told: bool):
+    name = f"Seen{next(_names)}"
+    type(name, (ModelTools,), {"model": Order, "fields": ["pk"], **options}).register(  # type: ignore[attr-defined]
+        server=MCPServer("seen")
+    )
+
+    told = [
+        each for each in run_checks(tags=["django_mcp"]) if f".{name}.get_queryset()" in each.msg
+    ]
+
+    assert [each.id for each in told] == ["django_mcp.M011"] * is_told
 
 
 @pytest.mark.parametrize(
