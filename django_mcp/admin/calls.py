@@ -36,6 +36,7 @@ from django_mcp.admin.lists import (
     UserFilter,
 )
 from django_mcp.admin.texts import code, escape_invisible
+from django_mcp.calls.sizes import to_tokens
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
 from django_mcp.protocol.json import JSONDecodeError, decode
@@ -55,6 +56,7 @@ class CallRecordAdmin(ReadOnlyList):
         "method",
         "result",
         "duration",
+        "size",
         "user",
         "client_name",
         "revision",
@@ -90,6 +92,7 @@ class CallRecordAdmin(ReadOnlyList):
         "shown_arguments",
         "coerced",
         "result",
+        "size",
         "error",
         "reference",
         "user",
@@ -152,6 +155,11 @@ class CallRecordAdmin(ReadOnlyList):
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
         return f"{call.duration_ms:.1f} ms"
+
+    @admin.display(description=_("result (tokens)"), ordering="result_chars")
+    def size(self, call: CallRecord) -> int | None:
+        """Return about how many tokens a model read of the result of a tool."""
+        return to_tokens(call.result_chars) if call.result_chars else None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestList]:
         return NewestList

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db import transaction
+from django.db import router, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
@@ -26,6 +26,7 @@ from django_mcp.admin.base import (
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import escape_invisible, pretty, to_number
 from django_mcp.auth.principal import KEY_START
+from django_mcp.calls.sizes import MAX_RESULT_TOKENS, find_largest
 from django_mcp.extension_packages import load_parts
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
@@ -120,6 +121,7 @@ class CatalogueAdmin(Page):
         term = request.GET.get("q", "")[:200]
         may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
         calls = calls_of_the_day(server.name) if may_see_calls else {}
+        largest = find_largest(router.db_for_read(CallRecord)) if may_see_calls else {}
         for kind in Kind:
             seen: dict[str, JSONObject] = {}
             try:
@@ -127,6 +129,9 @@ class CatalogueAdmin(Page):
             except MCPError as error:
                 failure = escape_invisible(str(error), 500)
             rows = self._rows(server, kind, viewer, set(seen), term, calls)
+            for row in rows if kind is Kind.TOOL else ():
+                row["tokens"] = tokens = largest.get((server.name, row["key"]))
+                row["has_large"] = tokens is not None and tokens > MAX_RESULT_TOKENS
             groups.append({"kind": kind, "title": _TITLES[kind], "rows": rows})
         gone = [row["name"] for group in groups for row in group["rows"] if row.get("is_gone")]
         return self.show(

@@ -255,6 +255,7 @@ COLUMNS = (
     "client_version",
     "arguments",
     "coerced",
+    "result_chars",
 )
 
 _FORMULA = re.compile(

@@ -32,6 +32,7 @@ class RecordedCall:
         revision: the protocol revision.
         client_name, client_version: from the client's `clientInfo`, cut short.
         coerced: the arguments that were read otherwise than they were sent; `?`: unknown ones were dropped.
+        result_chars: how many characters a model reads of the result; 0 if no tool gave one.
         arguments: as JSON: the type of each value, or the values if the tool allows recording them.
     """
 
@@ -52,6 +53,7 @@ class RecordedCall:
     error: str = ""
     coerced: str = ""
     is_known: bool = True
+    result_chars: int = 0
 
 
 def step_of(duration_ms: float) -> int:

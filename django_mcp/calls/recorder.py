@@ -215,6 +215,7 @@ def _note(
         client_name=client_name,
         client_version=client_version,
         arguments=_arguments(call),
+        result_chars=call.result_chars,
         session=getattr(call.connection, "key", ""),
         error=clean(failure.error, 100) if failure is not None else "",
         coerced=clean(", ".join(call.coerced), 200) if call.coerced else "",

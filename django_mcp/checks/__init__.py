@@ -40,5 +40,7 @@ for (_tags, _deploy), _found in declared.items():
 def _check_database(**kwargs: Any) -> list[CheckMessage]:
     from django_mcp.checks.disabled import check_disabled
     from django_mcp.checks.migrated import check_migrated
+    from django_mcp.checks.results import check_results
 
-    return [*check_migrated(**kwargs), *check_disabled(**kwargs)]
+    each = (check_migrated, check_disabled, check_results)
+    return [message for check in each for message in check(**kwargs)]

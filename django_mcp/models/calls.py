@@ -75,6 +75,10 @@ class CallRecord(Table):
         ),
     )
 
+    result_chars = models.PositiveIntegerField(
+        _("characters of the result"), default=0, db_default=0, editable=False
+    )
+
     class Meta:
         verbose_name = _("call")
         verbose_name_plural = _("calls")

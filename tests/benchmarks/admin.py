@@ -317,6 +317,7 @@ def fill(calls: int) -> None:
             "session": f"CASE WHEN i % 2 = 0 THEN {in_session} ELSE '' END",
             "coerced": "CASE WHEN i % 20 = 0 THEN 'query' ELSE '' END",
             "error": f"CASE WHEN {mixed} < 10 THEN 'KeyError' WHEN {mixed} < 30 THEN 'ToolError' ELSE '' END",
+            "result_chars": f"40 * {mixed}",
         },
     )
     what = "server, method, name, outcome, step"

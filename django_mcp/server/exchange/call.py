@@ -225,6 +225,8 @@ class Call(Record):
     """Takes each progress message of the handler, as a text."""
     coerced: Sequence[str] = ()
     """The arguments that were read otherwise than they were sent, since they did not fit; `?`: unknown ones."""
+    result_chars: int = 0
+    """How many characters a model reads of the result of a tool."""
     links: Sequence[str] = ()
     """The URIs that the result of the tool links to, if the principal's credentials are restricted."""
     detached_run: DetachedRun | None = None

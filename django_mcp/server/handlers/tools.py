@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from django_mcp.log import logger
-from django_mcp.protocol.content import Text
+from django_mcp.protocol.content import EmbeddedResource, Text, TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ABSENT, ToolResult
@@ -47,6 +47,7 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
     entry = cast("ToolEntry", call.entry)
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
+        call.result_chars = len(value)
         encoded = call.server.encode_text(value, call.rules)
         return within_limit(call, "result", encoded, _refuse_large)
     result = entry.handler.convert(value)
@@ -85,7 +86,22 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
         wire = {**wire, "structuredContent": structured}
     wire = lower("tools/call", wire, call.rules)
     encoded = call.server.encode_result(wire, call.rules)
+    call.result_chars = _count_text(result)
+    if not call.result_chars and result.structured is not ABSENT:
+        # Nothing is encoded again for its length, which is a little less than this.
+        call.result_chars = len(encoded)
     return within_limit(call, "result", encoded, _refuse_large)
+
+
+def _count_text(result: ToolResult) -> int:
+    """Return how many characters of text a model reads of a result that has a text for it."""
+    chars = 0
+    for block in result.content:
+        if isinstance(block, Text):
+            chars += len(block.text)
+        elif isinstance(block, EmbeddedResource) and isinstance(block.resource, TextContents):
+            chars += len(block.resource.text)
+    return chars
 
 
 def _find_links(wire: JSONObject) -> list[str]:
@@ -115,5 +131,6 @@ def note_tool_error(call: ServedCall, *, is_error: bool) -> None:
 def encode_failure(call: ServedCall, failure: Failure) -> bytes:
     """Return a failure as the result of a tool, for the model to read; note it for observers."""
     call.failure = failure
+    call.result_chars = len(failure.message)
     result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
     return call.server.encode_result(result, call.rules)

@@ -79,6 +79,22 @@ def test_entries_show_daily_calls_with_permission_to_view_calls(admin: Client, s
     assert tools(client_of("viewer", "view_disabledentry"))["greet"]["calls"] is None
 
 
+def test_tools_show_their_largest_result(admin: Client, server: MCPServer):
+    record_calls(server, 1, result_chars=40_001)
+    record_calls(server, 1, result_chars=10)
+    record_calls(server, 1, name="erase", result_chars=100_001)
+
+    shown = {name: (row["tokens"], row["has_large"]) for name, row in tools(admin).items()}
+    assert shown == {"greet": (10_001, False), "erase": (25_001, True)}
+    page = admin.get(url("disabledentry_changelist"), {"server": "listed"}).content.decode()
+    assert re.search(r">25001 <span[^>]*>large</span>", page)
+    page = admin.get(url("callrecord_changelist")).content.decode()
+    assert re.search(r"<td[^>]*>10001</td>", page)
+
+    blind = client_of("viewer", "view_disabledentry")
+    assert tools(blind)["erase"]["tokens"] is None
+
+
 def test_a_disabled_entry_shows_the_user_who_disabled_it(admin: Client, server: MCPServer):
     ada = get_user_model().objects.create_user("ada")
     DisabledEntry.objects.create(server="listed", kind="tools", key="greet", disabled_by=ada)
