@@ -19,6 +19,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.entries import Find, ToolEntry
+from django_mcp.registry.listed import Listed
 from django_mcp.registry.problems import (
     ArgumentErrors,
     Problem,
@@ -185,7 +186,14 @@ class CompactTools:
         if not tools:
             offered = [action for action, name in about.tools.items() if name in seen]
             raise _wrong("action", _("There is no such action."), chosen, offered)
-        return {
+
+        def keep(kept: int) -> JSONObject:
+            told = _(
+                "These actions would make the result too large: %(names)s. Ask for one with action."
+            )
+            return {"note": told % {"names": ", ".join(list(tools)[kept:])}}
+
+        described = {
             "model": about.model._meta.label_lower,
             "actions": {
                 action: {
@@ -196,6 +204,7 @@ class CompactTools:
                 for action, entry in tools.items()
             },
         }
+        return Listed(described, "actions", keep)
 
     def _arguments_of(
         self, action: str, about: _Of, entry: ToolEntry, seen: Mapping[str, ToolEntry]

@@ -178,23 +178,28 @@ class Window:
             has_more = total > self.skipped + len(rows)
         elif not has_more:
             total = self.skipped + len(rows)
+        if self._arguments is not None and self._arguments.limit is None:
+            total = None  # those of a page
         result: JSONObject = {"results": cut_rows(list(rows), self._max_results)}
         count = len(rows)
         if total is not None and (has_more or self.skipped):
             result["total"] = total
         if has_more and self._arguments is not None:
             result["next_cursor"] = self._write(count)
-        elif has_more:
+        told = note
+        if has_more and self._arguments is None:
             known = "" if total is None else f" of {total}"
             note = f"The first {count}{known} rows. Narrow the arguments to get the others. {note}"
         if note:
             result["note"] = note.strip()
 
         def keep(kept: int) -> JSONObject:
-            changed = self._cut(kept, count)
+            # Without a cursor, the note is about all rows.
+            whole = count if self._arguments is not None or total is None else total
+            changed = self._cut(kept, whole)
             return changed if total is None else {**changed, "total": total}
 
-        return Listed(result, "results", keep)
+        return Listed(result, "results", keep, told=told)
 
     def _show_page(
         self, data: Mapping[str, Any], name: str, explain_empty: Callable[[], str]
@@ -219,7 +224,7 @@ class Window:
             result |= keep(len(shown))
         elif self.has_more:
             result[next_cursor] = self._write(len(shown))
-        return Listed(result, name, keep, note=note)
+        return Listed(result, name, keep, note=note, told=told)
 
     def _cut(self, kept: int, count: int, member: str = "next_cursor") -> JSONObject:
         if self._arguments is None:

@@ -14,6 +14,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.entries import Find, ToolEntry
+from django_mcp.registry.listed import Listed
 from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
 from django_mcp.registry.search_index import SearchIndex
 from django_mcp.servers import MCPServer, choose_server
@@ -138,8 +139,15 @@ class _ToolSearch:
             }
             for name in names
         ]
+
+        def keep(kept: int) -> JSONObject:
+            told = _(
+                "These tools would make the result too large: %(names)s. Search for one by its name, with limit 1."
+            )
+            return {"note": told % {"names": ", ".join(names[kept:])}}
+
         if tools:
-            return {"tools": tools}
+            return Listed({"tools": tools}, "tools", keep)
         return {"tools": [], "note": _("No tool has any of these words. Try others.")}
 
     def _index(self) -> SearchIndex:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from django_mcp.protocol.content import ResourceLink, Text
@@ -20,13 +21,14 @@ class Listed(dict[str, Any]):
 
     Args:
         value: the object with all rows.
-        rows: the name of the member that holds the rows.
+        rows: the name of the member that holds the rows, a list or an object.
         keep: returns the members that are different with only so many of the rows, such as the cursor of
-            the others. Its note is put in front of the note that the object has.
+            the others, and a note about them.
         note: the name of the member that holds the note.
+        told: what the note says besides, which is put behind the note about the rows.
     """
 
-    __slots__ = ("keep", "note", "rows")
+    __slots__ = ("keep", "note", "rows", "told")
 
     def __init__(
         self,
@@ -35,11 +37,13 @@ class Listed(dict[str, Any]):
         keep: Callable[[int], JSONObject],
         *,
         note: str = "note",
+        told: str = "",
     ) -> None:
         super().__init__(value)
         self.rows = rows
         self.keep = keep
         self.note = note
+        self.told = told
 
 
 def fit(
@@ -71,7 +75,8 @@ def fit(
     excess = _count(result) - room
     whole: JSONObject = result.structured
     rows, name = whole[listed.rows], listed.note
-    sizes = [len(encode(row).decode()) + 1 for row in rows]
+    each = [{key: row} for key, row in rows.items()] if isinstance(rows, dict) else rows
+    sizes = [len(encode(row).decode()) + 1 for row in each]
     count = len(rows)
     # The cursor and the note have to fit as well.
     while excess > 0 and count > 1:
@@ -79,9 +84,9 @@ def fit(
             count -= 1
             excess -= sizes[count]
         changed = listed.keep(count)
-        notes = (changed[name], whole.get(name))
-        changed[name] = " ".join(filter(None, notes))
-        result = convert({**whole, listed.rows: rows[:count], **changed})
+        changed[name] = " ".join(filter(None, (changed[name], listed.told)))
+        first = dict(islice(rows.items(), count)) if isinstance(rows, dict) else rows[:count]
+        result = convert({**whole, listed.rows: first, **changed})
         excess = _count(result) - room
     if _count(result) > most and count == 1:
         notes = (result.structured.get(name), f"One row is larger than {max_tokens} tokens.")

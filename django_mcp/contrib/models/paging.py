@@ -302,7 +302,7 @@ class Pages:
                 cut |= {"count": len(seen), "is_count_capped": False}
             return cut
 
-        return Listed(result, "results", keep_first)
+        return Listed(result, "results", keep_first, told=note)
 
 
 def _end(

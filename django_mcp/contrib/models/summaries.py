@@ -265,11 +265,11 @@ def summarize(
     summary = _Summary(rows, columns, arguments)
     groups, total = summary.read()
     result: JSONObject = {"groups": groups, "total": total}
-    notes = [_note(len(groups), total)] if len(groups) < total else []
-    notes.append(explain(is_empty=not any(group["count"] for group in groups)))
+    told = explain(is_empty=not any(group["count"] for group in groups))
+    notes = [_note(len(groups), total) if len(groups) < total else "", told]
     if any(notes):
         result["note"] = " ".join(filter(None, notes))
-    return Listed(result, "groups", lambda kept: {"note": _note(kept, total)})
+    return Listed(result, "groups", lambda kept: {"note": _note(kept, total)}, told=told)
 
 
 def _note(kept: int, total: int) -> str:

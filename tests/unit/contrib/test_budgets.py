@@ -294,6 +294,21 @@ def test_a_list_that_was_written_is_cut_without_a_cursor(root: User, products: l
     assert found["note"].startswith(f"The first {len(found['results'])} of 40 rows")
 
 
+def test_a_list_that_is_cut_twice_says_once_how_many_rows_there_are(
+    root: User, products: list[str]
+):
+    server = MCPServer("cut-twice", public=True, max_result_tokens=MAX_TOKENS)
+    operation_tools(make_api(), server=server, max_results=20)
+    client = MCPClient(server, user=root)
+
+    written = client.call("copies").structured
+    paged = client.call("pages", page_size=20).structured
+
+    assert written["note"].startswith(f"The first {len(written['results'])} of 40 rows")
+    assert written["note"].count("The first") == 1
+    assert paged["note"].count("The first") == 1
+
+
 def test_rows_without_an_order_come_in_that_of_their_keys(root: User, products: list[str]):
     schema = serve("list", None).registry.tools["search_products"].input_schema
     client = MCPClient(serve("list", None), user=root)

@@ -268,6 +268,20 @@ def test_ten_thousand_groups_are_cut_and_counted():
     assert len(queries) == 1
 
 
+def test_the_note_of_a_summary_says_once_how_many_groups_there_are():
+    Product.objects.bulk_create(
+        Product(sku=f"many-{n}", name="Many", category="garden", price=1) for n in range(1000)
+    )
+    server = MCPServer("few-tokens", public=True, max_result_tokens=500)
+    Products.register(server=server)
+
+    found = read(MCPClient(server), "summarize_products", group_by=["sku"])
+
+    assert 1 < len(found["groups"]) < 100
+    assert found["note"].startswith(f"The first {len(found['groups'])} of 1002 groups.")
+    assert found["note"].count("The first") == 1
+
+
 def test_a_search_that_finds_nothing_says_where_it_looked(root: User):
     client = MCPClient(serve(Orders), user=root)
 

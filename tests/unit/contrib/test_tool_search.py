@@ -202,3 +202,17 @@ def test_no_query_is_too_long(server: MCPServer):
     assert index.find(f"{words} invoice", server.registry.tools, 5) == []
     assert index.find(f"{words} {words}", server.registry.tools, 5) == []
     assert index.find("invoice", server.registry.tools, 5) == ["list_invoices"]
+
+
+def test_found_tools_keep_to_the_budget_and_the_others_are_named(server: MCPServer):
+    small = MCPServer("few-tokens-searched", public=True, max_result_tokens=300)
+    for number in range(10):
+        small.register_tool(lambda: "", name=f"count_{number}", description="Count. " + "x" * 300)
+    tool_search(small)
+
+    found = MCPClient(small).call("find_tools", query="count", limit=10).structured
+
+    shown = [tool["name"] for tool in found["tools"]]
+    assert 1 <= len(shown) < 4
+    named = [name for name in (f"count_{number}" for number in range(10)) if name in found["note"]]
+    assert sorted([*shown, *named]) == [f"count_{number}" for number in range(10)]

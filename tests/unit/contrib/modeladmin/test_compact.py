@@ -210,6 +210,26 @@ def test_a_description_says_what_a_call_takes(client: MCPClient):
     assert list(only) == ["get"]
 
 
+def test_a_description_keeps_to_the_budget_and_names_the_other_actions(
+    site: admin.AdminSite, root: User
+):
+    server = MCPServer("few-tokens-compact", public=True, max_result_tokens=500)
+    admin_tools(server=server, site=site, models=MODELS, style="compact")
+    client = MCPClient(server, user=root)
+    offered = models_of(client)["shop.order"]
+
+    found = read(client, "describe_model", model="shop.order")
+
+    shown = list(found["actions"])
+    assert shown == offered[: len(shown)]
+    assert len(shown) < len(offered)
+    for name in offered[len(shown) :]:
+        assert name in found["note"]
+        assert list(read(client, "describe_model", model="shop.order", action=name)["actions"]) == [
+            name
+        ]
+
+
 def test_a_call_counts_as_one_of_the_single_tool(
     client: MCPClient, orders: list[Order], calls: list[Any]
 ):
