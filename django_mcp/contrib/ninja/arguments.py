@@ -94,6 +94,11 @@ class OperationArguments:
         """Whether the query selects a page, as Django Ninja's pagination has it."""
         return not {*_SIZES, *_STARTS}.isdisjoint(self.all.names_of(QUERY))
 
+    @property
+    def has_start(self) -> bool:
+        """Whether the query says where a page begins."""
+        return not set(_STARTS).isdisjoint(self.all.names_of(QUERY))
+
     def _add_parameters(self, parameters: list[JSONObject]) -> None:
         for parameter in parameters:
             place, is_required = parameter["in"], parameter["required"]

@@ -45,6 +45,7 @@ from django_mcp.contrib.ninja.outputs import (
     ANY,
     find_output_schema,
     is_list,
+    may_return_list,
     note_own_responses,
     with_members,
 )
@@ -129,16 +130,19 @@ class OperationTool:
         )
 
     def _add_rows(self, found: FoundOperation) -> ListArguments | None:
-        """Add the arguments that select rows of a list; None: the operation returns none that is known."""
-        returns_list = is_list(self._output)
+        """Add the arguments that select rows of a list; None: the operation returns none."""
+        is_known = is_list(self._output)
+        returns_list = is_known or (self._output is ANY and may_return_list(found))
         if not (returns_list or self.arguments.has_pages):
             return None
-        if not returns_list:
+        # One that only limits its rows has no way to the others.
+        has_pages = self.arguments.has_start or not returns_list
+        if not is_known:
             self._output = with_members(self._output)
         rows = ListArguments.choose(
             f"{found.function.__module__}.{found.function.__qualname__}",
             self.arguments.all.properties,
-            has_pages=not returns_list,
+            has_pages=has_pages,
             max_results=self._max_results,
         )
         self.arguments.all.properties.update(rows.schemas(""))

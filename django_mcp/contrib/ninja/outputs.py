@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 from django.http.response import HttpResponseBase
 from ninja import NinjaAPI
@@ -14,6 +14,7 @@ from ninja.operation import Operation
 from ninja.renderers import JSONRenderer
 from ninja.responses import NinjaJSONEncoder
 from ninja.schema import NinjaGenerateJsonSchema
+from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
 from django_mcp.contrib.generated import TRUNCATED, TRUNCATED_SCHEMA
@@ -27,6 +28,7 @@ from django_mcp.contrib.ninja.schemas import (
 )
 from django_mcp.contrib.view_decorators import find_decorators, find_views
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.hints import members, strip
 
 ANY: JSONObject = {"type": "object"}
 """The schema of a tool whose operation does not say what it answers."""
@@ -44,11 +46,7 @@ _OWN_RESPONSES = {"create_response", "redirect", "render"}
 def find_output_schema(found: FoundOperation) -> JSONObject:
     """Return the schema of the results of an operation, as `to_object` makes them of what it declares."""
     operation = found.operation
-    models = [
-        None if status == HTTPStatus.NO_CONTENT else model
-        for status, model in operation.response_models.items()
-        if status is Ellipsis or HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
-    ]
+    models = _find_models(operation)
     if not models or NOT_SET in models or not _is_plain(found):
         return ANY
     definitions: dict[str, JSONObject] = {}
@@ -69,6 +67,49 @@ def find_output_schema(found: FoundOperation) -> JSONObject:
     schema = with_local_references(schema)
     needed = find_needed(schema, definitions)
     return {**schema, "$defs": needed} if needed else schema
+
+
+def may_return_list(found: FoundOperation) -> bool:
+    """Return whether an operation without a known schema may return a list, or an object that holds one.
+
+    What the operation says of its response decides, then what its function returns, then the path: that of one
+    object ends in a variable.
+    """
+    operation = found.operation
+    models = _find_models(operation)
+    if NOT_SET not in models:
+        definitions: dict[str, JSONObject] = {}
+        branches = [
+            branch
+            for model in models
+            for branch in _find_branches(_schema_of(model, operation, definitions))
+        ]
+        return any(_resolve(branch, definitions).get("type") == "array" for branch in branches)
+    try:
+        returned = get_type_hints(found.written).get("return", Any)
+    except Exception:  # noqa: BLE001 - evaluating the text of an annotation may raise anything
+        returned = Any
+    if returned is Any:
+        return not operation.path.rstrip("/").endswith("}")
+    return any(map(_may_hold_rows, members(strip(returned))))
+
+
+def _may_hold_rows(returned: Any) -> bool:
+    """Return whether a type is one of lists, or of responses that may hold one."""
+    kind = get_origin(returned) or returned
+    return isinstance(kind, type) and (
+        issubclass(kind, HttpResponseBase)
+        or (issubclass(kind, Iterable) and not issubclass(kind, str | bytes | Mapping | BaseModel))
+    )
+
+
+def _find_models(operation: Operation) -> list[Any]:
+    """Return what an operation declares for its responses without an error; None: nothing is in one."""
+    return [
+        None if status == HTTPStatus.NO_CONTENT else model
+        for status, model in operation.response_models.items()
+        if status is Ellipsis or HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+    ]
 
 
 def note_own_responses(operation: Operation) -> None:

@@ -377,3 +377,118 @@ def test_a_condition_that_a_database_finds_too_large_is_an_error_about_the_argum
 
 def test_a_result_that_does_not_fit_its_response_stays_an_internal_error():
     assert "Internal error" in error(make_server(make_paged_api()), "broken", text="a")
+
+
+def make_undeclared_api(namespace: str, **options: Any) -> NinjaAPI:
+    api = NinjaAPI(urls_namespace=namespace, **options)
+
+    @api.get("/rows")
+    def list_rows(request: Any, below: int = 250) -> Any:
+        return [{"number": number} for number in range(below)]
+
+    @api.get("/box")
+    def box(request: Any) -> Any:
+        return {"count": 3, "items": [{"number": number} for number in range(3)]}
+
+    @api.get("/rows/{number}")
+    def get_row(request: Any, number: int) -> Any:
+        return {"number": number, "parts": [{"part": 1}]}
+
+    @api.get("/rows/{number}/parts/{part}")
+    def list_kinds(request: Any, number: int, part: int) -> list[dict[str, int]]:
+        return [{"kind": part}] * number
+
+    @api.get("/status")
+    def find_status(request: Any) -> dict[str, str]:
+        return {"status": "well"}
+
+    @api.get("/things", response=list[Thing])
+    def list_things(request: Any) -> Any:
+        return [THING] * 3
+
+    @api.get("/thing", response=Thing)
+    def find_thing(request: Any) -> Any:
+        return THING
+
+    return api
+
+
+def test_a_list_that_is_not_declared_has_a_limit_and_a_cursor():
+    server = make_server(make_undeclared_api("undeclared"))
+
+    first = call(server, "list_rows", limit=2, below=5)
+    second = call(server, "list_rows", limit=2, below=5, cursor=first["next_cursor"])
+    third = call(server, "list_rows", limit=2, below=5, cursor=second["next_cursor"])
+
+    assert [row["number"] for row in first["results"]] == [0, 1]
+    assert first["total"] == 5
+    assert [row["number"] for row in second["results"]] == [2, 3]
+    assert [row["number"] for row in third["results"]] == [4]
+    assert "next_cursor" not in third
+    whole = call(server, "list_rows")
+    assert len(whole["results"]) == 100
+    assert whole["next_cursor"]
+    assert "cursor" in error(server, "list_rows", limit=2, below=6, cursor=first["next_cursor"])
+
+
+def test_the_rows_of_an_object_that_is_not_declared_have_a_limit_and_a_cursor():
+    server = make_server(make_undeclared_api("boxed"))
+
+    first = call(server, "box", limit=2)
+    second = call(server, "box", limit=2, cursor=first["next_cursor"])
+
+    assert [row["number"] for row in first["items"]] == [0, 1]
+    assert [row["number"] for row in second["items"]] == [2]
+    assert (first["count"], second["count"]) == (3, 3)
+
+
+def test_what_is_no_list_has_neither_limit_nor_cursor():
+    server = make_server(make_undeclared_api("single", renderer=Envelope()))
+    names = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in server.list_tools()}
+
+    assert {name for name, known in names.items() if "cursor" in known} == {
+        "list_rows",
+        "box",
+        "list_kinds",
+        "list_things",
+    }
+    assert len(call(server, "list_things", limit=2)["data"]) == 2
+
+
+def test_a_result_that_is_not_declared_keeps_whole_rows_within_the_budget():
+    api = NinjaAPI(urls_namespace="budget")
+
+    @api.get("/long")
+    def list_long(request: Any) -> Any:
+        return [{"text": "x" * 4000}] * 60
+
+    first = call(make_server(api, max_results=60), "list_long")
+
+    assert 1 <= len(first["results"]) < 12
+    assert first["next_cursor"]
+    assert "next_cursor" in first["note"]
+
+
+def test_an_operation_with_pages_of_its_own_gets_no_second_limit():
+    api = NinjaAPI(urls_namespace="own-pages")
+
+    @api.get("/own", response=list[Note])
+    def list_own(request: Any, limit: int = 20, offset: int = 0) -> Any:
+        return [{"text": f"{number} {'x' * 4000}"} for number in range(60)][offset:][:limit]
+
+    server = make_server(api)
+
+    assert set(schema(server, "list_own", "inputSchema")["properties"]) == {
+        "limit",
+        "offset",
+        "cursor",
+    }
+    page = call(server, "list_own", limit=3, offset=1)
+    assert [row["text"][0] for row in page["results"]] == ["1", "2", "3"]
+    assert page.keys() == {"results"}
+    first = call(server, "list_own", offset=30)
+    second = call(server, "list_own", offset=30, cursor=first["next_cursor"])
+    numbers = [int(row["text"].split()[0]) for each in (first, second) for row in each["results"]]
+    assert numbers == list(range(30, 30 + len(numbers)))
+    # The view does not say how many there are in all.
+    assert "total" not in first
