@@ -25,7 +25,7 @@ _GENERATED_HINT = "Leave out fields, return shorter texts, or set MAX_RESULT_TOK
 
 
 def check_results(databases: Sequence[str] | None = None, **_options: Any) -> list[CheckMessage]:
-    """W034: A tool returned more than 25,000 tokens in one of the newest recorded calls."""
+    """W036: A tool returned more than 25,000 tokens in one of the newest recorded calls."""
     alias = router.db_for_read(CallRecord)
     if alias not in (databases or ()):
         return []
@@ -44,7 +44,7 @@ def check_results(databases: Sequence[str] | None = None, **_options: Any) -> li
                         f"tokens, the largest in the newest {NEWEST:,} recorded calls."
                     )
                     hint = _OWN_HINT if tool.origin == FUNCTION else _GENERATED_HINT
-                    messages.append(checks.Warning(message, hint=hint, id="django_mcp.W034"))
+                    messages.append(checks.Warning(message, hint=hint, id="django_mcp.W036"))
     return messages
 
 

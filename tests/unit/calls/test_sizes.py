@@ -79,7 +79,7 @@ def test_data_counts_by_its_text_and_once():
 
 def find(databases: list[str] | None = None) -> list[CheckMessage]:
     found = run_checks(tags=[Tags.database], databases=databases)
-    return [each for each in found if each.id == "django_mcp.W034"]
+    return [each for each in found if each.id == "django_mcp.W036"]
 
 
 @pytest.fixture
