@@ -137,11 +137,12 @@ def replace_texts(value: Any, keys: dict[str, Any]) -> Any:
     return keys.get(value, value)
 
 
-def read_texts(value: Any, rows: Rows, key: Any, naming: Naming) -> tuple[Any, list[str]]:
-    """Return the value of a filter with keys in the place of names, and the texts that are keys or else names.
+def read_texts(value: Any, rows: Rows, key: Any, naming: Naming) -> Any:
+    """Return the value of a filter with keys in the place of names.
 
-    Such a text is a key if there is an object with it: `name_condition` says so in the query of the filter. Other
-    texts take one query, or none if there are none.
+    A text is a key if there is an object with it that the caller may send, else a name. A text that could be a key and
+    is neither stays as it is: it finds nothing, as a number does. It makes one query for the texts that could be keys
+    and one for the names, however many there are.
 
     Args:
         value: a text, a number or a list of them.
@@ -155,36 +156,15 @@ def read_texts(value: Any, rows: Rows, key: Any, naming: Naming) -> tuple[Any, l
     keys = {text: find_key(key, text, rows.db) for text in find_texts(value)}
     names = [text for text in keys if keys[text] is None]
     others = [text for text in keys if keys[text] is not None]
-    if isinstance(key, models.UUIDField):
-        others = []
-    elif others and not _is_unique(naming.field):
+    if others and not isinstance(key, models.UUIDField):
         taken = naming.narrow_keys(rows.filter((f"{key.name}__in", [keys[t] for t in others])))
         known = set(taken.order_by().values_list(key.attname, flat=True))
         names += [text for text in others if keys[text] not in known]
-        others = []
     named = find_named(rows, naming.narrow, key, naming.field, names)
     for text in names:
-        if text not in named:
+        if text not in named and keys[text] is None:
             raise unknown_name(naming.field, text)
-    return replace_texts(value, named), others
-
-
-def name_condition(
-    path: str, texts: Collection[str], rows: Rows, key: Any, naming: Naming
-) -> models.Q:
-    """Return the condition that a path leads to an object with one of some names, which is no key; see `read_texts`."""
-    condition = models.Q()
-    for text in texts:
-        if _may_be_name(naming.field, text, rows.db):
-            taken = naming.narrow_keys(rows.filter((key.name, find_key(key, text, rows.db))))
-            named = naming.narrow(rows.filter((naming.field.name, text)))
-            condition |= models.Q((f"{path}__in", named)) & models.Q(~models.Exists(taken))
-    return condition
-
-
-def _is_unique(field: Any) -> bool:
-    constraints = field.model._meta.total_unique_constraints
-    return field.unique or any(each.fields == (field.name,) for each in constraints)
+    return replace_texts(value, named)
 
 
 def iterate_named(form: Any) -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,6 @@ from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.model_forms import (
     find_texts,
     key_schema,
-    name_condition,
     or_name,
     read_texts,
 )
@@ -261,17 +260,13 @@ def _make_related(access: AdminAccess, path: str, field: Any, names: AdminNames)
             return rows.exclude((f"{path}__in", access.find_related(request, others)))
         if value is None:
             return rows.filter((f"{path}__isnull", True))
-        naming, texts = None, list[str]()
         if find_texts(value) and takes_names:
             naming = names.find_naming(request, path, model)
-        if naming is not None:
-            value, texts = read_texts(value, others, target, naming)
+            if naming is not None:
+                value = read_texts(value, others, target, naming)
         narrowed = others.filter((key, to_python(target, value)))
         # Users who may not see an object cannot find out what belongs to it.
-        condition = Q((f"{path}__in", access.find_related(request, narrowed)))
-        if naming is not None:
-            condition |= name_condition(path, texts, others, target, naming)
-        return rows.filter(condition)
+        return rows.filter((f"{path}__in", access.find_related(request, narrowed)))
 
     other = access.of(model)
     is_judged = other is not None and other.judges_objects

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.cursors import explain_search
-from django_mcp.contrib.model_forms import Naming, find_texts, name_condition, or_name, read_texts
+from django_mcp.contrib.model_forms import Naming, find_texts, or_name, read_texts
 from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.paths import (
     Path,
@@ -276,17 +276,17 @@ class Filters:
             if name not in arguments:
                 continue
             is_to_many = is_to_many or each.path.is_to_many
-            value, named = arguments[name], Q()
+            value = arguments[name]
             try:
                 if each.key is not None and find_texts(value):
-                    value, named = _read_names(each, value, queryset, related, find_naming)
+                    value = _read_names(each, value, queryset, related, find_naming)
                 value = each.convert(value)
             except ValidationError as error:
                 problems.append(Problem(to_pointer([name]), " ".join(error.messages)))
                 continue
             finds_null = each.path.rest[-1:] == ("isnull",) and value
             condition &= related.limit(
-                each.path, Q((name, value)) | named, queryset, finds_null=bool(finds_null)
+                each.path, Q((name, value)), queryset, finds_null=bool(finds_null)
             )
         if problems:
             raise ArgumentErrors(problems)
@@ -322,13 +322,13 @@ def _read_names(
     queryset: QuerySet[Any],
     related: Related,
     find_naming: FindFilterNaming,
-) -> tuple[Any, Q]:
-    """Return the value of a filter with keys in the place of names, and the condition for what may be either."""
+) -> Any:
+    """Return the value of a filter with keys in the place of names."""
     path, key = each.path, each.key
     model = path.field.related_model
     naming, is_shown_by_path = find_naming(each.name, path.fields, model)
     if naming is None:
-        return value, Q()
+        return value
     rows = model._default_manager.using(queryset.db)
     if is_shown_by_path:
 
@@ -344,8 +344,7 @@ def _read_names(
             narrow=partial(reach, naming.narrow),
             narrow_keys=partial(reach, naming.narrow_keys),
         )
-    value, texts = read_texts(value, rows, key, naming)
-    return value, name_condition(path.lookup, texts, rows, key, naming)
+    return read_texts(value, rows, key, naming)
 
 
 def _unquote(term: str) -> str:

@@ -211,7 +211,27 @@ def test_objects_are_found_by_names(client: MCPClient, shelves: list[Shelf]):
         isbns(client, shelf=str(shelves[0].pk))
     with captured_queries() as by_name:
         isbns(client, shelf="poetry")
-    assert len(by_key) == len(by_digits) == len(by_name) - 1
+    assert len(by_key) == len(by_digits) - 1 == len(by_name) - 1
+
+
+def test_many_texts_cost_no_more_queries_than_one(client: MCPClient, shelves: list[Shelf]):
+    Book.objects.create(isbn="1", title="Odes", shelf=shelves[2])
+    selects = []
+    for texts in (["42"], [*map(str, range(1000, 1090)), "42", "poetry"]):
+        with captured_queries() as queries:
+            assert isbns(client, shelf__in=texts) == ["1"]
+        selects.append(sum(sql.count("SELECT") for sql in queries))
+
+    assert selects[0] == selects[1]
+
+
+def test_digits_that_are_neither_a_key_nor_a_name_find_nothing(
+    client: MCPClient, shelves: list[Shelf]
+):
+    Book.objects.create(isbn="1", title="Odes", shelf=shelves[1])
+
+    assert isbns(client, shelf__in=["4711", str(shelves[1].pk)]) == []
+    assert isbns(client, shelf="4711") == isbns(client, shelf=str(shelves[1].pk)) == []
 
 
 def test_a_field_that_is_not_shown_names_nothing(server: MCPServer, ann: User, shelves: Any):
