@@ -230,8 +230,7 @@ class Writing:
                 "The database refused to write a %s", instance._meta.verbose_name, exc_info=True
             )
             raise ArgumentErrors(list(_find_conflicts(instance))) from None
-        if form.has_changed() or not is_change:
-            log_write(ctx.user, instance, form=form, is_change=is_change)
+        log_write(ctx.user, instance, form=form, is_change=is_change)
         # Asked again: what the user may see can depend on what was written.
         rows = self._hooks.find_rows(ctx.user, action).using(using)
         key = getattr(instance, self._definition.key.attname)
@@ -262,7 +261,10 @@ def _find_conflicts(instance: Any) -> Iterator[Problem]:
 
 
 def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = False) -> None:
-    """Add a line to the history of an object that the admin shows; without a form, it is deleted."""
+    """Add a line to the history of an object that the admin shows; without a form, it is deleted.
+
+    A change of nothing adds none, since users who are not staff could fill the table with such.
+    """
     is_user = isinstance(user, get_user_model()) and user.pk is not None
     if not is_user or not apps.is_installed("django.contrib.admin"):
         return
@@ -271,6 +273,10 @@ def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = F
 
     flag = DELETION if form is None else CHANGE if is_change else ADDITION
     message = "" if form is None else construct_change_message(form, [], not is_change)
+    if form is not None and is_change and not form.has_changed():
+        # The object was saved, of which other packages may keep a version.
+        note_comment(LogEntry(action_flag=flag, change_message=encode(message).decode()))
+        return
     if text_of(instance) is None:
         log_without_text(user, instance, flag, message)
         return
