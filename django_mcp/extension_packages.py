@@ -10,7 +10,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-EXTENSION_PACKAGES: tuple[str, ...] = ("django_mcp.extensions.tasks",)
+EXTENSION_PACKAGES: tuple[str, ...] = (
+    "django_mcp.extensions.apps",
+    "django_mcp.extensions.tasks",
+)
 
 
 @cache

@@ -121,9 +121,12 @@ def _read_extensions(
     source: str, options: Mapping[str, Any], providers: Providers
 ) -> Mapping[str, Any]:
     given = dict(options.get("extensions") or {})
-    for name, identifier in EXTENSION_OPTIONS.items():
-        if options.get(name) is not None:
-            given[identifier] = options[name]
+    for identifier, names in EXTENSION_OPTIONS.items():
+        if isinstance(names, str):
+            if options.get(names) is not None:
+                given[identifier] = options[names]
+        elif several := {name: options[name] for name in names if options.get(name) is not None}:
+            given[identifier] = several
     for identifier, value in given.items():
         with registration_errors(f"{source}: extensions={{{identifier!r}: ...}}"):
             given[identifier] = providers.read_extension(identifier, value)

@@ -17,8 +17,11 @@ Atomic: TypeAlias = bool | str | Sequence[str]
 """True: the default database; False: none; else the alias of a database, or several."""
 
 
-EXTENSION_OPTIONS: Mapping[str, str] = {"task": "io.modelcontextprotocol/tasks"}
-"""The options that stand for `extensions={identifier: value}`, with the identifier."""
+EXTENSION_OPTIONS: Mapping[str, str | tuple[str, ...]] = {
+    "io.modelcontextprotocol/tasks": "task",
+    "io.modelcontextprotocol/ui": ("app", "visible_to"),
+}
+"""The options that stand for `extensions={identifier: value}`: the value is that of one option, or a dict of several."""
 
 
 class CommonOptions(TypedDict, total=False):
@@ -75,6 +78,9 @@ class ToolOptions(CommonOptions, total=False):
     validate_output: check results against the output schema; by default the server's.
     task: whether a call may continue after its request as a task that the client polls:
         `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: if it takes long.
+    app: the page that hosts with MCP Apps show with a call: the name of a template, or `App(...)`.
+    visible_to: `"app"` for a tool that pages call and models need not see, `"model"` for the opposite.
+        Hosts follow it; it is no access rule.
     atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
         none. An alias, or several: on these databases. By default none for a tool with
         `read_only=True`, and the server's for others.
@@ -98,6 +104,8 @@ class ToolOptions(CommonOptions, total=False):
     validate_input: bool | None
     validate_output: bool | None
     task: str
+    app: Any
+    visible_to: str
     atomic: Atomic | None
     record_arguments: bool
     keywords: Sequence[str]
@@ -178,6 +186,8 @@ RULES: Mapping[str, rules.Rule] = {
         f"a dict such as {{'sampling': {{}}}}, from {', '.join(_CAPABILITIES)} to dicts",
     ),
     "task": rules.choice("never", "allowed", "required", "auto"),
+    "app": rules.Rule(lambda _: True, "the name of a template, or App(...)"),
+    "visible_to": rules.choice("app", "model", "both"),
     "atomic": ATOMIC,
     "mime_type": rules.reading(check_mime_type, "a MIME type such as 'image/png'"),
     "annotations": rules.Rule(lambda value: isinstance(value, Annotations), "Annotations(...)"),

@@ -34,18 +34,23 @@ class Derived:
         self.options = options
         self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
         self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
-        registered = {
-            "tools": registry.tools,
-            "resources": registry.resources
-            or registry.templates
-            or any(tool.has_whole_results for tool in registry.tools.values()),
-            "prompts": registry.prompts,
-            "completions": registry.has_completers,
-        }
         self.extensions = [
             extension for extension in extensions if ask(extension, "is_offered", False, registry)
         ]
         """The extensions that the server offers by what is registered."""
+        self.readers = {
+            scheme: extension for extension in self.extensions for scheme in extension.uri_schemes
+        }
+        """The extensions that answer `resources/read` for a scheme of URIs."""
+        registered = {
+            "tools": registry.tools,
+            "resources": registry.resources
+            or registry.templates
+            or self.readers
+            or any(tool.has_whole_results for tool in registry.tools.values()),
+            "prompts": registry.prompts,
+            "completions": registry.has_completers,
+        }
         self.features = frozenset(
             (
                 *(name for name, found in registered.items() if found),

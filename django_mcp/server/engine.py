@@ -36,6 +36,8 @@ class Engine(Services):
         extensions: Sequence[Extension] = (),
     ) -> None:
         super().__init__(ports, registry, options, extensions)
+        for extension in extensions:
+            extension.server_name = options.name
         self._changes = ChangePolicy(self, _may_read)
         self._ticks = [
             make_tick(self, extension)

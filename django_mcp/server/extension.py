@@ -15,6 +15,7 @@ from django_mcp.log import logger
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, Refusal
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.names import is_extension_id
+from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Access, Permission, read_access
 from django_mcp.registry.decorators import Registration
@@ -134,6 +135,8 @@ class Extension:
             the server. `()` demands nothing.
         serves_restricted: whether its methods and listening keys are for credentials too that are
             restricted to some entries, such as an API key for some tools.
+        uri_schemes: the schemes of URIs that `read_resource` answers, such as `("ui",)`.
+        server_name: the name of its server for clients, which is set before a method is called.
     """
 
     identifier: ClassVar[str] = ""
@@ -144,6 +147,8 @@ class Extension:
     permission: ClassVar[Permission] = None
     scopes: ClassVar[str | Sequence[str] | None] = None
     serves_restricted: ClassVar[bool] = False
+    uri_schemes: ClassVar[Collection[str]] = ()
+    server_name: str = ""
 
     @property
     def source(self) -> str:
@@ -162,7 +167,7 @@ class Extension:
                 f"{cls.identifier!r} is no name for an extension: use a domain of yours backwards, a slash "
                 f"and a name, such as 'com.example/receipts'."
             )
-        for name in ("listen_keys", "call_params"):
+        for name in ("listen_keys", "call_params", "uri_schemes"):
             if isinstance(getattr(cls, name), str):
                 raise TypeError(f"{cls.__name__}.{name} is a text: write a tuple of texts.")
         for name, declared in vars(Extension).items():
@@ -244,6 +249,16 @@ class Extension:
         so an answer without it must check the object itself.
         """
         return await call_next()
+
+    # -- resources
+
+    async def read_resource(self, call: Any, uri: str) -> ReadResult | Refusal | None:
+        """Return what is at a URI of `uri_schemes`; None: nothing that the principal may read.
+
+        It is asked for URIs that no resource of the server has. Whether the principal may read it is up to this method:
+        `call.exchange.caller.visible.includes(tool)` says whether they see a tool.
+        """
+        return None
 
     # -- lists
 

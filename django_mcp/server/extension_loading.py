@@ -37,6 +37,7 @@ _OF_THE_PROTOCOL: Mapping[str, Collection[str]] = {
     "method": frozenset(name for revision in REVISIONS for name in revision.methods),
     "listening key": ("resourceSubscriptions", *(f"{name}ListChanged" for name in LISTS)),
     "param of calls": ("name", "arguments", "_meta", "inputResponses", "requestState"),
+    "scheme of URIs": (),
 }
 
 
@@ -65,6 +66,7 @@ def check_names(extensions: Iterable[Extension]) -> None:
             *(("method", name) for name in extension.methods()),
             *(("listening key", name) for name in extension.listen_keys),
             *(("param of calls", name) for name in extension.call_params),
+            *(("scheme of URIs", name) for name in extension.uri_schemes),
         ]
         for kind, name in names:
             if name in _OF_THE_PROTOCOL[kind]:

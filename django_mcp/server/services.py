@@ -308,6 +308,10 @@ class Services(ABC):
         is_alike = is_open and (own is not None or not entry.handler.injections)
         return self._cache_fields(call, own or entry.cache, is_alike=is_alike)
 
+    def hint_fields(self, call: Call, hint: CacheHint | None) -> Mapping[str, Any]:
+        """Return the caching fields of what an extension has read, which is for this caller."""
+        return self._cache_fields(call, hint, is_alike=False)
+
     def _cache_fields(
         self, call: Call, hint: CacheHint | None, *, is_alike: bool
     ) -> Mapping[str, Any]:

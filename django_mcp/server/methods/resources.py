@@ -39,24 +39,19 @@ async def read(call: ServedCall) -> bytes | Refusal:
     else:
         reading = await _find_whole(call, uri, *whole_of)
     if isinstance(reading, Refusal):
-        return reading
+        extension = call.derived.readers.get(uri.partition(":")[0]) if call.derived.readers else None
+        if extension is None:
+            return reading
+        read_there = await extension.read_resource(call, uri)
+        if read_there is None or isinstance(read_there, Refusal):
+            return read_there or reading
+        return _encode(call, uri, read_there, part, call.server.hint_fields(call, read_there.cache))
     entry = reading.entry
 
     def finish(_call: ServedCall, value: Any) -> bytes | Refusal:
-        whole = reading.convert(value, uri)
-        result = whole if part is None else _cut(whole, part)
-        if isinstance(result, Refusal):
-            return result
-        if not result.contents:
-            # An empty list would mean an existing resource without contents.
-            return missing(call, uri)
-        wire = lower(call.method, result.to_wire(), call.rules)
-        wire.update(call.server.read_cache_fields(call, entry, result.cache))
-        encoded = call.server.encode_result(wire, call.rules)
-        return within_limit(call, "resource", encoded, refuse_large)
-
-    def refuse_large(_call: ServedCall, message: str) -> Refusal:
-        return Refusal(code=INTERNAL_ERROR, message=message, data={"uri": uri})
+        result = reading.convert(value, uri)
+        fields = call.server.read_cache_fields(call, entry, result.cache)
+        return _encode(call, uri, result, part, fields)
 
     outcome = await HandlerRun(
         call,
@@ -70,6 +65,30 @@ async def read(call: ServedCall) -> bytes | Refusal:
         takes_answers=takes_answers(call),
     ).run()
     return _to_refusal(call, uri, outcome) if isinstance(outcome, Failure) else outcome
+
+
+def _encode(
+    call: ServedCall,
+    uri: str,
+    whole: ReadResult,
+    part: ByteRange | None,
+    cache_fields: Mapping[str, Any],
+) -> bytes | Refusal:
+    """Return what was read as it is sent, or a part of it."""
+    result = whole if part is None else _cut(whole, part)
+    if isinstance(result, Refusal):
+        return result
+    if not result.contents:
+        # An empty list would mean an existing resource without contents.
+        return missing(call, uri)
+    wire = lower(call.method, result.to_wire(), call.rules)
+    wire.update(cache_fields)
+    encoded = call.server.encode_result(wire, call.rules)
+
+    def refuse_large(_call: ServedCall, message: str) -> Refusal:
+        return Refusal(code=INTERNAL_ERROR, message=message, data={"uri": uri})
+
+    return within_limit(call, "resource", encoded, refuse_large)
 
 
 class _Reading(NamedTuple):

@@ -1,0 +1,11 @@
+"""Apps: pages of tools, which hosts show in a conversation.
+
+`core` is without Django, `site` has the templates and their tags, `client` what a page contains of this package,
+and `checks` the system checks.
+"""
+
+from __future__ import annotations
+
+from django_mcp.extensions.apps.core.app import App, Csp
+
+__all__ = ["App", "Csp"]

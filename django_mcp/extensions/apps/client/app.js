@@ -1,0 +1,150 @@
+/* The part of a page that talks to its host, by MCP Apps 2026-01-26. `window.mcp` is its interface. */
+(() => {
+  "use strict";
+  const VERSION = "2026-01-26", HTML = "django_mcp/html";
+  const waiting = new Map(), listeners = {}, root = document.documentElement;
+  let last = 0, size = "";
+
+  const post = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
+  const notify = (method, params = {}) => post({ method, params });
+  const request = (method, params = {}) => new Promise((resolve, reject) => {
+    waiting.set(++last, { resolve, reject });
+    post({ id: last, method, params });
+  });
+
+  const mcp = window.mcp = {
+    input: null, result: null, context: {}, host: {},
+    on(event, listener) { (listeners[event] ||= []).push(listener); return mcp; },
+    call: (name, args = {}) => request("tools/call", { name, arguments: args }),
+    read: (uri) => request("resources/read", { uri }),
+    open: (url) => request("ui/open-link", { url }),
+    say: (text) => request("ui/message", { role: "user", content: [{ type: "text", text }] }),
+    tell: (text, structuredContent) => request("ui/update-model-context", {
+      content: [{ type: "text", text }], ...(structuredContent ? { structuredContent } : {}),
+    }),
+    display: (mode) => request("ui/request-display-mode", { mode }),
+    log: (level, data) => notify("notifications/message", { level, data }),
+    swap, show,
+  };
+  const emit = (event, value) => {
+    for (const listener of listeners[event] || []) listener(value);
+    root.dispatchEvent(new CustomEvent(`mcp:${event}`, { detail: value, bubbles: true }));
+  };
+
+  /* Theme, variables, language and insets of the host. */
+  function follow(context) {
+    Object.assign(mcp.context, context);
+    const { theme, styles, locale, safeAreaInsets: insets, displayMode } = context;
+    if (theme) root.dataset.theme = theme;
+    if (displayMode) root.dataset.display = displayMode;
+    for (const [name, value] of Object.entries(styles?.variables || {}))
+      if (name.startsWith("--") && typeof value === "string") root.style.setProperty(name, value);
+    if (styles?.css?.fonts && !document.getElementById("mcp-fonts")) {
+      const fonts = document.createElement("style");
+      fonts.id = "mcp-fonts";
+      fonts.textContent = styles.css.fonts;
+      document.head.append(fonts);
+    }
+    if (locale) root.dataset.locale = locale;
+    if (insets) for (const side of ["top", "right", "bottom", "left"])
+      root.style.setProperty(`--mcp-inset-${side}`, `${Number(insets[side]) || 0}px`);
+  }
+
+  /* HTML that the server rendered and escaped; scripts in it do not run. */
+  function swap(target, html) {
+    for (const element of typeof target === "string" ? document.querySelectorAll(target) : [target]) {
+      element.innerHTML = html;
+      element.dispatchEvent(new CustomEvent("mcp:swapped", { bubbles: true }));
+    }
+  }
+  const find = (value, path) => path.split(".").reduce((each, name) => each?.[name], value);
+
+  /* Shows a result: texts by `data-mcp-text`, and the part that the server rendered. */
+  function show(result, target = "[data-mcp-result]") {
+    const data = result?.structuredContent, html = result?._meta?.[HTML];
+    if (typeof html === "string") swap(target, html);
+    for (const element of document.querySelectorAll("[data-mcp-text]")) {
+      const value = find(data, element.dataset.mcpText);
+      if (value !== undefined) element.textContent = value === null ? "" : String(value);
+    }
+  }
+  const textOf = (result) =>
+    (result?.content || []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+  function say(text, isError) {
+    for (const element of document.querySelectorAll("[data-mcp-status]")) {
+      element.textContent = text;
+      element.dataset.state = isError ? "error" : text ? "done" : "";
+    }
+    for (const element of document.querySelectorAll("[data-mcp-loading]")) element.hidden = true;
+  }
+
+  const received = {
+    "ui/notifications/tool-input": ({ arguments: given }) => emit("input", mcp.input = given || {}),
+    "ui/notifications/tool-input-partial": ({ arguments: given }) => emit("partial", given || {}),
+    "ui/notifications/tool-result": (result) => {
+      mcp.result = result;
+      say(result.isError ? textOf(result) : "", Boolean(result.isError));
+      if (!result.isError) show(result);
+      emit("result", result);
+    },
+    "ui/notifications/tool-cancelled": (params) => { say(root.dataset.cancelled || "", true); emit("cancelled", params); },
+    "ui/notifications/host-context-changed": (context) => { follow(context); emit("context", mcp.context); },
+  };
+  addEventListener("message", ({ source, data }) => {
+    if (source !== parent || data?.jsonrpc !== "2.0") return;
+    const { id, method, params = {} } = data;
+    if (method === undefined) {
+      const asked = waiting.get(id);
+      waiting.delete(id);
+      if (data.error) asked?.reject(Object.assign(new Error(data.error.message), data.error));
+      else asked?.resolve(data.result);
+    } else if (id === undefined) received[method]?.(params);
+    else if (method === "ui/resource-teardown") { emit("teardown", params); post({ id, result: {} }); }
+    else if (method === "ping") post({ id, result: {} });
+    else post({ id, error: { code: -32601, message: "Method not found" } });
+  });
+
+  /* `data-mcp-call` calls a tool, and `data-mcp-swap` says where its part of the page goes. */
+  async function act(element) {
+    if (element.getAttribute("aria-busy") === "true") return;
+    const { mcpCall: name, mcpArgs: args = "{}", mcpSwap: target = "[data-mcp-result]" } = element.dataset;
+    element.setAttribute("aria-busy", "true");
+    try {
+      const result = await mcp.call(name, JSON.parse(args));
+      say(result.isError ? textOf(result) : "", Boolean(result.isError));
+      if (!result.isError) show(result, target);
+      emit("called", { name, result });
+    } catch (error) {
+      say(error.message, true);
+    } finally {
+      element.removeAttribute("aria-busy");
+    }
+  }
+  document.addEventListener("click", (event) => {
+    const element = event.target.closest("[data-mcp-call]"), link = event.target.closest("a[href]");
+    if (element) { event.preventDefault(); act(element); }
+    else if (link && /^https?:/.test(link.href)) { event.preventDefault(); mcp.open(link.href).catch(() => {}); }
+  });
+
+  const measure = () => {
+    const height = Math.ceil(root.getBoundingClientRect().height), width = Math.ceil(root.scrollWidth);
+    if (`${width}x${height}` === size) return;
+    size = `${width}x${height}`;
+    notify("ui/notifications/size-changed", { width, height });
+  };
+  const start = async () => {
+    const { name = "django_mcp", version = "1" } = root.dataset;
+    const answer = await request("ui/initialize", {
+      protocolVersion: VERSION, appInfo: { name, version },
+      appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
+    });
+    mcp.host = { info: answer.hostInfo, capabilities: answer.hostCapabilities || {} };
+    follow(answer.hostContext || {});
+    notify("ui/notifications/initialized");
+    new ResizeObserver(measure).observe(root);
+    measure();
+    emit("ready", mcp);
+  };
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
+  else start();
+})();

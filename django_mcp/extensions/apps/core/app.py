@@ -1,0 +1,157 @@
+"""App: the page that hosts show with a call of a tool, and what it may do there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django_mcp.protocol.json import JSONObject, present
+
+EXTENSION: Final = "io.modelcontextprotocol/ui"
+"""Source: SEP-1865, MCP Apps."""
+
+MIME_TYPE: Final = "text/html;profile=mcp-app"
+
+PERMISSIONS: Mapping[str, str] = {
+    "camera": "camera",
+    "microphone": "microphone",
+    "geolocation": "geolocation",
+    "clipboard_write": "clipboardWrite",
+}
+"""What a page can ask the host for, with the names on the wire."""
+
+VISIBILITIES: Mapping[str, tuple[str, ...]] = {
+    "app": ("app",),
+    "model": ("model",),
+    "both": ("model", "app"),
+}
+"""Values of `visible_to=`, with those on the wire. Hosts follow them; they are no access rules."""
+
+_ORIGIN = re.compile(r"(?:https|wss|http)://(?:\*\.)?[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Csp:
+    """The origins outside of a page that it uses, such as `https://tiles.example`.
+
+    A page without them loads nothing from outside, which is the safest and works in every host.
+
+    Args:
+        connect: for `fetch` and WebSockets.
+        resource: for images, scripts, styles, fonts and media.
+        frame: for frames.
+        base_uri: for `<base>`.
+    """
+
+    connect: Sequence[str] = ()
+    resource: Sequence[str] = ()
+    frame: Sequence[str] = ()
+    base_uri: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            origins = getattr(self, name)
+            if isinstance(origins, str) or not isinstance(origins, Sequence):
+                raise ValueError(f"csp has {name}={origins!r}: write a list of origins")
+            for origin in origins:
+                if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin):
+                    raise ValueError(
+                        f"csp has {origin!r}, which is no origin such as 'https://tiles.example'"
+                    )
+            object.__setattr__(self, name, tuple(origins))
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """All origins."""
+        return (*self.connect, *self.resource, *self.frame, *self.base_uri)
+
+    def to_wire(self) -> JSONObject:
+        """Return the object that hosts read."""
+        return present(
+            connectDomains=list(self.connect) or None,
+            resourceDomains=list(self.resource) or None,
+            frameDomains=list(self.frame) or None,
+            baseUriDomains=list(self.base_uri) or None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """The page of a tool.
+
+    Args:
+        template: the name of a template, which Django's engines find.
+        csp: origins outside of the page that it uses.
+        permissions: what the page asks the host for: `"camera"`, `"microphone"`, `"geolocation"`,
+            `"clipboard_write"`.
+        prefers_border: whether the host should draw a border around it; None: as the host likes.
+        domain: the host's own name for the origin of the page. Each host has another form, and a wrong
+            one keeps it from showing the page, so leave it out unless a host's manual asks for it.
+
+    Raises:
+        ValueError: a value is wrong; the text says what it may be.
+    """
+
+    template: str
+    csp: Csp | None = None
+    permissions: Sequence[str] = ()
+    prefers_border: bool | None = None
+    domain: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.template, str) or not self.template:
+            raise ValueError(f"the template is {self.template!r}: write the name of a template")
+        if isinstance(self.permissions, str):
+            raise ValueError(f"permissions is a text: write [{self.permissions!r}]")
+        for permission in self.permissions:
+            if permission not in PERMISSIONS:
+                raise ValueError(
+                    f"{permission!r} is no permission of a page; these are {', '.join(PERMISSIONS)}"
+                )
+        if self.csp is not None and not isinstance(self.csp, Csp):
+            raise ValueError(f"csp is {self.csp!r:.60}: write Csp(connect=[...])")
+
+    def to_wire(self) -> JSONObject:
+        """Return `_meta.ui` of the page as hosts read it."""
+        return present(
+            csp=None if self.csp is None else self.csp.to_wire(),
+            permissions={PERMISSIONS[name]: {} for name in self.permissions} or None,
+            prefersBorder=self.prefers_border,
+            domain=self.domain,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a tool has with hosts that show pages.
+
+    Attributes:
+        app: its page; None: it has none.
+        visibility: who should call it, as on the wire; None: everybody.
+    """
+
+    app: App | None = None
+    visibility: tuple[str, ...] | None = None
+
+
+def read_shown(value: Any) -> Shown:
+    """Return what the options `app=` and `visible_to=` of a tool say.
+
+    Raises:
+        ValueError: one has a wrong value.
+    """
+    if not isinstance(value, Mapping) or not value.keys() <= {"app", "visible_to"}:
+        raise ValueError("the options are app= and visible_to=")
+    app, visible_to = value.get("app"), value.get("visible_to")
+    if isinstance(app, str):
+        app = App(template=app)
+    if app is not None and not isinstance(app, App):
+        raise ValueError(f"app= is {app!r:.60}: write the name of a template, or App(...)")
+    if visible_to is not None and visible_to not in VISIBILITIES:
+        raise ValueError(
+            f"visible_to= is {visible_to!r:.60}: write {', '.join(map(repr, VISIBILITIES))}"
+        )
+    visibility = None if visible_to in (None, "both") else VISIBILITIES[visible_to]
+    return Shown(app=app, visibility=visibility)

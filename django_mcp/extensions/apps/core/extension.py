@@ -1,0 +1,104 @@
+"""AppsExtension: pages that hosts show with calls of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from django_mcp.extensions.apps.core.app import EXTENSION, MIME_TYPE, App, Shown, read_shown
+from django_mcp.protocol.content import TextContents
+from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.results import ReadResult
+from django_mcp.protocol.revisions import Revision
+from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.extension import Extension
+from django_mcp.server.request_checks import check_scopes
+from django_mcp.server.services import ServedCall
+
+Render: TypeAlias = Callable[[App], Awaitable[str]]
+"""Returns the page of an app as HTML, in the active language."""
+
+
+class AppsExtension(Extension):
+    """Pages of tools, which hosts show in a conversation.
+
+    Source: MCP Apps (SEP-1865) of 2026-01-26.
+    """
+
+    identifier = EXTENSION
+    uri_schemes = ("ui",)
+    describes = True
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+
+    def is_offered(self, registry: Registry) -> bool:
+        return any(self.identifier in tool.extensions for tool in registry.tools.values())
+
+    @classmethod
+    def read_option(cls, value: Any) -> Shown:
+        return read_shown(value)
+
+    def is_active(self, call: Call) -> bool:
+        """See `Extension.is_active`. The client must also say that it shows pages of this type."""
+        if not super().is_active(call):
+            return False
+        types = call.client_extensions[self.identifier].get("mimeTypes")
+        return isinstance(types, list) and MIME_TYPE in types
+
+    def describe(self, entry: Entry, revision: Revision) -> Mapping[str, Any]:
+        shown: Shown | None = self.option_of(entry)
+        if shown is None:
+            return {}
+        ui: dict[str, Any] = {}
+        if shown.app is not None:
+            ui["resourceUri"] = self.uri_of(shown.app)
+        if shown.visibility is not None:
+            ui["visibility"] = list(shown.visibility)
+        return {"_meta": {"ui": ui}} if ui else {}
+
+    def uri_of(self, app: App) -> str:
+        """Return the URI of the page of an app on this server."""
+        return f"ui://{quote(self.server_name, safe='')}/{quote(app.template)}"
+
+    async def read_resource(self, call: ServedCall, uri: str) -> ReadResult | Refusal | None:
+        """Return the page at a URI, for those who see a tool that it is for."""
+        refusal: Refusal | None = None
+        for tool, app in self._find_tools(call, uri):
+            refusal = check_scopes(call, tool)
+            if refusal is None:
+                call.entry = tool
+                return await self._read(app, uri)
+        return refusal
+
+    def _find_tools(self, call: ServedCall, uri: str) -> list[tuple[ToolEntry, App]]:
+        shown = [(tool, self.option_of(tool)) for tool in call.server.registry.tools.values()]
+        return [
+            (tool, option.app)
+            for tool, option in shown
+            if option is not None
+            and option.app is not None
+            and self.uri_of(option.app) == uri
+            and call.exchange.caller.visible.includes(tool)
+        ]
+
+    async def _read(self, app: App, uri: str) -> ReadResult:
+        page, ui = await self._render(app), app.to_wire()
+        meta = {"ui": ui} if ui else None
+        contents = TextContents(uri=uri, text=page, mime_type=MIME_TYPE, meta=meta)
+        return ReadResult([contents])
+
+
+EXTENSION_CLASS = AppsExtension
+
+
+def in_memory(clock: Callable[[], float]) -> AppsExtension:
+    """Return the extension of a server without a site, which has no templates."""
+    return AppsExtension(_refuse)
+
+
+async def _refuse(app: App) -> str:
+    raise RuntimeError(f"There are no templates without Django, such as {app.template}.")

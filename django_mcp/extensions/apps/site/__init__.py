@@ -1,0 +1,1 @@
+"""Pages of tools on a site: templates, their tags, and forms."""

@@ -1,0 +1,13 @@
+"""The extension of apps on a site, whose pages are templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django_mcp.extensions.apps.core.extension import AppsExtension
+from django_mcp.extensions.apps.site.pages import render
+
+
+def on_site(clock: Callable[[], float]) -> AppsExtension:
+    """Return the extension of a server of this site."""
+    return AppsExtension(render)
