@@ -39,7 +39,9 @@ async def read(call: ServedCall) -> bytes | Refusal:
     else:
         reading = await _find_whole(call, uri, *whole_of)
     if isinstance(reading, Refusal):
-        extension = call.derived.readers.get(uri.partition(":")[0]) if call.derived.readers else None
+        extension = (
+            call.derived.readers.get(uri.partition(":")[0]) if call.derived.readers else None
+        )
         if extension is None:
             return reading
         read_there = await extension.read_resource(call, uri)

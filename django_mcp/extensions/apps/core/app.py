@@ -12,6 +12,9 @@ from django_mcp.protocol.json import JSONObject, present
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 """Source: SEP-1865, MCP Apps."""
 
+HTML_KEY: Final = "django_mcp/html"
+"""The key in `_meta` of a result for the part of a page that the server rendered."""
+
 MIME_TYPE: Final = "text/html;profile=mcp-app"
 
 PERMISSIONS: Mapping[str, str] = {
@@ -54,7 +57,7 @@ class Csp:
         for name in self.__slots__:
             origins = getattr(self, name)
             if isinstance(origins, str) or not isinstance(origins, Sequence):
-                raise ValueError(f"csp has {name}={origins!r}: write a list of origins")
+                raise TypeError(f"csp has {name}={origins!r}: write a list of origins")
             for origin in origins:
                 if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin):
                     raise ValueError(
@@ -82,7 +85,10 @@ class App:
     """The page of a tool.
 
     Args:
-        template: the name of a template, which Django's engines find.
+        template: the name of a template, which Django's engines find; None: the tool has no page, and is
+            called by another's.
+        fragment: the name of a template that is rendered with each `result` and becomes a part of the page;
+            None: there is none.
         csp: origins outside of the page that it uses.
         permissions: what the page asks the host for: `"camera"`, `"microphone"`, `"geolocation"`,
             `"clipboard_write"`.
@@ -91,20 +97,25 @@ class App:
             one keeps it from showing the page, so leave it out unless a host's manual asks for it.
 
     Raises:
-        ValueError: a value is wrong; the text says what it may be.
+        ValueError, TypeError: a value is wrong; the text says what it may be.
     """
 
-    template: str
+    template: str | None = None
+    fragment: str | None = None
     csp: Csp | None = None
     permissions: Sequence[str] = ()
     prefers_border: bool | None = None
     domain: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.template, str) or not self.template:
-            raise ValueError(f"the template is {self.template!r}: write the name of a template")
+        for name in ("template", "fragment"):
+            template = getattr(self, name)
+            if template is not None and (not isinstance(template, str) or not template):
+                raise ValueError(f"{name} is {template!r:.60}: write the name of a template")
+        if self.template is None and self.fragment is None:
+            raise ValueError("an app needs a template, or a fragment for the page of another")
         if isinstance(self.permissions, str):
-            raise ValueError(f"permissions is a text: write [{self.permissions!r}]")
+            raise TypeError(f"permissions is a text: write [{self.permissions!r}]")
         for permission in self.permissions:
             if permission not in PERMISSIONS:
                 raise ValueError(

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 from urllib.parse import quote
 
-from django_mcp.extensions.apps.core.app import EXTENSION, MIME_TYPE, App, Shown, read_shown
+from django_mcp.extensions.apps.core.app import (
+    EXTENSION,
+    HTML_KEY,
+    MIME_TYPE,
+    App,
+    Shown,
+    read_shown,
+)
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.extension import Extension
+from django_mcp.server.extension import Answer, Extension, NextCall
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
 
-Render: TypeAlias = Callable[[App], Awaitable[str]]
-"""Returns the page of an app as HTML, in the active language."""
+
+class Templates(Protocol):
+    """Renders the templates of apps in the active language."""
+
+    async def render_page(self, template: str) -> str:
+        """Return a page as HTML, which is the same for all users."""
+
+    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
+        """Return a part of a page as HTML, for the structured result of a call."""
 
 
 class AppsExtension(Extension):
@@ -32,8 +47,8 @@ class AppsExtension(Extension):
     uri_schemes = ("ui",)
     describes = True
 
-    def __init__(self, render: Render) -> None:
-        self._render = render
+    def __init__(self, templates: Templates) -> None:
+        self._templates = templates
 
     def is_offered(self, registry: Registry) -> bool:
         return any(self.identifier in tool.extensions for tool in registry.tools.values())
@@ -54,15 +69,36 @@ class AppsExtension(Extension):
         if shown is None:
             return {}
         ui: dict[str, Any] = {}
-        if shown.app is not None:
-            ui["resourceUri"] = self.uri_of(shown.app)
+        if shown.app is not None and shown.app.template is not None:
+            ui["resourceUri"] = self.uri_of(shown.app.template)
         if shown.visibility is not None:
             ui["visibility"] = list(shown.visibility)
         return {"_meta": {"ui": ui}} if ui else {}
 
-    def uri_of(self, app: App) -> str:
-        """Return the URI of the page of an app on this server."""
-        return f"ui://{quote(self.server_name, safe='')}/{quote(app.template)}"
+    def wraps(self, tool: ToolEntry) -> bool:
+        shown: Shown | None = self.option_of(tool)
+        return shown is not None and shown.app is not None and shown.app.fragment is not None
+
+    async def call_tool(
+        self, call: ServedCall, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
+    ) -> Answer:
+        """Add the part of the page to the result of a call, for clients that show pages."""
+        if not self.is_active(call):
+            return await call_next()
+        result = await call_next.result()
+        if (
+            isinstance(result, Refusal)
+            or "structuredContent" not in result
+            or result.get("isError")
+        ):
+            return result
+        fragment = self.option_of(tool).app.fragment
+        html = await self._templates.render_fragment(fragment, result["structuredContent"], call)
+        return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
+
+    def uri_of(self, template: str) -> str:
+        """Return the URI of the page that a template makes on this server."""
+        return f"ui://{quote(self.server_name, safe='')}/{quote(template)}"
 
     async def read_resource(self, call: ServedCall, uri: str) -> ReadResult | Refusal | None:
         """Return the page at a URI, for those who see a tool that it is for."""
@@ -81,12 +117,13 @@ class AppsExtension(Extension):
             for tool, option in shown
             if option is not None
             and option.app is not None
-            and self.uri_of(option.app) == uri
+            and option.app.template is not None
+            and self.uri_of(option.app.template) == uri
             and call.exchange.caller.visible.includes(tool)
         ]
 
     async def _read(self, app: App, uri: str) -> ReadResult:
-        page, ui = await self._render(app), app.to_wire()
+        page, ui = await self._templates.render_page(app.template or ""), app.to_wire()
         meta = {"ui": ui} if ui else None
         contents = TextContents(uri=uri, text=page, mime_type=MIME_TYPE, meta=meta)
         return ReadResult([contents])
@@ -95,10 +132,14 @@ class AppsExtension(Extension):
 EXTENSION_CLASS = AppsExtension
 
 
-def in_memory(clock: Callable[[], float]) -> AppsExtension:
+def in_memory(_clock: Callable[[], float]) -> AppsExtension:
     """Return the extension of a server without a site, which has no templates."""
-    return AppsExtension(_refuse)
+    return AppsExtension(_NoTemplates())
 
 
-async def _refuse(app: App) -> str:
-    raise RuntimeError(f"There are no templates without Django, such as {app.template}.")
+class _NoTemplates:
+    async def render_page(self, template: str) -> str:
+        raise RuntimeError(f"There are no templates without Django, such as {template}.")
+
+    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
+        return await self.render_page(template)

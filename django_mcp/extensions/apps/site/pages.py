@@ -1,36 +1,39 @@
-"""Pages of apps: templates that are rendered once for each language, without a request and a user."""
+"""Pages of apps: templates that are rendered once for each language, and parts of them for each result."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.extensions.apps.core.app import App
-
-_pages: dict[tuple[str, str | None], str] = {}
-"""Rendered pages, by the names of their templates and the language."""
+from django_mcp.server.services import ServedCall
 
 
-async def render(app: App) -> str:
-    """Return the page of an app in the active language.
+class SiteTemplates:
+    """The templates that the engines of this site find."""
 
-    It is the same for all users: hosts load it before a call and keep it. While `DEBUG` is on it is rendered
-    each time.
-    """
-    key = app.template, get_language()
-    page = None if settings.DEBUG else _pages.get(key)
-    if page is None:
-        page = _pages[key] = await run_in_pool(lambda: render_page(app))
-    return page
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, str | None], str] = {}
 
+    async def render_page(self, template: str) -> str:
+        """Return a page in the active language, rendered once unless `DEBUG` is on.
 
-def render_page(app: App) -> str:
-    """Return the page of an app in the active language, made anew."""
-    return render_to_string(app.template, {"app": app})
+        It gets neither a request nor a user: hosts load a page before a call and keep it.
+        """
+        key = template, get_language()
+        page = None if settings.DEBUG else self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = await run_in_pool(partial(render_to_string, template))
+        return page
 
-
-def forget_pages() -> None:
-    """Have all pages be rendered again."""
-    _pages.clear()
+    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
+        """Return a part of a page, which gets the `result` and the `user` of a call."""
+        context = {"result": result, "user": call.context.user}
+        render = partial(render_to_string, template, context)
+        # It may use the database as the handler does.
+        html: str = await call.server.ports.scope.run(render, call)
+        return html

@@ -1,0 +1,160 @@
+"""Pages of tools on the wire: who is told of them, who may read them, and what they contain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_mcp import MCPServer
+from django_mcp.extensions.apps import App, Csp
+from django_mcp.inprocess import MCPError
+from django_mcp.test import MCPClient
+
+HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+REVISIONS = ("2025-11-25", "2026-07-28")
+
+PAGE = """{% load mcp_apps i18n %}{% mcp_app title=_("Cancel") %}
+<h1 data-mcp-text="month"></h1><div data-mcp-result></div>{% endmcp_app %}"""
+FRAGMENT = """{% for row in result.rows %}<p>{{ row }}</p>{% endfor %}"""
+
+
+@pytest.fixture(autouse=True)
+def templates(settings: Any, tmp_path: Path) -> Path:
+    """The folder with the templates of the tests."""
+    folder = tmp_path / "templates" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "sales.html").write_text(PAGE)
+    (folder / "rows.html").write_text(FRAGMENT)
+    settings.TEMPLATES = [{**engine, "DIRS": [str(folder.parent)]} for engine in settings.TEMPLATES]
+    return folder
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("apps", public=True)
+
+    @server.tool(read_only=True, app=App(template="shop/sales.html", fragment="shop/rows.html"))
+    def sales(month: str) -> dict[str, Any]:
+        """Tell the sales of a month."""
+        return {"month": month, "rows": ["<b>one</b>", "two"]}
+
+    @server.tool(read_only=True, visible_to="app")
+    def more() -> str:
+        """Tell more."""
+        return "more"
+
+    return server
+
+
+def tell() -> dict[str, Any]:
+    """Tell nothing."""
+    return {}
+
+
+def find_tool(client: MCPClient, name: str) -> Any:
+    return {tool["name"]: tool for tool in client.list_tools()}[name]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_hosts_are_told_of_the_page(server: MCPServer, revision: str):
+    client = MCPClient(server, revision=revision, capabilities=HOST)
+
+    assert find_tool(client, "sales")["_meta"]["ui"] == {"resourceUri": "ui://apps/shop/sales.html"}
+    assert find_tool(client, "more")["_meta"]["ui"] == {"visibility": ["app"]}
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {},
+        {"extensions": {"io.modelcontextprotocol/ui": {}}},
+        {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"]}}},
+    ],
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_other_clients_are_not(server: MCPServer, revision: str, capabilities: Any):
+    client = MCPClient(server, revision=revision, capabilities=capabilities)
+
+    assert "_meta" not in find_tool(client, "sales")
+
+
+def test_the_page_is_read(server: MCPServer):
+    contents = MCPClient(server, capabilities=HOST).read("ui://apps/shop/sales.html")
+
+    assert contents.mime_type == "text/html;profile=mcp-app"
+    assert "<title>Cancel</title>" in contents.text
+    assert "ui/initialize" in contents.text
+
+
+def test_the_page_is_in_the_language_of_the_request(server: MCPServer):
+    client = MCPClient(server, capabilities=HOST, headers={"accept-language": "de"})
+
+    assert "<title>Abbrechen</title>" in client.read("ui://apps/shop/sales.html").text
+
+
+def test_a_part_of_the_page_comes_with_the_result_and_is_escaped(server: MCPServer):
+    result = MCPClient(server, capabilities=HOST).call("sales", month="May")
+
+    assert result.meta["django_mcp/html"] == "<p>&lt;b&gt;one&lt;/b&gt;</p><p>two</p>"
+
+
+def test_permissions_hide_the_page(django_user_model: type[User], db: None):
+    server = MCPServer("closed", public=True)
+
+    @server.tool(read_only=True, app="shop/sales.html", permission="auth.view_user")
+    def sales() -> dict[str, Any]:
+        """Tell the sales."""
+        return {}
+
+    with pytest.raises(MCPError, match="Resource not found"):
+        MCPClient(server, capabilities=HOST).read("ui://closed/shop/sales.html")
+    root = django_user_model.objects.create_superuser("root")
+    assert MCPClient(server, capabilities=HOST, user=root).read("ui://closed/shop/sales.html").text
+
+
+@pytest.mark.parametrize("uri", ["ui://apps/shop/other.html", "ui://other/shop/sales.html", "ui:"])
+def test_other_pages_are_unknown(server: MCPServer, uri: str):
+    with pytest.raises(MCPError, match="Resource not found"):
+        MCPClient(server, capabilities=HOST).read(uri)
+
+
+def test_what_the_page_needs_is_told_with_its_content():
+    server = MCPServer("maps", public=True)
+    app = App(
+        template="shop/sales.html",
+        csp=Csp(connect=["https://api.example"], resource=["https://*.tiles.example"]),
+        permissions=["clipboard_write"],
+        prefers_border=True,
+    )
+    server.register_tool(tell, name="map", app=app, read_only=True)
+
+    contents = MCPClient(server, capabilities=HOST).read("ui://maps/shop/sales.html")
+
+    assert contents.contents[0]["_meta"] == {
+        "ui": {
+            "csp": {
+                "connectDomains": ["https://api.example"],
+                "resourceDomains": ["https://*.tiles.example"],
+            },
+            "permissions": {"clipboardWrite": {}},
+            "prefersBorder": True,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"app": 5}, "write the name of a template, or App"),
+        ({"app": ""}, "write the name of a template"),
+        ({"visible_to": "page"}, "'app'"),
+    ],
+)
+def test_wrong_options_are_refused(options: Any, told: str):
+    server = MCPServer("wrong", public=True)
+
+    with pytest.raises(Exception, match=told):
+        server.register_tool(tell, name="one", **options)
