@@ -32,8 +32,9 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
       `find_badges(entry)`, which returns the badges of an entry in the catalogue.
     - `admin.pages`: `PAGES`, the models with their pages.
     - `checks`: system checks, declared with `@check()`.
-    - `testing`: `call_as_task(client, tool, arguments)` and `check_result(client, method, result)` of the test
-      client.
+    - `site.tags`: a template `Library`, whose tags are those of `{% load mcp_apps %}`.
+    - `testing`: `check_result(client, method, result)` of the test client, and functions by which its methods of
+      the same names work: `call_as_task`, `read_app` and `assert_app`.
     """
     names = (f"{package}.{part}" for package in EXTENSION_PACKAGES)
     return tuple(import_module(name) for name in names if _exists(name))

@@ -38,13 +38,22 @@ def _join(mapping: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str,
     return {**mapping, **arguments}
 
 
+def _find_helper(name: str) -> Any:
+    """Return a function of one of the extensions for tests."""
+    helpers = [getattr(part, name) for part in load_parts("testing") if hasattr(part, name)]
+    if not helpers:
+        raise MCPError(f"This installation lacks the extension with {name}().")
+    return helpers[0]
+
+
 class _Requests(BaseClient):
     async def _send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
         """Send any request and return its result."""
         with in_calling_thread():
             result = await self._request(method, dict(params or {}))
         for part in load_parts("testing"):
-            part.check_result(self, method, result, loop_ends=self._loop_ends())
+            if hasattr(part, "check_result"):
+                part.check_result(self, method, result, loop_ends=self._loop_ends())
         return result
 
     def _loop_ends(self) -> bool:
@@ -106,12 +115,33 @@ class AsyncMCPClient(_Requests):
             MCPError: any other error, also if the revision or the tool has no tasks.
             TimeoutError: the task has not ended within `task_limit_s` seconds.
         """
-        testing_parts = [part for part in load_parts("testing") if hasattr(part, "call_as_task")]
-        if not testing_parts:
-            raise MCPError("This installation has no tasks.")
+        call_as_task = _find_helper("call_as_task")
         with in_calling_thread():
-            raw = await testing_parts[0].call_as_task(self, tool, _join(mapping, arguments))
+            raw = await call_as_task(self, tool, _join(mapping, arguments))
         return CallResult(raw=raw)
+
+    async def app(self, tool: str) -> str:
+        """Return the page of a tool, as HTML in the language of the client.
+
+        Raises:
+            MCPError: the tool has none, or the user may not read it.
+        """
+        read_app = _find_helper("read_app")
+        with in_calling_thread():
+            page: str = await read_app(self, tool)
+        return page
+
+    async def assert_app(
+        self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any
+    ) -> None:
+        """Assert that hosts can show the page of a tool with the result of a call.
+
+        The page has a title, a language and labels, and loads nothing that it does not declare. The call
+        succeeds, and its result has a text for clients that show no pages.
+        """
+        assert_app = _find_helper("assert_app")
+        with in_calling_thread():
+            await assert_app(self, tool, _join(mapping, arguments))
 
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.
@@ -223,6 +253,8 @@ class MCPClient(_Requests):
 
     call = in_sync(AsyncMCPClient.call)
     call_as_task = in_sync(AsyncMCPClient.call_as_task)
+    app = in_sync(AsyncMCPClient.app)
+    assert_app = in_sync(AsyncMCPClient.assert_app)
     read = in_sync(AsyncMCPClient.read)
     prompt = in_sync(AsyncMCPClient.prompt)
     complete = in_sync(AsyncMCPClient.complete)

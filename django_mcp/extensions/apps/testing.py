@@ -1,0 +1,58 @@
+"""Read the page of a tool in a test, and check it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown
+from django_mcp.extensions.apps.core.extension import AppsExtension
+from django_mcp.extensions.apps.site.examine import examine
+from django_mcp.inprocess.results import CallResult, MCPError
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject
+from django_mcp.test.conversation import BaseClient
+
+
+async def read_app(client: BaseClient, tool: str) -> str:
+    """Return the page of a tool; see `MCPClient.app`."""
+    shown = _find_shown(client, tool)
+    if shown.app is None or shown.app.template is None:
+        raise MCPError(f"Tool {tool} has no page: register it with app=.")
+    extension = cast("AppsExtension", client.server.engine.extensions[EXTENSION])
+    uri = extension.uri_of(shown.app.template)
+    page: str = (await client._request("resources/read", {"uri": uri}))["contents"][0]["text"]
+    return page
+
+
+async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]) -> None:
+    """Raise `AssertionError` unless hosts can show the page of a tool; see `MCPClient.assert_app`."""
+    app = _find_shown(client, tool).app
+    examined = examine(
+        await read_app(client, tool), app.csp.origins if app and app.csp is not None else ()
+    )
+    problems = [f"it loads {address}, which hosts refuse" for address in examined.loaded]
+    problems += examined.problems
+    params: JSONObject = {"name": tool, "arguments": dict(arguments)}
+    has_parts = client._revision.is_stateless
+    if has_parts:
+        extensions = {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
+        params["_meta"] = {
+            keys.CLIENT_CAPABILITIES: {**client._capabilities, "extensions": extensions}
+        }
+    result = CallResult(raw=await client._request("tools/call", params))
+    if result.is_error:
+        problems.append(f"a call fails: {result.text}")
+    elif not result.text:
+        problems.append("a result has no text, which other clients need")
+    elif has_parts and app and app.fragment is not None and HTML_KEY not in result.meta:
+        problems.append(f"a result has no part of the page from {app.fragment}")
+    assert not problems, f"The page of {tool}: " + "; ".join(problems)  # noqa: S101 - for tests
+
+
+def _find_shown(client: BaseClient, tool: str) -> Shown:
+    entry = client.server.registry.tools.get(tool)
+    if entry is None:
+        raise MCPError(f"The server {client.server.name} has no tool {tool}.")
+    shown: Shown = entry.extensions.get(EXTENSION, Shown())
+    return shown
