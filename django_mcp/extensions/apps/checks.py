@@ -71,6 +71,7 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
             return
     if app.template is None:
         return
+    page = ""
     for language in _languages():
         try:
             with override(language):
@@ -99,14 +100,14 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
 
 def _languages() -> list[str]:
     """Return the languages of the site: all that it names, or that of the site alone."""
-    if settings.LANGUAGES == global_settings.LANGUAGES:
-        return [settings.LANGUAGE_CODE]
-    return [code for code, _ in settings.LANGUAGES]
+    codes = [code for code, _ in settings.LANGUAGES]
+    are_all = codes == [code for code, _ in global_settings.LANGUAGES]
+    return [settings.LANGUAGE_CODE] if are_all else codes
 
 
 def _read(app: App) -> str:
     """Return the text of the templates of an app, as far as they can be rendered."""
-    texts = []
+    texts: list[str] = []
     for template in filter(None, (app.template, app.fragment)):
         try:
             texts.append(render_to_string(template, {"result": {}}))

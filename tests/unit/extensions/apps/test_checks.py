@@ -107,5 +107,6 @@ def test_a_tool_for_pages_that_no_page_calls(server: MCPServer, templates: Path)
     assert "no page of the server names it" in find_messages()["django_mcp.apps.W004"]
 
     page = "{% load mcp_apps %}{% mcp_app title='A' %}<button data-mcp-call=rows>{% endmcp_app %}"
-    (templates / "sales.html").write_text(page)
+    (templates / "rows.html").write_text(page)
+    server.register_tool(tell, name="other", app="shop/rows.html", read_only=True)
     assert find_messages() == {}
