@@ -57,6 +57,12 @@ TEXTS = {
     "out a field.",
     "django_mcp.modeladmin.W001": "`admin_tools()` creates no tool of a model, or of something that the admin "
     "can do with it.",
+    "django_mcp.apps.E001": "A tool names a template for its page that no engine finds.",
+    "django_mcp.apps.E002": "A page cannot be rendered in one of the languages of the site.",
+    "django_mcp.apps.W001": "A tool has a page, and no structured output for it.",
+    "django_mcp.apps.W002": "A page loads something from an address that its app does not declare.",
+    "django_mcp.apps.W003": "A page has a fault: it lacks a title, a language or labels, or has what hosts do not do.",
+    "django_mcp.apps.W004": "A tool has `visible_to='app'`, and no page calls it.",
     "django_mcp.modeladmin.W002": "An admin overrides or adds views of its pages, which tools do not run.",
     "django_mcp.modeladmin.W003": "An action of an admin, or a model, is no tool, since it is about passwords, "
     "tokens or sign-ins.",

@@ -20,7 +20,7 @@ from django_mcp.servers import MCPServer, all_servers
 
 @check()
 def check_apps() -> Iterator[CheckMessage]:
-    """apps.E001, E002, W001, W002, W003: a page that cannot be shown, or not as it is meant."""
+    """Report a page that cannot be shown, or not as it is meant."""
     for server in all_servers():
         seen: set[App] = set()
         for tool, shown in _find_shown(server):
@@ -39,7 +39,7 @@ def check_apps() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.apps.W004")
 def check_called_by_pages() -> Iterator[CheckMessage]:
-    """apps.W004: a tool for pages alone, which no page calls."""
+    """Report a tool for pages alone, which no page calls."""
     for server in all_servers():
         shown = list(_find_shown(server))
         pages = [_read(option.app) for _, option in shown if option.app is not None]
