@@ -46,6 +46,9 @@ class AppsExtension(Extension):
     identifier = EXTENSION
     uri_schemes = ("ui",)
     describes = True
+    # Those of a tool decide who may read its page.
+    permission = ()
+    scopes = ()
 
     def __init__(self, templates: Templates) -> None:
         self._templates = templates
