@@ -304,7 +304,7 @@ class Settings:
         600,
         whole("calls a minute"),
         "The maximum number of calls that each process [records](limits.md#the-record-of-calls) in a minute for "
-        "one principal, or for one address of anonymous callers.",
+        "one user with all of their clients and keys, or for one address of anonymous callers.",
     )
 
 

@@ -117,9 +117,9 @@ class DjangoAccess:
 
     async def give_links(self, exchange: Exchange, tool: str, uris: Collection[str]) -> None:
         """See `AccessPolicy.give_links`."""
-        owner = key_of(exchange.caller.principal)
+        owner, quota_key = key_of(exchange.caller.principal), exchange.caller.quota_key
         if owner is not None:
-            await self._links.add(_name_place(exchange), owner, tool, uris)
+            await self._links.add(_name_place(exchange), owner, tool, uris, quota_key)
 
     async def was_given(self, exchange: Exchange, uri: str) -> bool:
         """See `AccessPolicy.was_given`."""

@@ -13,7 +13,7 @@ from django.apps import apps
 from django_mcp.execution.outages import Warner
 from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.server.exchange.quotas import Limits, QuotaScope, quota_key_of
+from django_mcp.server.exchange.quotas import Limits, QuotaScope
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -23,7 +23,7 @@ LINK_S = 24 * 60 * 60
 
 MAX_LINKS_EACH = 2_000
 MAX_LINKS = 500_000
-"""Links of one key, of which the oldest make room, and of all."""
+"""Links of one caller, of which the oldest make room, and of all."""
 
 PRUNE_EVERY_S = 60.0
 """How often each process deletes expired links, when it writes one."""
@@ -45,10 +45,12 @@ class GivenLinks:
         self._server_name = server_name
         self._pruner = Pruner(PRUNE_EVERY_S)
 
-    async def add(self, place: str, owner: str, tool: str, uris: Collection[str]) -> None:
+    async def add(
+        self, place: str, owner: str, tool: str, uris: Collection[str], quota_key: str
+    ) -> None:
         """Let a principal with a tool read URIs from now on; if that cannot be stored, it is logged."""
         digests = [self._digest(place, owner, tool, uri) for uri in list(uris)[:MAX_LINKS_EACH]]
-        caller = self._caller(owner)
+        caller = digest_of_quota(f"{quota_key} at {self._server_name()}")
         try:
             await run_in_pool(lambda: self._write(caller, digests))
         except Exception as error:  # noqa: BLE001 - the tool has run, so its result is sent
@@ -82,9 +84,6 @@ class GivenLinks:
         model = rows.model
         made = [model(digest=digest, quota_key=caller, expires_at=until) for digest in new]
         rows.bulk_create(made, ignore_conflicts=True)
-
-    def _caller(self, owner: str) -> str:
-        return digest_of_quota(f"{quota_key_of(owner, None)} at {self._server_name()}")
 
     def _digest(self, place: str, owner: str, tool: str, uri: str) -> str:
         text = f"{self._server_name()}\0{owner}\0{tool}\0{uri}\0{place}"

@@ -157,6 +157,11 @@ class Principal:
         return self._user
 
     @property
+    def user_pk(self) -> Any:
+        """The primary key of the user; None without an account on this site."""
+        return getattr(self._user or self._shared_user, "pk", None)
+
+    @property
     def is_usable(self) -> bool:
         """Whether it may act: without an account, or with one that was not deactivated."""
         user = self._user or self._shared_user

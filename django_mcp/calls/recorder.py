@@ -65,7 +65,11 @@ class _Shares:
         self._used: dict[str, int] = {}
 
     def take(self, principal: str, address: str | None, weight: int) -> bool:
-        """Count a call; return whether it is to be recorded."""
+        """Count a call; return whether it is to be recorded.
+
+        Args:
+            principal: the key of the principal, or its user, whose clients count together; empty: anonymous.
+        """
         now_s, used, limit = self._clock(), self._used, settings.RECORDED_CALLS_PER_MINUTE
         if now_s >= self._until_s:
             self._until_s = now_s + PERIOD_S
@@ -104,7 +108,8 @@ class _Writer(BackgroundWriter[list[_Item]]):
         kept, queue = _Written.RECORD if is_kept else _Written.NOTHING, self._queue
         queued = len(queue)
         weight = 1 if call.is_known else UNKNOWN_WEIGHT
-        if is_kept and not self._shares.take(call.principal, address, weight):
+        who = call.principal if call.user_id is None else f"user {call.user_id}"
+        if is_kept and not self._shares.take(who, address, weight):
             kept = _Written.COUNT
             self._drop(1, TOO_MANY)
         # Who makes too many calls may not take the room of the others.

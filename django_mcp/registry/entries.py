@@ -136,7 +136,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         stated_hints: those that were given, as the options name them; the others are defaults.
         header_params: the arguments that clients repeat in headers.
         timeout_s: how long a call may take; None: the server's default.
-        throttle: how often each principal may call it; None: no limit.
+        throttle: how often each user may call it, with all of their clients and keys; None: no limit.
         required_client_capabilities: capabilities that a client has to declare.
         validate_input: whether arguments are checked even if the server does not check them.
         validate_output: whether results are checked; None: the server's default.

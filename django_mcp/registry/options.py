@@ -72,7 +72,7 @@ class ToolOptions(CommonOptions, total=False):
         destroy and reach what is not of the site, and a second call does something else; with
         `read_only=True` it does not destroy, and may be called again.
     timeout: seconds a call may take; by default the server's.
-    throttle: how often each principal may call it, such as `"10/m"`.
+    throttle: how often each user may call it, with all of their clients and keys, such as `"10/m"`.
     required_client_capabilities: capabilities that a client has to declare.
     validate_input: check arguments even if the server does not (`VALIDATE_INPUT`).
     validate_output: check results against the output schema; by default the server's.

@@ -199,8 +199,8 @@ class Options:
     max_pending_bytes_per_principal: int = setting(
         64 * MiB,
         whole("bytes"),
-        "The maximum of the same for one client of one user, or for one address of anonymous callers. More "
-        "get 429.",
+        "The maximum of the same for one user with all of their clients and keys, or for one address of "
+        "anonymous callers. More get 429.",
     )
     max_result_bytes: int = setting(
         4 * MiB,
@@ -221,8 +221,8 @@ class Options:
     throttle: Mapping[str, str] | None = setting(
         None,
         RATES,
-        "The maximum rate of requests for each `principal` and each `address`, and of "
-        "[`failures`](../howto/permissions.md) to authenticate for each address, such as "
+        "The maximum rate of requests for each user, with all of their clients and keys (`principal`), and "
+        "for each `address`, and of [`failures`](../howto/permissions.md) to authenticate for each address, such as "
         '`{"principal": "600/m"}`.',
     )
     keepalive_s: float = setting(
@@ -255,8 +255,8 @@ class Options:
     max_streams_per_principal: int = setting(
         1000,
         whole("streams"),
-        "The maximum number of open streams in one process for one client of one user, or for one address "
-        "of anonymous callers. More get 429.",
+        "The maximum number of open streams in one process for one user with all of their clients and "
+        "keys, or for one address of anonymous callers. More get 429.",
     )
     ping_interval_s: float | None = setting(
         None,
@@ -297,8 +297,8 @@ class Options:
     max_sessions_per_principal: int = setting(
         1000,
         whole("sessions"),
-        "The maximum number of sessions of one principal, or of one address of anonymous callers. Above it "
-        "the session that was idle for longest is deleted.",
+        "The maximum number of sessions of one user with all of their clients and keys, or of one address of "
+        "anonymous callers. Above it the session that was idle for longest is deleted.",
     )
     ask_timeout_s: float = setting(
         300, SECONDS, "The time that a client has to answer a question on a stream."
@@ -343,8 +343,8 @@ class Options:
     max_tasks_per_principal: int = setting(
         100,
         whole("tasks"),
-        "The maximum number of unfinished tasks for one client of one user, or for one address of anonymous "
-        "callers.",
+        "The maximum number of unfinished tasks for one user with all of their clients and keys, or for one "
+        "address of anonymous callers.",
     )
     anonymous_share: float = setting(
         0.5,

@@ -22,7 +22,7 @@ from django_mcp.registry.access import Rate
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.exchange.quotas import is_anonymous_quota, network_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import Guarded
 from django_mcp.server.services import ServedCall, Services
@@ -126,19 +126,18 @@ def check_scopes(call: ServedCall, *guarded: Guarded) -> Refusal | None:
 
 
 async def check_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
-    """Count a request of a principal and an address; return the refusal of one too many, or None."""
+    """Count a request of a user or principal and an address; return the refusal of one too many, or None."""
     exchange = call.exchange
     counted = []
-    key = key_of(exchange.caller.principal)
-    if "principal" in rates and key is not None:
-        counted.append((f"principal {key}", rates["principal"]))
+    if "principal" in rates and not is_anonymous_quota(exchange.caller.quota_key):
+        counted.append((exchange.caller.quota_key, rates["principal"]))
     if "address" in rates and exchange.caller.address:
         counted.append((f"address {network_of(exchange.caller.address)}", rates["address"]))
     return await _check_rates(call.server, counted) if counted else None
 
 
 async def check_tool_rate(call: ServedCall, entry: ToolEntry, rate: Rate) -> Refusal | None:
-    """Count a call of a tool by one principal or address; return the refusal of one too many, or None."""
+    """Count a call of a tool by one caller; return the refusal of one too many, or None."""
     counted = [(f"tool {entry.name} {call.exchange.caller.quota_key}", rate)]
     return await _check_rates(call.server, counted)
 

@@ -37,7 +37,7 @@ from django_mcp.server.exchange.answers import release_answers
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
-from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope
 from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.request_checks import UNKNOWN_SESSION, find_session
@@ -65,7 +65,7 @@ MAX_STREAM_BYTES = 16 * 1024 * 1024
 """Number and size of one connection's requests that are served at a time."""
 
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
-"""The same for all connections of one principal or address in a process, and for all in it."""
+"""The same for all connections of one caller in a process, and for all in it."""
 
 _requests = QuotaMeter()
 _others = QuotaMeter()
@@ -269,15 +269,15 @@ async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
             return refusal_reply(UNKNOWN_SESSION)
     except StoreUnavailable as error:
         return refusal_reply(error.to_refusal())
-    return await _forward(server, session, exchange.body, exchange.caller.address)
+    return await _forward(server, session, exchange)
 
 
-async def _forward(server: Engine, session: Session, body: bytes, address: str | None) -> Reply:
+async def _forward(server: Engine, session: Session, exchange: Exchange) -> Reply:
     """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
         return refusal_reply(_UNREACHABLE)
-    quota_key = quota_key_of(session.principal_key, address)
+    body, quota_key = exchange.body, exchange.caller.quota_key
     scope = _count_passed(quota_key, len(body), server.options.anonymous_share)
     if scope is not None:
         return refusal_reply(_TOO_MANY[scope])

@@ -38,6 +38,16 @@ def key_of(principal: Any) -> str | None:
     return None if pk is None else f"user:{pk}"
 
 
+def user_pk_of(principal: Any) -> Any:
+    """Return the primary key of a principal's user; None: it has no account on this site."""
+    if hasattr(principal, "_meta"):
+        return principal.pk
+    if hasattr(principal, "user_pk"):
+        # Without a copy of its user.
+        return principal.user_pk
+    return getattr(getattr(principal, "user", None), "pk", None)
+
+
 class Caller(Record):
     """Who sends an exchange. The requests of a batch share it, and a stream keeps it.
 
@@ -75,5 +85,10 @@ class Caller(Record):
 
     @property
     def quota_key(self) -> str:
-        """The quota that is charged for what the caller has open or stored; see `quotas`."""
-        return quota_key_of(key_of(self.principal), self.address)
+        """The quota that is charged for what the caller does, has open or stored; see `quotas`.
+
+        All clients and keys of a user share one, since a user can have many. Nothing belongs to it: what
+        the caller may use again is bound to `key_of`.
+        """
+        pk = user_pk_of(self.principal)
+        return quota_key_of(key_of(self.principal), self.address) if pk is None else f"user {pk}"

@@ -1,6 +1,7 @@
 """Quotas: limits on what a server stores and has open, for each caller and for all together.
 
-A caller is its principal, or its address if it is anonymous.
+A caller is the user with all of their clients and keys, or the principal if it has no account on this site,
+or the address if it is anonymous.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ANONYMOUS = "anonymous"
 
 
 def quota_key_of(principal_key: str | None, address: str | None) -> str:
-    """Return the key of a caller's quota; anonymous callers without an IP address share one."""
+    """Return the key of the quota of a caller without a user; anonymous ones without an IP address share one."""
     if principal_key is not None:
         return f"principal {principal_key}"
     return _ADDRESS + network_of(address or "")

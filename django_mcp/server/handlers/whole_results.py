@@ -12,6 +12,8 @@ from django_mcp.protocol.content import ResourceLink, Text, TextContents
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.protocol.results import ReadResult, ToolResult
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.services import ServedCall
 
 LINK_S = 600
@@ -112,5 +114,7 @@ def _owner(call: ServedCall) -> str:
     """Return what is equal for all requests of one caller at one server, URL and tenant alone."""
     caller = call.exchange.caller
     variables = {name: str(value) for name, value in caller.url_kwargs.items()}
-    about = [call.options.name, caller.quota_key, caller.tenant, variables]
+    # Not the quota, which all clients of a user share.
+    who = quota_key_of(key_of(caller.principal), caller.address)
+    about = [call.options.name, who, caller.tenant, variables]
     return hashlib.sha256(encode_sorted(about)).hexdigest()[:32]

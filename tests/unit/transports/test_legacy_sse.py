@@ -11,6 +11,7 @@ import pytest
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import Limits
@@ -23,6 +24,7 @@ from django_mcp.transports.legacy_sse import SSE, _forward, keep_stream, take_me
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LIMIT_S, LiveSink
+from tests.support.server.tasks import Person
 from tests.support.wire import V2024_11_05, message
 
 HANDSHAKE = {
@@ -264,7 +266,8 @@ async def test_messages_for_streams_elsewhere_are_limited_for_each_caller(
 
     def pass_on(key: str) -> Coroutine[Any, Any, Reply]:
         session = Session(key="s", server_name="tests", principal_key=key, transport=SSE)
-        return _forward(server.engine, session, b"{}", None)
+        caller = Caller(principal=Person(key))
+        return _forward(server.engine, session, Exchange(body=b"{}", caller=caller))
 
     statuses = [(await pass_on("ann")).status for _ in range(4)]
     statuses += [(await pass_on("bob")).status for _ in range(3)]
