@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlsplit
 
-from msgspec import field
+from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from django_mcp.log import logger
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_request, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.messages import (
     Batch,
@@ -39,6 +39,7 @@ from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope
 from django_mcp.server.exchange.session import Closing, Session
+from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.services import ServerHub
@@ -92,16 +93,73 @@ _UNREACHABLE = try_later(
     "The stream is at another process, which cannot be reached now: try again", 2
 )
 
+_FEWER_RIGHTS = invalid_request(
+    "These credentials do not have all the rights of those that opened the stream, or are sent to another "
+    "address: open a stream with them",
+    403,
+)
+
 MAX_QUERY_FIELDS = 100
 """Fields of a query that are read."""
 
 
 class ForwardedMessage(ProcessMessage, tag="forwarded"):
-    """A client's message for the stream of its session, or a reference to where it is stored."""
+    """A client's message for the stream of its session, or a reference to where it is stored.
+
+    The rights of its request are a line before it.
+    """
 
     session: str
-    body: str = ""
+    text: str = ""
     reference: str | None = None
+
+
+class Rights(Struct, frozen=True, omit_defaults=True):
+    """What the credentials of a request are for, apart from what their user may do."""
+
+    scopes: frozenset[str] | None = None
+    """None: all."""
+    allowed: Allowed | None = None
+    """The only entries; None: all."""
+    resource: str | None = None
+    """The host and path of the stream; None: it has none."""
+
+    def cover(self, other: Rights) -> bool:
+        """Return whether these are for the same stream, and have all the rights of others."""
+        if self.scopes is not None:
+            # Loads the settings, which importing a server must not.
+            from django_mcp.auth.scopes import are_covered
+
+            if other.scopes is None or not are_covered(other.scopes, self.scopes):
+                return False
+        is_for_all = self.allowed is None or (
+            other.allowed is not None and self.allowed.covers(other.allowed)
+        )
+        return is_for_all and self.resource == other.resource
+
+
+def rights_of(exchange: Exchange) -> Rights:
+    """Return the rights of a request for a stream, or of one with a message for it."""
+    caller = exchange.caller
+    auth = getattr(caller.principal, "auth", None)
+    return Rights(
+        scopes=None if auth is None or auth.has_all_scopes else auth.scopes,
+        allowed=None if auth is None else auth.allowed,
+        resource=None if caller.build_request is None else _find_resource(caller.build_request()),
+    )
+
+
+def _find_resource(request: Any) -> str | None:
+    from django.core.exceptions import DisallowedHost
+
+    from django_mcp.auth.addresses import resource_of
+
+    with suppress(DisallowedHost):
+        resource = resource_of(request)
+        # Processes may be reached at ports of their own. The path has no escapes any more.
+        path = resource.partition("://")[2].partition("/")[2]
+        return f"{urlsplit(resource).hostname}/{path}"
+    return None
 
 
 class _Connection(Record):
@@ -115,6 +173,8 @@ class _Connection(Record):
     _exchange: Exchange
     _session: Session
     _stream: PushStream
+    rights: Rights
+    """Those of the stream, with which its messages are served."""
     _running: dict[asyncio.Task[None], int] = field(default_factory=dict)
 
     async def send(self, message: bytes) -> None:
@@ -145,10 +205,14 @@ class _Connection(Record):
         task.add_done_callback(end)
         return None
 
-    def serve_forwarded(self, body: bytes) -> None:
+    def serve_forwarded(self, text: bytes) -> None:
         """Serve a message that another process received; an error is sent on the stream."""
+        line, _, body = text.partition(b"\n")
         message = decode_message(body, self._server.options.max_body_values)
-        refusal = self.serve(message, body, self._exchange)
+        if json.decode(line, type=Rights).cover(self.rights):
+            refusal = self.serve(message, body, self._exchange)
+        else:
+            refusal = _FEWER_RIGHTS
         if refusal is not None:
             request_id = message.id if isinstance(message, Request) else None
             self._stream.offer(encode_error(request_id, refusal))
@@ -156,12 +220,12 @@ class _Connection(Record):
     async def serve_stored(self, reference: str) -> None:
         """Serve a message that another process received and stored."""
         try:
-            body = await self._server.ports.states.take(self._session.key, reference)
+            text = await self._server.ports.states.take(self._session.key, reference)
         except Exception:
             logger.exception("Could not read a message that was passed on")
             return
-        if body is not None:
-            self.serve_forwarded(body)
+        if text is not None:
+            self.serve_forwarded(text)
 
     async def _answer(self, body: bytes, source: Exchange) -> None:
         """Respond to a message on the stream, as part of an HTTP request.
@@ -230,7 +294,8 @@ async def keep_stream(
                 uris=await server.ports.sessions.read_subscriptions(session),
                 session=session,
             )
-            _connections[session.key] = _Connection(server, exchange, session, stream)
+            rights = rights_of(exchange)
+            _connections[session.key] = _Connection(server, exchange, session, stream, rights)
             joiner = "&" if "?" in messages_url else "?"
             await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
             # From here on the hub counts it.
@@ -262,6 +327,8 @@ async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
             return refusal_reply(message.refusal, 400, message.id)
         connection = _connections.get(session.key)
         if connection is not None:
+            if not rights_of(exchange).cover(connection.rights):
+                return refusal_reply(_FEWER_RIGHTS)
             refusal = connection.serve(message, exchange.body, exchange)
             return Reply(202) if refusal is None else refusal_reply(refusal)
         if not await server.ports.sessions.has_stream(session):
@@ -277,16 +344,17 @@ async def _forward(server: Engine, session: Session, exchange: Exchange) -> Repl
     bus = server.join_hub().bus
     if not bus.is_shared:
         return refusal_reply(_UNREACHABLE)
-    body, quota_key = exchange.body, exchange.caller.quota_key
-    scope = _count_passed(quota_key, len(body), server.options.anonymous_share)
+    text = json.encode(rights_of(exchange)) + b"\n" + exchange.body
+    quota_key = exchange.caller.quota_key
+    scope = _count_passed(quota_key, len(text), server.options.anonymous_share)
     if scope is not None:
         return refusal_reply(_TOO_MANY[scope])
     try:
-        if len(body) <= MAX_PASSED_BYTES:
-            message = ForwardedMessage(session=session.key, body=body.decode())
+        if len(text) <= MAX_PASSED_BYTES:
+            message = ForwardedMessage(session=session.key, text=text.decode())
         else:
             until_s = server.ports.clock() + KEPT_S
-            reference = await server.ports.states.keep(session.key, body, until_s, quota_key)
+            reference = await server.ports.states.keep(session.key, text, until_s, quota_key)
             message = ForwardedMessage(session=session.key, reference=reference)
         await bus.send(message.to_wire())
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
@@ -311,7 +379,7 @@ def _receive_forwarded(hub: ServerHub, message: ForwardedMessage) -> None:
     if message.reference is not None:
         hub.spawn(connection.serve_stored(message.reference))
     else:
-        connection.serve_forwarded(message.body.encode())
+        connection.serve_forwarded(message.text.encode())
 
 
 class _LegacyConsumer(MCPConsumer):

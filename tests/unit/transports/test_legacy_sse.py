@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject, encode
@@ -100,13 +102,16 @@ def sessions(server: MCPServer, closed: list[Closing]) -> Sessions:
     return sessions
 
 
-async def open_stream(server: MCPServer) -> tuple[asyncio.Task[Reply], str]:
-    """Return the request that keeps the stream open, and the token of its URL."""
+async def open_stream(
+    server: MCPServer, caller: Caller | None = None
+) -> tuple[asyncio.Task[Reply], str, Any]:
+    """Return the request that keeps the stream open, the token of its URL, and what it sends."""
     sink: Any = Sink()
-    exchange = Exchange(channel=Channel(can_stream=True, sink=sink, event_stream=sink))
+    channel = Channel(can_stream=True, sink=sink, event_stream=sink)
+    exchange = Exchange(channel=channel, caller=Caller() if caller is None else caller)
     opening = asyncio.create_task(keep_stream(server.engine, sink, "/messages", exchange))
     _, told = await sink.next()
-    return opening, told["url"].partition("=")[2]
+    return opening, told["url"].partition("=")[2], sink
 
 
 async def test_calls_end_with_the_stream_although_the_store_is_unavailable(
@@ -123,7 +128,7 @@ async def test_calls_end_with_the_stream_although_the_store_is_unavailable(
             ended.set()
         return ""
 
-    opening, token = await open_stream(server)
+    opening, token, _ = await open_stream(server)
     for body in (
         message("initialize", HANDSHAKE, revision=V2024_11_05),
         message("tools/call", {"name": "wait", "arguments": {}}, revision=V2024_11_05, id=2),
@@ -182,7 +187,7 @@ async def test_streams_opened_at_the_same_time_are_limited(
     for task in opening:
         task.cancel()
     await asyncio.gather(*opening, return_exceptions=True)
-    another, _ = await open_stream(server)
+    another, *_ = await open_stream(server)
     another.cancel()
 
 
@@ -216,7 +221,7 @@ async def test_answers_that_wait_for_the_store_are_limited_for_each_caller(
     monkeypatch.setattr(legacy_sse, "LIMITS", limits)
     relay = SlowRelay()
     monkeypatch.setattr(server.engine.ports.pending_responses, "relay", relay, raising=False)
-    opening, token = await open_stream(server)
+    opening, token, _ = await open_stream(server)
 
     async def post(body: JSONObject) -> int:
         exchange = Exchange(body=encode(body), headers=Headers([]))
@@ -274,3 +279,89 @@ async def test_messages_for_streams_elsewhere_are_limited_for_each_caller(
 
     assert statuses == [202, 202, 202, 429, 202, 202, 503]
     assert len(bus.sent) == 5
+
+
+NAMES = frozenset({"a"})
+EVERYTHING: dict[str, Any] = {"has_all_scopes": True}
+
+
+def posting_as(path: str = "/sse", host: str = "testserver", **rights: Any) -> Caller:
+    """Return a caller with one key, whose credentials have these rights."""
+    auth = AuthInfo(subject="ada", client_id="c", authenticator="tests", **rights)
+    request = RequestFactory().get(path, HTTP_HOST=host)
+    principal = Principal(key="tests:ada:c", auth=auth)
+    return Caller(principal=principal, build_request=lambda: request)
+
+
+@pytest.fixture(params=["here", "elsewhere", "stored elsewhere"])
+async def post(
+    request: pytest.FixtureRequest, server: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Sink, Caller], Awaitable[bool]]:
+    """Post a message to the process with the stream, or to another one; return whether it was served."""
+    hub = server.engine.join_hub()
+    bus = SharedBus()
+    is_here = request.param == "here"
+    if not is_here:
+        monkeypatch.setattr(hub, "bus", bus)
+    text = "x" * (legacy_sse.MAX_PASSED_BYTES if request.param == "stored elsewhere" else 1)
+
+    async def send(token: str, sink: Sink, caller: Caller) -> bool:
+        body = encode(message("ping", {"text": text}, revision=V2024_11_05, id=7))
+        exchange = Exchange(body=body, headers=Headers([]), caller=caller)
+        with monkeypatch.context() as patch:
+            if not is_here:
+                patch.setattr(legacy_sse, "_connections", {})
+            reply = await take_message(server.engine, token, exchange)
+        if is_here and reply.status != 202:
+            assert reply.status == 403
+            return False
+        assert reply.status == 202
+        for sent in bus.sent:
+            hub.receive(sent)
+        bus.sent.clear()
+        answer = await sink.message()
+        assert answer["id"] == 7
+        return "result" in answer
+
+    return send
+
+
+@pytest.mark.parametrize(
+    ("opened", "posted", "is_served"),
+    [
+        ({"scopes": ["a", "b"]}, {"scopes": ["a", "b"]}, True),
+        ({"scopes": ["a"]}, {"scopes": ["a", "b"]}, True),
+        ({"scopes": ["a"]}, EVERYTHING, True),
+        ({"scopes": ["a", "b"]}, {"scopes": ["a"]}, False),
+        (EVERYTHING, {"scopes": ["a"]}, False),
+        ({**EVERYTHING, "allowed_tools": NAMES}, EVERYTHING, True),
+        (EVERYTHING, {**EVERYTHING, "allowed_tools": NAMES}, False),
+        (EVERYTHING, {**EVERYTHING, "read_only": True}, False),
+        ({**EVERYTHING, "allowed_tools": NAMES}, {**EVERYTHING, "allowed_toolsets": NAMES}, False),
+        (EVERYTHING, {**EVERYTHING, "path": "/messages"}, True),
+        ({**EVERYTHING, "path": "/sse/x/a"}, {**EVERYTHING, "path": "/sse/x/a/messages"}, True),
+        (EVERYTHING, {**EVERYTHING, "path": "/sse/x/a/messages"}, False),
+        ({**EVERYTHING, "path": "/sse/x/a"}, {**EVERYTHING, "path": "/messages"}, False),
+        (EVERYTHING, {**EVERYTHING, "host": "localhost"}, False),
+    ],
+    ids=str,
+)
+async def test_a_message_needs_all_the_rights_of_its_stream(
+    server: MCPServer,
+    sessions: Sessions,
+    post: Callable[[str, Sink, Caller], Awaitable[bool]],
+    opened: dict[str, Any],
+    posted: dict[str, Any],
+    is_served: bool,
+) -> None:
+    streaming, mine = posting_as(**_frozen(opened)), posting_as(**_frozen(posted))
+    opening, token, sink = await open_stream(server, streaming)
+
+    assert await post(token, sink, mine) is is_served
+    assert await post(token, sink, streaming)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+
+
+def _frozen(rights: dict[str, Any]) -> dict[str, Any]:
+    return {name: frozenset(v) if isinstance(v, list) else v for name, v in rights.items()}
