@@ -87,8 +87,8 @@ class ToolOptions(CommonOptions, total=False):
     record_arguments: keep the arguments in the record of calls, if there is one; by default
         only the type of each value.
     keywords: further words by which `find_tools` finds it.
-    ask_by_argument: take answers to what the tool asks in a further argument, `answers`, from clients that
-        cannot ask their users.
+    ask_by_argument: take answers to what the tool asks in a further argument, `answers`, for clients that
+        cannot ask their users; the others may send it too.
     """
 
     input_schema: JSONObject | None
