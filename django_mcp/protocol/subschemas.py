@@ -43,7 +43,7 @@ _MAPS = frozenset(
     {"patternProperties", "properties", "dependentSchemas", "dependencies", *_DEFINITIONS}
 )
 
-_HOLDING = frozenset({*_BESIDE, *_INSIDE, *_DEFINITIONS})
+HOLDING = frozenset({*_BESIDE, *_INSIDE, *_DEFINITIONS})
 """All keywords whose values hold schemas. Most schemas have none of them."""
 
 KEYWORDS = frozenset(
@@ -77,7 +77,7 @@ KEYWORDS = frozenset(
         ),
         *("dependentRequired", "contentEncoding", "contentMediaType", "title", "description"),
         *("default", "deprecated", "readOnly", "writeOnly", "examples", "example", "discriminator"),
-        *(*REFERENCES, *_HOLDING),
+        *(*REFERENCES, *HOLDING),
     }
 )
 """All keywords, with two of OpenAPI that many schemas have: `example` and `discriminator`."""
@@ -101,10 +101,10 @@ class Child(Struct, frozen=True):
 
 def children(schema: Any) -> Iterator[Child]:
     """Yield the schemas directly inside a schema; accepts any JSON value."""
-    if not isinstance(schema, dict) or _HOLDING.isdisjoint(schema):
+    if not isinstance(schema, dict) or HOLDING.isdisjoint(schema):
         return
     for keyword, value in schema.items():
-        if keyword not in _HOLDING:
+        if keyword not in HOLDING:
             continue
         is_beside, is_applied = keyword in _BESIDE, keyword not in _DEFINITIONS
         if keyword in _MAPS:
@@ -122,7 +122,7 @@ def children(schema: Any) -> Iterator[Child]:
 def with_children(schema: JSONObject, change: Callable[[Any], Any]) -> JSONObject:
     """Return a valid schema with each schema directly inside it replaced by what `change` returns."""
     changed = dict(schema)
-    if _HOLDING.isdisjoint(schema):
+    if HOLDING.isdisjoint(schema):
         return changed
     for keyword, value in schema.items():
         if keyword in _MAPS:
@@ -145,7 +145,7 @@ def walk(schema: Any) -> Iterator[tuple[tuple[str | int, ...], int, Any]]:
     while waiting:
         path, depth, node = waiting.pop()
         yield path, depth, node
-        if not isinstance(node, dict) or _HOLDING.isdisjoint(node):
+        if not isinstance(node, dict) or HOLDING.isdisjoint(node):
             continue
         inner = [((*path, *child.path), depth + 1, child.schema) for child in children(node)]
         waiting.extend(reversed(inner))

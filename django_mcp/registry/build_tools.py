@@ -30,7 +30,7 @@ from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
-from django_mcp.registry.schemas import copy_schema, resolve_texts
+from django_mcp.registry.schemas import copy_schema, has_lazy_texts
 from django_mcp.registry.signatures import Signature
 from django_mcp.registry.validators import Validator
 
@@ -74,8 +74,6 @@ def build_tool(
     published = make_portable(published if shorten is None else shorten(published))
     published_output = None if published_output is None else make_portable(published_output)
     handler = make_handler(signature, read, convert, fields["access"], providers, properties=inner)
-    lazy_texts: list[Any] = []
-    resolve_texts([published, published_output], lazy_texts.append)
     is_read_only = options.get("read_only") is True
     if is_read_only and options.get("destructive"):
         raise RegistrationError(
@@ -101,7 +99,7 @@ def build_tool(
         validate_input=options.get("validate_input") is True,
         validate_output=options.get("validate_output"),
         record_arguments=options.get("record_arguments") or False,
-        has_lazy_texts=bool(lazy_texts),
+        has_lazy_texts=has_lazy_texts([published, published_output]),
         origin=getattr(function, "origin", FUNCTION),
         is_listed=getattr(function, "is_listed", True),
         is_only_listed=getattr(function, "is_only_listed", False),

@@ -116,7 +116,10 @@ def _may_move(schema: JSONObject, nodes: list[JSONObject]) -> bool:
     if references and schema.get("$schema") not in _SIBLINGS_COUNT:
         return False
     has_places = any(
-        isinstance(node[keyword], str) for node in nodes for keyword in _PLACES & node.keys()
+        isinstance(node[keyword], str)
+        for node in nodes
+        if not _PLACES.isdisjoint(node)
+        for keyword in _PLACES & node.keys()
     )
     return not has_places and all(
         reference == "#" or _find(schema, reference) is not None for reference in references

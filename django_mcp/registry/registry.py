@@ -133,9 +133,13 @@ class Registry:
         """Update the mapping of visible entries, and return whether it changed."""
         self.registered[attribute] = MappingProxyType(registered)
         before: Mapping[str, Entry] = getattr(self, attribute)
-        shown = {
-            key: entry for key, entry in registered.items() if (attribute, key) not in self.disabled
-        }
+        shown = registered
+        if self.disabled:
+            shown = {
+                key: entry
+                for key, entry in registered.items()
+                if (attribute, key) not in self.disabled
+            }
         if shown.keys() == before.keys():
             return False
         setattr(self, attribute, MappingProxyType(shown))

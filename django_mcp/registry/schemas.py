@@ -21,7 +21,7 @@ from django_mcp.protocol.json import (
     is_lazy,
     to_pointer,
 )
-from django_mcp.protocol.subschemas import REFERENCES, children, walk
+from django_mcp.protocol.subschemas import HOLDING, REFERENCES, children, walk
 from django_mcp.registry.patterns import compile_pattern, surplus_of
 from django_mcp.registry.problems import RegistrationError
 
@@ -107,7 +107,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
     has_references = any(map(_referring, nodes))
     graph = _ReferenceGraph(plain, dialect, what, known, has_references=has_references)
     reached = {**known, **graph.seen}.values()
-    keywords = frozenset(key for node in reached for key in node)
+    keywords: frozenset[str] = frozenset().union(*reached)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
         raise RegistrationError(
             f"{what} uses unevaluatedProperties together with patternProperties, which cannot be "
@@ -158,6 +158,14 @@ def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
     return read(value) if is_lazy(value) else value
 
 
+def has_lazy_texts(value: Any) -> bool:
+    """Return whether a schema, or a list of schemas, has lazy texts."""
+    if isinstance(value, dict | list | tuple):
+        parts = value.values() if isinstance(value, dict) else value
+        return any(type(part) not in _SCALARS and has_lazy_texts(part) for part in parts)
+    return is_lazy(value)
+
+
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -202,13 +210,14 @@ def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
 
 
 def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject, what: str) -> None:
-    where = to_pointer(path) or "its root"
     if node is not root and node.get("$schema", root.get("$schema")) != root.get("$schema"):
+        where = to_pointer(path) or "its root"
         raise RegistrationError(f"{what} changes its dialect at {where}. Use one for all of it.")
     for pattern in _patterns(node):
         try:
             compile_pattern(pattern)
         except ValueError as error:
+            where = to_pointer(path) or "its root"
             raise RegistrationError(
                 f"{what} holds the pattern {pattern!r} at {where}, which cannot be used: "
                 f"{error}. Patterns are matched in linear time: write it without look-around "
@@ -324,6 +333,9 @@ class _ReferenceGraph:
             if key not in self._known:
                 # A target may be where no keyword leads, so it has not been checked yet.
                 _check_node((), schema, schema, self._what)
+        if _LEADING.isdisjoint(schema):  # most schemas are such leaves
+            self._sizes[key] = (1, _weight_of(schema))
+            return self._sizes[key]
         if resolver is not None:
             resolver = resolver.in_subresource(self._specification.create_resource(schema))
         self._open.append(key)
@@ -332,7 +344,7 @@ class _ReferenceGraph:
         return self._sizes[key]
 
     def _add_up(self, schema: JSONObject, resolver: Any) -> tuple[int, int]:
-        size, width = 1, _MULTIPLE_WEIGHT if "multipleOf" in schema else 1
+        size, width = 1, _weight_of(schema)
         for keyword in () if resolver is None else _referring(schema):
             total = self._size(*self._resolve(schema, keyword, resolver))
             size, width = size + total[0], width + total[1]
@@ -365,6 +377,14 @@ class _ReferenceGraph:
                 f"fetched: copy it into $defs."
             ) from None
         return resolved.contents, resolved.resolver
+
+
+_LEADING = HOLDING.union(REFERENCES)
+"""Keywords that lead to further schemas."""
+
+
+def _weight_of(schema: JSONObject) -> int:
+    return _MULTIPLE_WEIGHT if "multipleOf" in schema else 1
 
 
 def _referring(schema: JSONObject) -> list[str]:

@@ -68,9 +68,20 @@ class Validator:
         self._checked = checked = check_schema(schema, source, is_input=is_input)
         self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
-        self._fast = _compile_fast(checked)
+        self._fast: Callable[[Any], bool] | None = self._compile
         self._is_cheap = checked.surplus <= SMALL_SURPLUS and checked.width <= _FEW_SCHEMAS
         self._slow: Any = None
+
+    def _compile(self, value: Any) -> bool:
+        """Return the first verdict of the faster engine; raises `ValueError` if it must not be used.
+
+        Compiling takes a good part of what it costs to register a tool, and most tools are not called
+        in each process.
+        """
+        self._fast = _compile_fast(self._checked)
+        if self._fast is None:
+            raise ValueError
+        return self._fast(value)
 
     @property
     def has_own_references(self) -> bool:
