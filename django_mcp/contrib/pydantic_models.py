@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache, partial
-from types import CodeType, FunctionType, MethodType, ModuleType, NoneType
+from types import CodeType, FunctionType, GenericAlias, MethodType, ModuleType, NoneType, UnionType
 from typing import Any, get_origin
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from django.apps.registry import Apps
 from django.db import models
 from django.db.models.options import Options
 from django.db.models.query import QuerySet
+from django.utils.functional import LazyObject
 
 from django_mcp.contrib.patterns import may_take_exponential_time
 from django_mcp.registry.adapters import SlowPattern, UnsupportedType, check_adapter, make_adapter
@@ -139,6 +141,9 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
 def _is_type_of_data(value: Any) -> bool:
     from pydantic import TypeAdapter
 
+    kind: Any = type(value)
+    if not _may_be_types(kind) and "__value__" not in getattr(value, "__dict__", ()):
+        return False  # as nearly everything that fields hold
     if isinstance(value, type) and issubclass(value, models.Model):
         return False
     # Asking the object itself would run its __getattr__, which may import a module.
@@ -146,6 +151,19 @@ def _is_type_of_data(value: Any) -> bool:
     is_alias = get_origin(value) is not None or has_value
     is_model = isinstance(value, type) and "__pydantic_validator__" in vars(value)
     return is_alias or is_model or isinstance(value, TypeAdapter) or is_record(value)
+
+
+@lru_cache(maxsize=10_000)
+def _may_be_types(cls: type[Any]) -> bool:
+    """Return whether objects of a class may be types of data, as classes, aliases and adapters are."""
+    from pydantic import TypeAdapter
+
+    is_of_typing = cls.__module__ in ("typing", "typing_extensions")
+    return (
+        is_of_typing
+        or issubclass(cls, type | GenericAlias | UnionType | TypeAdapter)
+        or hasattr(cls, "__value__")
+    )
 
 
 @lru_cache(maxsize=10_000)
@@ -218,7 +236,14 @@ def _is_of_framework(value: Any) -> bool:
     return top in _FRAMEWORKS or top in sys.stdlib_module_names
 
 
+def _of_lazy(value: Any) -> list[Any]:
+    with suppress(Exception):  # of what it stands for, which fails for its users as well
+        _ = value.__class__  # which has it made
+    return _attributes_and_class(value)
+
+
 _PARTS: list[tuple[Any, Callable[[Any], Iterable[Any]]]] = [
+    (LazyObject, _of_lazy),
     (ModuleType, lambda _: ()),
     (type, _of_class),
     (FunctionType, _of_function),

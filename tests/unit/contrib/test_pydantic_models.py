@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -385,6 +386,15 @@ def test_the_admin_of_a_related_model_does_not_count():
 
     assert {"create_order", "update_order"} <= found
     assert problems(server) == []
+
+
+def test_a_pattern_that_django_compiles_later_counts_without_pydantic(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.delitem(sys.modules, "pydantic")
+
+    with pytest.raises(SlowValidation, match="may take very long"):
+        check_models([RegexValidator(r"^(b+)+$")])
 
 
 def test_a_function_without_a_module_is_looked_into():
