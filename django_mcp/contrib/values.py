@@ -88,7 +88,7 @@ def may_be_rounded(field: Any) -> bool:
         return False
     if is_counted:
         # Without the limits that the database has.
-        own = own_field.deconstruct()[3].get("validators", ())
+        own = getattr(own_field, "_validators", ())
         return any(abs(limit) > MAX_EXACT for limit in _limits_of(own, BaseValidator))
     largest = _limits_of(own_field.validators, MaxValueValidator)
     smallest = _limits_of(own_field.validators, MinValueValidator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import getattr_static, unwrap
+from inspect import unwrap
 from typing import Any
 
 from django.contrib.admin import ModelAdmin
@@ -52,13 +52,18 @@ def note_session_readers(server: MCPServer, what: str, names: Sequence[str]) -> 
 
 def find_session_readers(admin: ModelAdmin[Any]) -> list[str]:
     """Return the methods of a site's admin that tools run, and whose code names the session or the cookies."""
+    attributes: dict[str, Any] = {}
+    for cls in reversed(type(admin).__mro__):
+        attributes.update(vars(cls))
     names = []
     for name in dir(ModelAdmin):
-        method = unwrap(getattr_static(type(admin), name))
-        code = getattr(method, "__code__", None)
+        method: Any = attributes.get(name)
         is_run = not name.endswith("_view") and not name.startswith("response_")
-        is_own = not str(getattr(method, "__module__", "")).startswith("django.")
-        if code is not None and is_run and is_own and not _OF_BROWSER.isdisjoint(code.co_names):
+        # What a decorator of Django wraps keeps its own module.
+        if not is_run or str(getattr(method, "__module__", "")).startswith("django."):
+            continue
+        code = getattr(unwrap(method), "__code__", None)
+        if code is not None and not _OF_BROWSER.isdisjoint(code.co_names):
             names.append(name)
     return names
 

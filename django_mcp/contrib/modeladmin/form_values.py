@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
+from django import forms
 from django.db import DatabaseError
 from django.forms.utils import pretty_name
 from django.utils.text import capfirst
@@ -47,28 +48,35 @@ class FormValues:
         try:
             sample = access.sample
             cls = get_form_class(access.model_admin, request, sample, is_change=False)
+            fields = cls.base_fields
+            if cls.__init__ is forms.ModelForm.__init__ and not self._find_own(
+                fields, request, sample
+            ):
+                return  # without a copy of all fields
             fields = cls(instance=sample).fields
-            own = list(self._find_own(fields, request, sample))
+            own = self._find_own(fields, request, sample)
         except Exception:
             # It may need an object of the site. What its page shows is then that of the model.
             logger.debug("No form of %s", access.model_admin, exc_info=True)
             return
         self._fields = {name: fields[name] for name in own}
 
-    def _find_own(self, fields: Any, request: Any, obj: Any) -> Iterator[str]:
-        """Yield the names of the fields on the page of an object that are of the form alone.
+    def _find_own(self, fields: Any, request: Any, obj: Any) -> list[str]:
+        """Return the names of the fields on the page of an object that are of the form alone.
 
         A form keeps the fields that its class declares, also those that the page leaves out.
         """
-        on_page = set(get_form_names(self._access.model_admin, request, obj))
-        for name in offered_fields(fields, self._left_out, self._allowed):
-            if name not in on_page:
-                continue
-            is_hidden = is_secret_field(fields[name]) or is_secret(
-                self._access.model_admin, name, self._allowed
+        admin = self._access.model_admin
+        on_page = set(get_form_names(admin, request, obj))
+        return [
+            name
+            for name in offered_fields(fields, self._left_out, self._allowed)
+            if name in on_page
+            and (
+                name in self._allowed
+                or not (is_secret_field(fields[name]) or is_secret(admin, name, self._allowed))
             )
-            if name in self._allowed or not is_hidden:
-                yield name
+        ]
 
     @property
     def outputs(self) -> JSONObject:

@@ -53,15 +53,15 @@ def find_rights(
         allowed: those that are written without a question.
         fields: those of the form, by name, since a form may have some that its model has not.
     """
-    known = fields or {}
+    known, plain = fields or {}, _plain_fields(model)
     return {
         name
         for name in names
-        if name not in allowed and _gives_rights(model, name, known.get(name))
+        if name not in allowed and _gives_rights(model, name, known.get(name), plain)
     }
 
 
-def _gives_rights(model: type[Model], name: str, form_field: Any = None) -> bool:
+def _gives_rights(model: type[Model], name: str, form_field: Any, plain: Collection[str]) -> bool:
     try:
         field: Any = model._meta.get_field(name)
     except FieldDoesNotExist:
@@ -70,7 +70,7 @@ def _gives_rights(model: type[Model], name: str, form_field: Any = None) -> bool
     if related is None:
         related = getattr(getattr(form_field, "queryset", None), "model", None)
     if related is None or isinstance(related, str):
-        return any(issubclass(model, each) and name in names for each, names in _plain_fields())
+        return name in plain
     if issubclass(related, Permission):
         return True
     if issubclass(model, Permission) and issubclass(related, ContentType):
@@ -82,16 +82,17 @@ def _gives_rights(model: type[Model], name: str, form_field: Any = None) -> bool
     return False
 
 
-def _plain_fields() -> list[tuple[type[Model], Collection[str]]]:
-    """Return the fields without a relation that give rights, by model.
+def _plain_fields(model: type[Model]) -> set[str]:
+    """Return the fields of a model without a relation that give rights.
 
     Who has a permission has what its row becomes.
     """
-    return [
+    by_model: list[tuple[type[Model], Collection[str]]] = [
         (get_user_model(), _FLAGS),
         (Permission, ("codename",)),
         (ContentType, ("app_label", "model")),
     ]
+    return {name for each, names in by_model if issubclass(model, each) for name in names}
 
 
 def _is_of_users(model: type[Model]) -> bool:
@@ -108,7 +109,7 @@ def _holds_permissions(model: type[Model]) -> bool:
 def _is_link(model: type[Model]) -> bool:
     """Return whether rows of a model are the members of a relation to many that gives rights."""
     return any(
-        link_field.remote_field.through is model and _gives_rights(other, link_field.name)
+        link_field.remote_field.through is model and find_rights(other, [link_field.name], ())
         for other in _find_related(model)
         for link_field in other._meta.many_to_many
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -96,7 +97,10 @@ def get_form_class(model_admin: Any, request: Any, obj: Any, *, is_change: bool)
         if isinstance(model_admin, InlineModelAdmin):
             return model_admin.get_formset(request, obj).form
         if not overrides(model_admin, "get_form"):
-            # As it does itself, but the names may be known already.
+            # As it does itself, but the names may be known already, or be those of this form.
+            is_readable = is_change and not model_admin.has_change_permission(request, obj)
+            if _shows_whole_form(model_admin) and not is_readable:
+                return model_admin.get_form(request, obj, change=is_change, fields=None)
             names = get_form_names(model_admin, request, obj)
             return model_admin.get_form(request, obj, change=is_change, fields=names)
         return model_admin.get_form(request, obj, change=is_change)
@@ -108,10 +112,24 @@ def get_form_names(model_admin: Any, request: Any, obj: Any) -> list[Any]:
     """Return the names of what is on the page of an object, fields of the form among them."""
 
     def make() -> list[Any]:
+        if _shows_whole_form(model_admin):
+            # Django makes a form for the names, which then makes the same form again.
+            fields = get_form_class(model_admin, request, obj, is_change=False).base_fields
+            return [*fields, *model_admin.get_readonly_fields(request, obj)]
         return list(flatten_fieldsets(model_admin.get_fieldsets(request, obj)))
 
     names: list[Any] = _make_once(request, (model_admin, "names"), obj, make)
     return names
+
+
+def _shows_whole_form(model_admin: Any) -> bool:
+    """Return whether the page of a `ModelAdmin` has all fields of Django's own form, and no names are given."""
+    return (
+        isinstance(model_admin, ModelAdmin)
+        and model_admin.form is forms.ModelForm
+        and not (model_admin.fields or model_admin.fieldsets)
+        and not overrides(model_admin, "get_form", "get_fields", "get_fieldsets")
+    )
 
 
 _OF_OBJECT = (
@@ -150,8 +168,15 @@ def _read_secret_fields(model_admin: Any, request: Any) -> set[str]:
     secrets |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
     for obj in (None, getattr(model_admin, "parent_model", model_admin.model)()):
         secrets |= find_secrets_of_form(model_admin, request, obj, is_change=False)
+    seen: Collection[str] = ()
+    if _shows_whole_form(model_admin):
+        # It makes the same fields.
+        with suppress(Exception):
+            seen = get_form_class(model_admin, request, None, is_change=False).base_fields
     for field in model_admin.model._meta.concrete_fields:
-        if field.name in secrets or field.is_relation or not field.editable:
+        if field.name in secrets or field.name in seen:
+            continue
+        if field.is_relation or not field.editable:
             continue
         try:
             made = model_admin.formfield_for_dbfield(field, request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,12 +64,12 @@ def find_conversion(
         natural: the types of the values that this class of Django has.
         write_natural: returns the form of those; None: they have it.
     """
+    if not is_converted(field):
+        return None
     if has_ranges(field):
         return _of_range(describe(field.base_field))
-    if is_a(field, "djmoney.models.fields.MoneyField"):
+    if _is_money(field):
         return Conversion(schema=MONEY_SCHEMA, write=_write_money)
-    if hasattr(field, "base_field") or not _is_converted(field):
-        return None
     if isinstance(_form_field(field), forms.MultipleChoiceField):
         choices = [value for value, _label in getattr(field, "flatchoices", None) or ()]
         is_integer = bool(choices) and all(type(value) is int for value in choices)
@@ -82,7 +81,18 @@ def find_conversion(
     return _of_field(field, schema, natural, write_natural)
 
 
-def _is_converted(field: Any) -> bool:
+def is_converted(field: Any) -> bool:
+    """Return whether values of a field are brought into JSON in another way than those of Django's own field."""
+    if has_ranges(field) or _is_money(field):
+        return True
+    return not hasattr(field, "base_field") and _makes_objects(field)
+
+
+def _is_money(field: Any) -> bool:
+    return is_a(field, "djmoney.models.fields.MoneyField")
+
+
+def _makes_objects(field: Any) -> bool:
     """Return whether the class of a field, which is none of Django's, makes objects of the stored values."""
     load = getattr(type(field), "from_db_value", None)
     if load is not None and not _is_of_django(load):
@@ -90,7 +100,8 @@ def _is_converted(field: Any) -> bool:
     model = getattr(field, "model", None)
     if not (isinstance(model, type) and issubclass(model, Model)):
         return False
-    attribute = inspect.getattr_static(model, getattr(field, "attname", ""), None)
+    name = getattr(field, "attname", "")
+    attribute = next((vars(cls)[name] for cls in model.__mro__ if name in vars(cls)), None)
     return attribute is not None and not _is_of_django(type(attribute))
 
 

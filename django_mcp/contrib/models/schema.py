@@ -16,7 +16,12 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.models.converted import Conversion, find_conversion, has_ranges
+from django_mcp.contrib.models.converted import (
+    Conversion,
+    find_conversion,
+    has_ranges,
+    is_converted,
+)
 from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
 from django_mcp.log import logger
@@ -74,6 +79,8 @@ def _describe_kind(field: Any) -> JSONObject:
 
 
 def _find_conversion(field: Any) -> Conversion | None:
+    if not is_converted(field):
+        return None
     natural = next((types for cls, types in _NATURAL if isinstance(field, cls)), (str,))
     return find_conversion(
         field,
@@ -177,7 +184,7 @@ def read_value(field: Any) -> Callable[[Any], Any]:
         return lambda instance: (
             None if value(instance) is None else convert(value(instance), instance)
         )
-    write = find_writer(own_field)
+    write = _find_plain_writer(own_field)
     if write is not None:
         return lambda instance: write(value(instance))
     if isinstance(own_field, _PLAIN) or hasattr(own_field, "base_field"):
@@ -188,7 +195,8 @@ def read_value(field: Any) -> Callable[[Any], Any]:
 
 def read_values(field: Any) -> Callable[[Sequence[Any]], list[Any]]:
     """Return a function that reads the values of a field from several instances, as `read_value` does from one."""
-    if find_writer(value_field(field)) is write_plain:
+    own_field = value_field(field)
+    if isinstance(own_field, models.DateTimeField) and find_writer(own_field) is write_plain:
         moment: Callable[[Any], Any] = attrgetter(field.attname)
         return lambda instances: _write_moments([moment(instance) for instance in instances])
     read = read_value(field)
