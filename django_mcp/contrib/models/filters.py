@@ -10,7 +10,17 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connections, router
-from django.db.models import Field, ForeignKey, IntegerField, JSONField, Model, Q, QuerySet
+from django.db.models import (
+    Exists,
+    Field,
+    ForeignKey,
+    IntegerField,
+    JSONField,
+    Model,
+    OuterRef,
+    Q,
+    QuerySet,
+)
 from django.utils.text import format_lazy, smart_split, unescape_string_literal
 from django.utils.translation import gettext as _
 
@@ -333,9 +343,12 @@ def _read_names(
     if is_shown_by_path:
 
         def reach(narrow: Callable[[QuerySet[Any]], QuerySet[Any]], objects: QuerySet[Any]) -> Any:
-            # The user sees only those to which the rows lead.
+            # The user sees only those to which the rows lead. Both conditions are about the objects, so that no
+            # database collects all rows.
+            sought = objects.order_by().values(key.name)
+            shown = queryset.order_by().filter(pk=OuterRef("pk"))
             seen = queryset.model._base_manager.using(queryset.db).filter(
-                *related.find_conditions(path), pk__in=queryset.order_by().values("pk")
+                *related.find_conditions(path), Exists(shown), (f"{path.lookup}__in", sought)
             )
             return narrow(objects.filter((f"{key.name}__in", seen.values(path.lookup))))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db import connections, models
-from django.db.models import Case, Count, F, Func, Q, QuerySet, When, Window
+from django.db.models import Case, Count, ExpressionWrapper, F, Func, Q, QuerySet, When, Window
 from django.db.models.functions import TruncDay, TruncMonth, TruncWeek, TruncYear
 
 from django_mcp.contrib.chosen_fields import check_name, check_names, names_schema
@@ -40,6 +41,12 @@ _UNITS: Mapping[str, Any] = {
     "year": TruncYear,
 }
 """What dates are grouped by, in the current time zone; a group is called by its first day."""
+
+_EDGES = (
+    ("gte", datetime(1, 1, 3, tzinfo=UTC)),
+    ("lt", datetime(9999, 12, 30, tzinfo=UTC)),
+)
+"""Between them, a moment has a day in every time zone."""
 
 ARGUMENTS = ("group_by", *_FUNCTIONS, "ordering", "limit")
 """Arguments of the tool; a filter of such a name is none."""
@@ -150,63 +157,126 @@ def _writer(field: Any) -> Callable[[Any], Any]:
 def _write_decimal(value: Any, places: int | None) -> Any:
     if not isinstance(value, Decimal):
         return value
+    if not value.is_finite():
+        return None
     return format(value, "f" if places is None else f".{places}f")
 
 
-class _Summed:
-    """One of the functions of a column."""
+_HALF = 32
+"""So many bits are in the lower half of an integer of a database."""
 
-    def __init__(self, function: str, column: Column, vendor: str) -> None:
+
+class _Summed:
+    """One of the functions of a column.
+
+    No stored value may make it fail for those who ask for it, so nothing that the database adds up overflows.
+    """
+
+    def __init__(self, function: str, column: Column, using: str) -> None:
         self.name = function
         self._column = column
         self._field = value_field(column.field)
         self._is_decimal = isinstance(self._field, models.DecimalField)
         self._places = self._field.decimal_places if self._is_decimal else None
+        connection = connections[using]
+        is_sqlite = connection.vendor == "sqlite"
+        self._is_postgres = connection.vendor == "postgresql"
+        is_sum = function == "sum"
         digits = self._field.max_digits if self._is_decimal else None
-        self._is_scaled = (
-            vendor == "sqlite"
-            and function == "sum"
-            and digits is not None
-            and digits <= _EXACT_DIGITS
+        self._is_scaled = is_sqlite and is_sum and digits is not None and digits <= _EXACT_DIGITS
+        self._is_float = isinstance(self._field, models.FloatField)
+        # A sum may be longer than a duration of Python can be.
+        self._is_duration = (
+            isinstance(self._field, models.DurationField)
+            and function in _SUMS
+            and (self._is_postgres or not connection.features.has_native_duration_field)
+        )
+        is_integer = isinstance(self._field, models.IntegerField)
+        self.is_halved = (
+            is_sqlite and is_sum and (is_integer or self._is_duration or self._is_scaled)
         )
 
-    def expression(self) -> Any:
-        """Return what the database computes."""
+    def expressions(self, name: str) -> dict[str, Any]:
+        """Return what the database computes, under names that begin with one; values are ordered by them in turn."""
+        value = self._value()
+        if not self.is_halved:
+            return {name: _FUNCTIONS[self.name](value, **self._output())}
+        # SQLite refuses a sum of more than 64 bits. One of the lower halves has fewer, whatever the values.
+        high = models.Sum(_whole(value, f"((%(expressions)s) >> {_HALF})"))
+        low = models.Sum(_whole(value, f"((%(expressions)s) & {2**_HALF - 1})"))
+        carried = _whole(low, f"((%(expressions)s) >> {_HALF})")
+        return {
+            name: ExpressionWrapper(high + carried, output_field=models.BigIntegerField()),
+            f"{name}_low": _whole(low, f"((%(expressions)s) & {2**_HALF - 1})"),
+        }
+
+    def _value(self) -> Any:
         value = self._column.value()
         if self._is_scaled:
             # Whole numbers of the last place, since SQLite has decimals as floats.
-            template = f"CAST(ROUND(%(expressions)s * 1e{self._places}) AS INTEGER)"
-            value = Func(value, template=template, output_field=models.BigIntegerField())
-            return models.Sum(value)
-        kind = {}
-        if self._is_decimal:
-            kind["output_field"] = models.DecimalField(
-                max_digits=self._field.max_digits, decimal_places=self._places
-            )
-        return _FUNCTIONS[self.name](value, **kind)
+            return _whole(value, f"CAST(ROUND(%(expressions)s * 1e{self._places}) AS INTEGER)")
+        if self._is_duration and not self._is_postgres:
+            return ExpressionWrapper(value, output_field=models.BigIntegerField())
+        if self._is_postgres and self.name in _SUMS and (self._is_duration or self._is_float):
+            template = "CAST(%(expressions)s AS numeric)"
+            if self._is_duration:
+                template = "CAST(EXTRACT(EPOCH FROM %(expressions)s) * 1000000 AS numeric)"
+            number = models.DecimalField(max_digits=1000, decimal_places=6)
+            return Func(value, template=template, output_field=number)
+        return value
 
-    def write(self, value: Any) -> Any:
-        """Return a computed value as results have it."""
-        if value is None:
+    def _output(self) -> dict[str, Any]:
+        if not self._is_decimal:
+            return {}
+        digits = self._field.max_digits
+        field = models.DecimalField(max_digits=digits, decimal_places=self._places)
+        return {"output_field": field}
+
+    def write(self, row: Mapping[str, Any], name: str) -> Any:
+        """Return what was computed under a name as results have it."""
+        value = row[name]
+        if self.is_halved and value is not None:
+            value = (value << _HALF) + row[f"{name}_low"]
+        if value is None or (isinstance(value, float | Decimal) and not math.isfinite(value)):
             return None
+        if self._is_duration:
+            return _write_duration(round(value))
         if self._is_scaled:
-            value = Decimal(value).scaleb(-(self._places or 0))
+            return _write_decimal(Decimal(value).scaleb(-(self._places or 0)), self._places)
         if self.name == "avg":
             return self._write_average(value)
         if self._is_decimal:
             return _write_decimal(value, self._places)
+        if self._is_float:
+            found = float(value)
+            return found if math.isfinite(found) else None
         if self.name == "sum" and isinstance(value, int | Decimal):
             return write_integer(int(value))
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
         return self._column.write(value)
 
     def _write_average(self, value: Any) -> Any:
         if self._is_decimal:
             return _write_decimal(value, (self._places or 0) + 2)
         if isinstance(value, int | float | Decimal):
-            return float(f"{value:.10g}") if math.isfinite(value) else None
+            return float(f"{value:.10g}")
         return value
+
+
+def _whole(value: Any, template: str) -> Any:
+    return Func(value, template=template, output_field=models.BigIntegerField())
+
+
+def _write_duration(microseconds: int) -> timedelta | str:
+    """Return a duration, as text if Python has none that is so long."""
+    try:
+        return timedelta(microseconds=microseconds)
+    except OverflowError:
+        days, rest = divmod(abs(microseconds), _MICROSECONDS_OF_DAY)
+        sign = "-" if microseconds < 0 else ""
+        return f"{sign}P{days}DT{Decimal(rest) / 1_000_000:f}S"
+
+
+_MICROSECONDS_OF_DAY = 24 * 60 * 60 * 1_000_000
 
 
 def describe(columns: Mapping[str, Column]) -> JSONObject:
@@ -291,9 +361,8 @@ class _Summary:
         self._groups: dict[str, tuple[Column, Any]] = {}
         self._values: dict[str, _Summed] = {}
         self._read_groups(arguments.get("group_by", ()))
-        vendor = connections[rows.db].vendor
         for function in _FUNCTIONS:
-            self._read_values(function, arguments.get(function, ()), vendor)
+            self._read_values(function, arguments.get(function, ()))
         self._order = self._read_order(arguments.get("ordering"))
 
     def _read_groups(self, given: Sequence[str]) -> None:
@@ -306,13 +375,13 @@ class _Summary:
         check_names("group_by", given, seen)
         self._groups = {name: seen[name] for name in dict.fromkeys(given)}
 
-    def _read_values(self, function: str, given: Sequence[str], vendor: str) -> None:
+    def _read_values(self, function: str, given: Sequence[str]) -> None:
         kind = "is_number" if function in _SUMS else "is_ordered"
         seen = {name: each for name, each in self._columns.items() if getattr(each, kind)}
         check_names(function, given, seen)
         for name in dict.fromkeys(given):
             column = seen[name]
-            self._values[f"{function}__{name}"] = _Summed(function, column, vendor)
+            self._values[f"{function}__{name}"] = _Summed(function, column, self._rows.db)
             if column.is_money:
                 # Amounts of several currencies have no sum.
                 self._groups.setdefault(f"{name}_currency", (column.currency, None))
@@ -324,22 +393,22 @@ class _Summary:
             "count": "mcp_count",
             **{name: f"mcp_value_{index}" for index, name in enumerate(self._values)},
         }
+        halved = {name for name, each in self._values.items() if each.is_halved}
         order = [F(place).asc(nulls_last=True) for place in places.values()]
         if given is None:
             return order
         name = given.removeprefix("-")
         check_name(["ordering"], name, names)
-        place = F(names[name])
-        is_descending = given.startswith("-")
-        first = place.desc(nulls_last=True) if is_descending else place.asc(nulls_last=True)
-        return [first, *order]
+        first = [names[name], *([f"{names[name]}_low"] if name in halved else [])]
+        if given.startswith("-"):
+            return [*(F(place).desc(nulls_last=True) for place in first), *order]
+        return [*(F(place).asc(nulls_last=True) for place in first), *order]
 
     def read(self) -> tuple[list[JSONObject], int]:
         """Return the first groups, and how many there are in all."""
-        values = {
-            "mcp_count": Count("pk"),
-            **{f"mcp_value_{n}": each.expression() for n, each in enumerate(self._values.values())},
-        }
+        values = {"mcp_count": Count("pk")}
+        for index, each in enumerate(self._values.values()):
+            values |= each.expressions(f"mcp_value_{index}")
         if not self._groups:
             return [self._write(self._rows.aggregate(**values))], 1
         by = {f"mcp_group_{n}": self._group(*each) for n, each in enumerate(self._groups.values())}
@@ -350,7 +419,19 @@ class _Summary:
 
     def _group(self, column: Column, truncate: Any) -> Any:
         value = column.value()
-        return value if truncate is None else truncate(value, output_field=models.DateField())
+        if truncate is None:
+            return value
+        local = truncate(value, output_field=models.DateField())
+        if not (settings.USE_TZ and isinstance(value_field(column.field), models.DateTimeField)):
+            return local
+        # At the edges, the day in another time zone may be one that no date has.
+        least, most = ((f"{column.lookup}__{at}", edge) for at, edge in _EDGES)
+        stored = truncate(
+            value, output_field=models.DateField(), tzinfo=connections[self._rows.db].timezone
+        )
+        return Case(
+            When(Q(least, most), then=local), default=stored, output_field=models.DateField()
+        )
 
     def _write(self, row: Mapping[str, Any]) -> JSONObject:
         written: JSONObject = {}
@@ -362,11 +443,14 @@ class _Summary:
         written["count"] = row["mcp_count"]
         for index, (key, each) in enumerate(self._values.items()):
             name = key.removeprefix(f"{each.name}__")
-            written.setdefault(each.name, {})[name] = each.write(row[f"mcp_value_{index}"])
+            written.setdefault(each.name, {})[name] = each.write(row, f"mcp_value_{index}")
         return written
 
 
 def _write_group(value: Any, column: Column, truncate: Any) -> Any:
     if truncate is None:
         return column.write(value)
+    if isinstance(value, datetime):
+        # Some databases give the first moment of a day.
+        value = value.date()
     return value.isoformat() if isinstance(value, date) else value

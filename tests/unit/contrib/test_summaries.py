@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
 from django.utils import timezone
+from pydantic import TypeAdapter
 
 from django_mcp import MCPServer
 from django_mcp.calls import flush_calls
@@ -23,6 +24,7 @@ from django_mcp.inprocess.results import UnknownTool
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.calls import read, refuse
+from tests.support.library.models import Sample
 from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import orders  # noqa: F401 - a fixture
 
@@ -289,6 +291,116 @@ def test_a_search_that_finds_nothing_says_where_it_looked(root: User):
 
     assert (found["groups"], found["total"]) == ([], 0)
     assert found["note"].startswith("Nothing found.")
+
+
+# -- values at the ends of what is stored
+
+
+class Samples(ModelTools):
+    model = Sample
+    fields = ["code", "kind", "size", "weight", "ratio", "price", "moment", "day", "took"]
+    everyone = True
+    aggregates = True
+
+
+@pytest.fixture
+def samples() -> MCPClient:
+    return MCPClient(serve(Samples))
+
+
+def test_integers_of_all_sizes_are_added(samples: MCPClient):
+    least, most = -(2**63), 2**63 - 1
+    sizes = {"a": [most, most, 1], "b": [least, least, 5], "c": [most, 2], "d": [-3, 1]}
+    for kind, weights in sizes.items():
+        for number, weight in enumerate(weights):
+            Sample.objects.create(code=f"{kind}{number}", kind=kind, weight=weight, size=weight % 3)
+
+    found = read(
+        samples,
+        "summarize_samples",
+        group_by=["kind"],
+        sum=["weight", "size"],
+        avg=["weight"],
+        ordering="-sum__weight",
+    )["groups"]
+
+    sums = [(each["group"]["kind"], int(each["sum"]["weight"])) for each in found]
+    assert sums == [
+        ("a", 2 * most + 1),
+        ("c", most + 2),
+        ("d", -2),
+        ("b", 2 * least + 5),
+    ]
+    ascending = groups(
+        samples, "summarize_samples", group_by=["kind"], sum=["weight"], ordering="sum__weight"
+    )
+    assert [kind for kind, _count in ascending] == ["b", "d", "c", "a"]
+    assert found[2]["avg"] == {"weight": -1.0}
+
+
+def test_durations_of_all_lengths_are_added(samples: MCPClient):
+    longest = timedelta(microseconds=2**63 - 1)
+    for kind, durations in {
+        "a": [longest, longest],
+        "b": [timedelta(hours=2, microseconds=1), timedelta(days=-1)],
+        "c": [longest] * 12,
+    }.items():
+        for number, took in enumerate(durations):
+            Sample.objects.create(code=f"{kind}{number}", kind=kind, took=took)
+
+    found = read(
+        samples, "summarize_samples", group_by=["kind"], sum=["took"], avg=["took"], max=["took"]
+    )["groups"]
+
+    read_duration = TypeAdapter(timedelta).validate_python
+    assert read_duration(found[0]["sum"]["took"]) == longest * 2
+    assert read_duration(found[1]["sum"]["took"]) == timedelta(hours=-22, microseconds=1)
+    assert read_duration(found[1]["avg"]["took"]) == timedelta(hours=-11)
+    assert found[2]["sum"]["took"] == "P1281023894DT657.309684S"
+    assert read_duration(found[2]["max"]["took"]) == longest
+
+
+def test_floats_and_decimals_of_all_sizes_are_added(samples: MCPClient):
+    for number, ratio in enumerate((1e308, 1e308, 1e308)):
+        Sample.objects.create(code=f"a{number}", ratio=ratio, price=Decimal("999999.99"))
+    for number, ratio in enumerate((0.25, -1.5, 1e-310)):
+        Sample.objects.create(code=f"b{number}", kind="b", ratio=ratio)
+
+    found = read(
+        samples,
+        "summarize_samples",
+        group_by=["kind"],
+        sum=["ratio", "price"],
+        avg=["ratio"],
+        max=["ratio"],
+    )["groups"]
+
+    assert found[0]["sum"] == {"ratio": None, "price": "2999999.97"}
+    assert found[0]["max"] == {"ratio": 1e308}
+    assert found[1]["sum"]["ratio"] == -1.25
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
+def test_moments_at_the_edges_are_grouped(samples: MCPClient, zone: str):
+    moments = {
+        "first": datetime(1, 1, 1, 0, 30, tzinfo=UTC),
+        "usual": datetime(2026, 2, 3, 12, tzinfo=UTC),
+        "last": datetime(9999, 12, 31, 23, 30, tzinfo=UTC),
+    }
+    for code, moment in moments.items():
+        Sample.objects.create(code=code, moment=moment, day=moment.date())
+    Sample.objects.create(code="none")
+
+    with timezone.override(zone):
+        for unit in ("day", "week", "month", "year"):
+            for column in ("moment", "day"):
+                name = f"{column}__{unit}"
+                found = groups(samples, "summarize_samples", group_by=[name])
+                assert [number for _day, number in found] == [1, 1, 1, 1]
+                days = [day and day[:4] for day, _number in found]
+                assert days == ["0001", "2026", "9999", None]
+        found = read(samples, "summarize_samples", min=["moment"], max=["moment", "day"])
+    assert found["groups"][0]["max"]["day"] == "9999-12-31"
 
 
 class MoneyField(models.DecimalField):
