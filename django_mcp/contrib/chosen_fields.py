@@ -17,7 +17,7 @@ MAX_NAMES = 500
 MAX_NAME_CHARS = 200
 
 
-def names_schema(description: str) -> JSONObject:
+def names_schema(description: str = "") -> JSONObject:
     """Return the schema of an argument that names fields."""
     return {
         "type": "array",
@@ -27,7 +27,7 @@ def names_schema(description: str) -> JSONObject:
     }
 
 
-FIELDS_SCHEMA = names_schema("Fields to return.")
+FIELDS_SCHEMA = names_schema()
 
 
 def check_names(argument: str, given: Sequence[str], seen: Collection[str]) -> None:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django_mcp.context import Context
 from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.caller_texts import Sees, SeesAlone
 from django_mcp.registry.entries import Find, ToolEntry
 from django_mcp.registry.listed import Listed
 from django_mcp.registry.problems import (
@@ -37,10 +38,9 @@ _FIELDS: JSONObject = {"type": "object", "description": "As describe_model says.
 _CHOSEN: JSONObject = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Fields to return.",
 }
 _COLUMNS: JSONObject = {"type": "array", "items": {"type": "string"}}
-_CONFIRMATION: JSONObject = {"type": "string", "description": "What a call without it returned."}
+_CONFIRMATION: JSONObject = {"type": "string", "description": "From a first call"}
 
 
 @dataclass
@@ -178,6 +178,7 @@ class CompactTools:
         seen = ctx.tools
         about = self._find_model(arguments["model"], seen.get)
         chosen = arguments.get("action")
+        sees = seen.get if chosen is None else SeesAlone(seen.get)
         tools = {
             action: seen[name]
             for action, name in about.tools.items()
@@ -199,18 +200,16 @@ class CompactTools:
                 action: {
                     "tool": _NAMES[about.kind_of(action)],
                     "description": str(entry.description),
-                    "arguments": self._arguments_of(action, about, entry, seen),
+                    "arguments": self._arguments_of(action, about, entry, sees),
                 }
                 for action, entry in tools.items()
             },
         }
         return Listed(described, "actions", keep)
 
-    def _arguments_of(
-        self, action: str, about: _Of, entry: ToolEntry, seen: Mapping[str, ToolEntry]
-    ) -> JSONObject:
+    def _arguments_of(self, action: str, about: _Of, entry: ToolEntry, sees: Sees) -> JSONObject:
         """Return the input schema of a single tool, in the form that its compact tool takes."""
-        schema = entry.published(entry.input_schema, seen.get)
+        schema = entry.published(entry.input_schema, sees)
         inside = _INSIDE.get(action)
         if inside is None:
             return schema
@@ -247,7 +246,7 @@ class CompactTools:
             raise _wrong(place, told, action if kind == _RUN else None, offered)
         name = about.tools[action]
         entry = find(name)
-        properties = {} if entry is None else entry.input_schema["properties"]
+        properties = {} if entry is None else entry.form_schema["properties"]
         if "id" in rest:
             rest = {about.key: _as_key(rest.pop("id"), properties.get(about.key, {})), **rest}
         if "ids" in rest:
@@ -300,13 +299,13 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
     "search": (
         {
             "model": _MODEL,
-            "search": {"type": "string", "description": "Words to search for."},
+            "search": {"type": "string", "description": "Words."},
             "filters": _FIELDS,
             "fields": _CHOSEN,
             "ordering": {"type": "string", "description": "A field; - in front: descending."},
             "limit": {"type": "integer", "minimum": 1},
-            "cursor": {"type": "string", "description": "next_cursor of the page before."},
-            "count": {"type": "boolean", "description": "Whether to count all results."},
+            "cursor": {"type": "string"},
+            "count": {"type": "boolean"},
         },
         ["model"],
         "Search the objects of a model.",
@@ -331,7 +330,6 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
             "model": _MODEL,
             "id": {
                 "anyOf": [*_KEY["anyOf"], {"type": "array", "items": _KEY}],
-                "description": "One, or a list of them.",
             },
             "confirmation": _CONFIRMATION,
         },

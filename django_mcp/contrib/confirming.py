@@ -35,7 +35,7 @@ Count = tuple[str, int]
 CONFIRMATION_SCHEMA: JSONObject = {
     "type": "string",
     "maxLength": MAX_TOKEN_CHARS,
-    "description": "What a call without it returned, after the user has agreed.",
+    "description": "From a first call",
 }
 
 RESULT_SCHEMA = object_schema(

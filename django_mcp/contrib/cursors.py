@@ -92,11 +92,11 @@ def cursor_schema(order: str) -> JSONObject:
     Args:
         order: what the rows are ordered by, such as `-placed_at, id`; "": it is not known.
     """
-    told = f"The order is {order}." if order else "The order is that of the source."
+    told = f"Order: {order}" if order else "The order is that of the source."
     return {
         "type": "string",
         "maxLength": MAX_CURSOR_CHARS,
-        "description": f"next_cursor of the page before, with the same other arguments. {told}",
+        "description": told,
     }
 
 

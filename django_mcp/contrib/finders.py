@@ -22,9 +22,9 @@ _finders: WeakKeyDictionary[MCPServer, dict[type[Model] | None, dict[str, str]]]
 
 def note_finder(server: MCPServer, model: type[Model], tool: ToolEntry) -> None:
     """Have the descriptions of arguments on a server name a tool that searches for the objects of a model."""
-    told = f"`{tool.name}`"
+    told = tool.name
     if not tool.is_listed:
-        told = f"`search_objects` of {model._meta.label_lower}"
+        told = f"search_objects of {model._meta.label_lower}"
     of_server = _finders.setdefault(server, {})
     of_server.setdefault(model._meta.concrete_model, {})[tool.name] = told
 
@@ -80,8 +80,12 @@ class RelationText(Promise):
         field = self._find_field() if self.takes_names else None
         parts = []
         if field is not None:
-            parts.append(f"{'Keys or' if self.is_many else 'Key or'} `{field.name}`")
+            parts.append(f"{'keys' if self.is_many else 'key'} or {field.name}")
         if finder is not None:
-            parts.append(f"{finder} finds {'them' if self.is_many else 'it'}")
-        told = f"{'; '.join(parts)}." if parts else ""
-        return " ".join(filter(None, [read_for(sees, self.before), told]))
+            parts.append(f"from {finder}")
+        told = " ".join(parts)
+        told = told[:1].upper() + told[1:]
+        before = read_for(sees, self.before).rstrip()
+        if not (told and before):
+            return before or told
+        return f"{before} {told}." if before[-1] in ".?!:" else f"{before}. {told}."

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
-from django_mcp.contrib.short_schemas import shorten
+from django_mcp.contrib.short_schemas import leave_told, shorten
 from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
@@ -204,6 +204,8 @@ class GeneratedFunction:
     Attributes:
         origin, is_listed, is_only_listed, leads_to, redirect: of the tool; see `ToolEntry`.
         convert_for_check: see `ObjectCheck.convert`.
+        drops_null: whether the published schema leaves out null; see `short_schemas.shorten`.
+        told_at: the tool that says of the same fields what they are for, to callers who see it.
     """
 
     def __init__(
@@ -222,6 +224,8 @@ class GeneratedFunction:
         self.leads_to: Callable[[], Collection[str]] | None = None
         self.redirect: Redirect | None = None
         self.convert_for_check: ConvertForCheck | None = None
+        self.drops_null = False
+        self.told_at: ToolEntry | None = None
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action
@@ -241,7 +245,9 @@ class GeneratedFunction:
 
     def shorten_input(self, schema: JSONObject) -> JSONObject:
         """Return the input schema as it is published."""
-        return shorten(schema)
+        short = shorten(schema, drops_null=self.drops_null)
+        told_at = self.told_at
+        return short if told_at is None else leave_told(short, told_at.name, told_at.input_schema)
 
     def explain(self, error: Exception, arguments: Mapping[str, Any]) -> Exception:
         """Return what a caller is told in place of an error: its arguments are wrong, if they are.

@@ -81,7 +81,6 @@ class ListArguments:
                 "minimum": 1,
                 "maximum": self.max_results,
                 "default": self.max_results,
-                "description": "How many rows to return.",
             }
         schemas[self.cursor] = cursor_schema(order)
         return schemas

@@ -13,6 +13,7 @@ from django.utils.translation import override
 from django_mcp.context import Context
 from django_mcp.contrib.generated import GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.caller_texts import SeesAlone
 from django_mcp.registry.entries import Find, ToolEntry
 from django_mcp.registry.listed import Listed
 from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
@@ -132,7 +133,7 @@ class _ToolSearch:
             {
                 "name": name,
                 "description": str(seen[name].description or ""),
-                "arguments": seen[name].published(seen[name].input_schema, seen.get),
+                "arguments": seen[name].published(seen[name].input_schema, SeesAlone(seen.get)),
                 "call_with": "run_read_tool"
                 if seen[name].annotations["readOnlyHint"]
                 else "run_write_tool",

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Sees: TypeAlias = Callable[[str], Any]
 """Takes the name of a tool, and returns something true if the caller sees the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeesAlone:
+    """Says which tools a caller sees, of whom it reads one alone: no other tool says anything for it."""
+
+    sees: Sees
+
+    def __call__(self, name: str) -> Any:
+        """Return something true if the caller sees the tool."""
+        return self.sees(name)
 
 
 def read_for(sees: Sees, text: Any) -> str:

@@ -142,16 +142,17 @@ def _looks_inside(branch: Any) -> bool:
 
 
 def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
-    """Return a copy of a schema with its lazy texts in the active language, without descriptions that come to nothing."""
+    """Return a copy of a schema with its lazy texts in the active language, without those that come to nothing."""
     if isinstance(value, dict):
         # Most members are plain texts and numbers, and a call for each would take most of the time.
         resolved = {
             key: each if type(each) in _SCALARS else resolve_texts(each, read)
             for key, each in value.items()
         }
-        told = resolved.get("description")
-        if type(told) is str and not told and is_lazy(value["description"]):
+        if resolved.get("description") == "" and is_lazy(value["description"]):
             del resolved["description"]
+        if resolved.get("title") == "" and hasattr(value["title"], "for_caller"):
+            del resolved["title"]
         return resolved
     if isinstance(value, list | tuple):
         return [part if type(part) in _SCALARS else resolve_texts(part, read) for part in value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,7 +65,15 @@ def make_value(schema: Mapping[str, Any], hint: Any = None, name: str = "") -> A
         return schema.get("minimum", min(1, schema.get("maximum", 1)))
     if kind == "boolean":
         return True
-    return _make_text(schema, name)
+    return "1" if takes_keys(schema) else _make_text(schema, name)
+
+
+def takes_keys(schema: Mapping[str, Any]) -> bool:
+    """Return whether a text, or a list of texts, says which objects are meant."""
+    return _OF_OBJECTS.search(str(schema.get("description", ""))) is not None
+
+
+_OF_OBJECTS = re.compile(r"\b(Keys? or|From) \w+")
 
 
 def _make_text(schema: Mapping[str, Any], name: str) -> str:

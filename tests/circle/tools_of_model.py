@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp.contrib.models.write_arguments import VERSION_NAMES
-from tests.circle.arguments import make_arguments, make_value
+from tests.circle.arguments import make_arguments, make_value, takes_keys
 from tests.circle.rows import read_row
 
 OWN = ("search", "get", "create", "update", "delete")
@@ -368,10 +368,13 @@ def key_of(value: Any) -> Any:
     return value["pk"] if isinstance(value, dict) else value
 
 
-def to_argument(value: Any, schema: Mapping[str, Any]) -> Any:
+def to_argument(value: Any, schema: Mapping[str, Any], *, is_key: bool = False) -> Any:
     """Return what is shown of a field as its argument: objects by their keys, or tags by their names."""
+    is_key = is_key or takes_keys(schema)
     schema = schema.get("anyOf", [schema])[0]
     if isinstance(value, dict) and set(value) == {"pk", "text"}:
+        if is_key and schema.get("type") == "string":
+            return str(value["pk"])
         is_tag = schema.get("type") == "string" and not isinstance(value["pk"], str)
         return value["text" if is_tag else "pk"]
     if isinstance(value, dict) and "properties" in schema:  # a row of an inline
@@ -380,5 +383,5 @@ def to_argument(value: Any, schema: Mapping[str, Any]) -> Any:
             name: to_argument(each, known[name]) for name, each in value.items() if name in known
         }
     if isinstance(value, list):
-        return [to_argument(each, schema.get("items", {})) for each in value]
+        return [to_argument(each, schema.get("items", {}), is_key=is_key) for each in value]
     return value

@@ -304,8 +304,9 @@ def _is_plain(row: Any, name: str) -> bool:
 
 def _is_added(schema: Mapping[str, Any]) -> bool:
     """Return whether an argument selects rows of the tool's own list, which the API does not have."""
-    added = ("How many rows to return.", "next_cursor of the page before")
-    return str(schema.get("description", "")).startswith(added)
+    added = ("Order: ", "The order is that of the source.")
+    is_limit = schema.keys() == {"type", "maximum"}
+    return is_limit or str(schema.get("description", "")).startswith(added)
 
 
 def _rows_of(shown: Any) -> list[Any]:

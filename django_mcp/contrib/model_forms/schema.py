@@ -21,6 +21,7 @@ from django.utils.translation import gettext
 
 from django_mcp.contrib.finders import RelationText
 from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.labels import describe_labels
 from django_mcp.contrib.model_forms.names import or_name
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
 from django_mcp.contrib.values import BOUNDS, is_a, may_be_rounded
@@ -362,9 +363,8 @@ def _labels(field: Any) -> list[tuple[Any, Any]]:
 
 
 def _describe_in_words(field: Any) -> str:
-    labels = [f"{value}: {label}." for value, label in _labels(field) if str(value) != str(label)]
     text = strip_tags(str(field.help_text)).replace(gettext(_OF_WIDGET), "").strip()
-    return " ".join(filter(None, [text, *labels]))
+    return " ".join(filter(None, [text, describe_labels(_labels(field))]))
 
 
 _OF_WIDGET = "Hold down “Control”, or “Command” on a Mac, to select more than one."

@@ -72,10 +72,7 @@ class AdminDeleting:
         """The input schema of the tool."""
         key, schema = self._reading.key, self._reading.key_schema
         if self.several is not None:
-            schema = {
-                "anyOf": [schema, self.several.keys],
-                "description": "One, or a list of them.",
-            }
+            schema = {"anyOf": [schema, self.several.keys]}
         return object_schema({key: schema, CONFIRMATION: CONFIRMATION_SCHEMA}, required=[key])
 
     def delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.labels import describe_labels
 from django_mcp.contrib.model_forms import (
     find_texts,
     key_schema,
@@ -340,7 +341,7 @@ def _read_simple(access: AdminAccess, request: Any, cls: Any) -> AdminFilter:
         if 0 < len(offered) <= MAX_CHOICES and offered == _find_offered_to_nobody(access, cls):
             schema = {
                 "enum": [str(value) for value, _label in offered],
-                "description": " ".join(f"{value}: {label}." for value, label in offered),
+                "description": describe_labels(offered),
             }
     except DatabaseProblem:
         pass  # what it offers changes with the data

@@ -150,8 +150,7 @@ class AdminInline:
             key = key_schema(self.model._meta.pk)
             properties = {**fields, self.key: fields.get(self.key, key)}
             if self._formset.can_delete:
-                deletes = {"type": "boolean", "description": "true deletes the row."}
-                properties[DELETE_ROW] = deletes
+                properties[DELETE_ROW] = {"type": "boolean"}
         return {
             "type": "array",
             "items": object_schema(properties),

@@ -239,10 +239,7 @@ class AdminReading:
         """The input schema of the search."""
         properties = self.filter_schemas
         if self._sortable:
-            properties["ordering"] = {
-                "enum": list(self._sortable),
-                "description": "The order of the results; - in front: descending.",
-            }
+            properties["ordering"] = {"enum": list(self._sortable)}
         properties[self._fields_of_search] = FIELDS_SCHEMA
         names = self._shown.names_of_list(self._schema_request)
         keys = self._order(self._schema_request, None, names)
@@ -256,7 +253,7 @@ class AdminReading:
             properties["search"] = {
                 "type": "string",
                 "maxLength": MAX_TEXT_CHARS,
-                "description": f"Words to search for in: {self._searched}.",
+                "description": f"In {self._searched}",
             }
         return properties
 

@@ -193,6 +193,7 @@ class AdminTools:
                 self._deleting.several = self._actions.pop(name)
         self._singular, self._plural = find_words(model_admin.model)
         self._entries: list[ToolEntry] = []
+        self._created: ToolEntry | None = None
 
     def register(self) -> list[ToolEntry]:
         """Register them, and return those that the options include."""
@@ -284,7 +285,7 @@ class AdminTools:
             GET,
             reading.get,
             name=f"get_{self._singular}",
-            description=describe_tool("Get one of the", meta.verbose_name_plural, None),
+            description=describe_tool("Get one", meta.verbose_name, None),
             input_schema=reading.get_input,
             output_schema=reading.get_output,
             read_only=True,
@@ -314,10 +315,10 @@ class AdminTools:
         # A row without a key is added by each of two equal calls.
         adds_rows = {UPDATE: {"idempotent": False}} if self._inlines else {}
         tools: dict[str, tuple[Any, str, Callable[[], JSONObject], JSONObject]] = {
-            CREATE: (writing.create, "Add a new", writing.create_input, written),
+            CREATE: (writing.create, "Add one", writing.create_input, written),
             UPDATE: (
                 writing.update,
-                "Change the named fields of one",
+                "Change one",
                 writing.update_input,
                 written,
             ),
@@ -406,6 +407,9 @@ class AdminTools:
         is_filter = not is_run and action in (SEARCH, SUMMARIZE, CREATE)
         to_key = self._access.to_key if is_filter else self._to_keys
         function = GeneratedFunction(run, type(self._admin), action, origin="admin")
+        if not is_run:
+            function.told_at = self._created if action == UPDATE else None
+            function.drops_null = action == CREATE
         if not is_many:
             function.convert_for_check = converting_key(argument, to_key, is_filter=is_filter)
         try:
@@ -433,6 +437,8 @@ class AdminTools:
             return None
         if entry is not None:
             self._entries.append(entry)
+            if action == CREATE and not is_run:
+                self._created = entry
             if action == SEARCH:
                 note_finder(self._server, self._admin.model, entry)
         return entry

@@ -194,7 +194,6 @@ class Pages:
                 "minimum": 1,
                 "maximum": largest,
                 "default": min(USUAL_LIMIT, largest),
-                "description": "How many results to return.",
             },
             "cursor": cursor_schema(", ".join(key.to_text() for key in keys)),
         }
@@ -202,7 +201,6 @@ class Pages:
             schemas["count"] = {
                 "type": "boolean",
                 "default": False,
-                "description": f"Whether to count all results, up to {self._max_count}.",
             }
         return schemas
 

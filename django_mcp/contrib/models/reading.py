@@ -164,10 +164,7 @@ class Reading:
         properties = self.filter_schemas
         orders = [name for name in self._definition.orders if name]
         if orders:
-            properties["ordering"] = {
-                "enum": orders,
-                "description": "The order of the results; - in front: descending.",
-            }
+            properties["ordering"] = {"enum": orders}
         properties[self._fields_of_search] = FIELDS_SCHEMA
         return object_schema({**properties, **self._pages.describe(self._definition.orders[""])})
 

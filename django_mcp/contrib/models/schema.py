@@ -16,6 +16,7 @@ from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
 from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.labels import describe_labels
 from django_mcp.contrib.models.converted import (
     Conversion,
     find_conversion,
@@ -161,7 +162,7 @@ def _labels(field: Any) -> str:
     labels = [(value, str(label)) for value, label in field.flatchoices or () if value != ""]
     if len(labels) > MAX_CHOICES:
         return ""
-    return " ".join(f"{value}: {label}." for value, label in labels if str(value) != label)
+    return describe_labels(labels)
 
 
 _describe = lazy(_description, str)

@@ -159,6 +159,7 @@ class ModelTools:
             prefetch_related=self.prefetch_related,
         )
         self.live: Live | None = None
+        self._created: ToolEntry | None = None
 
     def _functions(self) -> dict[str, Callable[[Any], Any]]:
         """Return the functions of this class that compute fields."""
@@ -328,7 +329,7 @@ class ModelTools:
             "get",
             reading.get,
             name=f"get_{one}",
-            description=self._describe("Get one of the", plural),
+            description=self._describe("Get one", definition.model._meta.verbose_name),
             input_schema=reading.get_schema,
             output_schema=reading.row_schema,
             read_only=True,
@@ -382,7 +383,7 @@ class ModelTools:
         shown = definition.shown.schema
         tools = {
             "create": (writing.create, "Create a new", shown),
-            "update": (writing.update, "Change the named fields of one", shown),
+            "update": (writing.update, "Change one", shown),
             "delete": (deleting.delete, "Delete one", RESULT_SCHEMA),
         }
         for action, (run, text, output) in tools.items():
@@ -427,10 +428,18 @@ class ModelTools:
         )
 
     def _add(
-        self, server: MCPServer, action: str, run: Callable[..., Any], *, name: str, **tool: Any
+        self,
+        server: MCPServer,
+        action: str,
+        run: Callable[..., Any],
+        *,
+        name: str,
+        **tool: Any,
     ) -> ToolEntry | None:
         key = self.definition.key.name
         function = GeneratedFunction(run, type(self), action, origin="model")
+        function.told_at = self._created if action == "update" else None
+        function.drops_null = action == "create"
         function.convert_for_check = converting_key(
             key, self.reading.to_key, is_filter=action in ("search", SUMMARIZE, "create")
         )
@@ -454,6 +463,8 @@ class ModelTools:
             add_compact(server, self.model, action, entry, key)
         if action == "search":
             note_finder(server, self.model, entry)
+        if action == "create":
+            self._created = entry
         return entry
 
     def _permission_of(self, action: str) -> Callable[..., bool] | None:

@@ -81,7 +81,8 @@ def _read(
         return None
     coerced = coerce(
         arguments,
-        entry.input_schema,
+        # What is published may leave out what says how to read a value.
+        entry.form_schema,
         defaulted=entry.defaulted,
         reads_values=options.coerce_arguments,
         drops_unknown=drops_unknown,

@@ -318,7 +318,7 @@ def test_rows_without_an_order_come_in_that_of_their_keys(root: User, products: 
 
     (query,) = [sql for sql in queries if "shop_product" in sql]
     assert query.partition("ORDER BY")[2]
-    assert "The order is " in schema["properties"]["cursor"]["description"]
+    assert "Order: " in schema["properties"]["cursor"]["description"]
 
 
 @pytest.mark.parametrize("source", ["models", "modeladmin", "list", "pages"])

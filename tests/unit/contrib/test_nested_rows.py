@@ -92,7 +92,7 @@ def test_a_page_has_fewer_objects_if_each_has_lists_inside_of_lists(root: User):
 
     server = MCPServer("multiplied", public=True)
     Owners.register(server=server)
-    limit = server.registry.tools["search_users"].input_schema["properties"]["limit"]
+    limit = server.registry.tools["search_users"].form_schema["properties"]["limit"]
     refused = server.call_tool("search_users", {"limit": 2}, user=root)
 
     # A user may have 100 samples, each of them with 100 parts and 1,000 tags.

@@ -10,11 +10,12 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 
 from django_mcp import MCPServer
+from django_mcp.contrib.tool_search import tool_search
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book, Shelf
 from tests.support.queries import captured_queries
-from tests.unit.contrib.modeladmin.conftest import START, Books
+from tests.unit.contrib.modeladmin.conftest import START, Books, Orders, StatusFilter
 from tests.unit.contrib.modeladmin.test_rules import replace
 
 pytestmark = pytest.mark.django_db
@@ -245,15 +246,64 @@ def test_descriptions_say_what_a_relation_takes(
     make_client(root, Book, Shelf)
 
     told = describe(MCPClient(server, user=root), "create_book", "shelf")
-    assert told["description"] == "Key or `name`; `search_shelves` finds it."
+    assert told["description"] == "Key or name from search_shelves"
     staff.user_permissions.clear()
     seen = make_client(User.objects.get(pk=root.pk), Book)
     assert "search_tags" not in str(describe(seen, "create_book", "tags"))
 
 
-def test_filters_have_the_labels_of_choices(make_client: Any, root: User):
-    told = describe(make_client(root, Order), "search_orders", "status")["description"]
-    assert told == "placed: Placed. shipped: Shipped. cancelled: Cancelled."
+def test_filters_have_the_labels_of_choices(make_client: Any, root: User, site: admin.AdminSite):
+    class Labelled(StatusFilter):
+        def lookups(self, request: Any, model_admin: Any) -> Any:
+            return [("open", "Still open"), ("done", "done - and paid"), ("lost", "Lost")]
+
+    class Filtered(Orders):
+        list_filter = [Labelled]
+
+    replace(site, Order, Filtered)
+    told = describe(make_client(root, Order), "search_orders", "state")["description"]
+    assert told == "open: Still open. done - and paid."
+
+
+def test_help_texts_are_told_once_in_a_list(make_client: Any, make_staff: Any, root: User):
+    def told(client: MCPClient, tool: str) -> Any:
+        return describe(client, tool, "customer")["description"]
+
+    whole = "Empty for a guest's order. Key or username from search_users."
+    client = make_client(root, Order, User)
+    assert told(client, "create_order") == whole
+    assert told(client, "update_order") == "Key or username from search_users"
+    changer = make_staff("changer", "shop.change_order", "shop.view_order", "auth.view_user")
+    assert told(make_client(changer), "update_order") == whole
+
+
+@pytest.mark.parametrize("style", ["compact", "single"])
+def test_a_tool_that_is_read_alone_has_all_of_its_help_texts(
+    make_client: Any, root: User, server: MCPServer, style: str
+):
+    client = make_client(root, Order, User, style=style)
+    if style == "compact":
+        told = client.call("describe_model", model="shop.order", action="update").text
+    else:
+        tool_search(server)
+        told = client.call("find_tools", query="update order", limit=1).text
+
+    assert "Empty for a guest's order." in told
+
+
+def test_values_are_taken_in_every_form_though_the_list_has_one(
+    make_client: Any, root: User, shelves: list[Shelf]
+):
+    client = make_client(root, Book, Shelf)
+    schema = describe(client, "create_book", "shelf")
+
+    assert schema["type"] == "string"
+    for isbn, shelf in enumerate((shelves[1].pk, str(shelves[1].pk), "novels", None)):
+        made = client.call("create_book", isbn=str(isbn), title="Odes", shelf=shelf)
+        assert not made.is_error, made.text
+    refused = client.call("create_book", isbn="9", title="Odes", shelf=1, colour="red")
+    assert refused.is_error
+    assert "colour" in refused.text
 
 
 def test_compact_tools_say_what_a_relation_takes(make_client: Any, root: User):
@@ -261,7 +311,7 @@ def test_compact_tools_say_what_a_relation_takes(make_client: Any, root: User):
 
     told = client.call("describe_model", model="library.book", action="create").structured
     shelf = told["actions"]["create"]["arguments"]["properties"]["values"]["properties"]["shelf"]
-    assert shelf["description"] == ("Key or `name`; `search_objects` of library.shelf finds it.")
+    assert shelf["description"] == "Key or name from search_objects of library.shelf"
 
 
 def test_several_objects_are_found_by_a_name_and_changed_by_a_key(
@@ -271,7 +321,7 @@ def test_several_objects_are_found_by_a_name_and_changed_by_a_key(
     call: dict[str, Any] = {"filters": {"customer": "ann"}, "values": {"customer": "root"}}
 
     told = describe(client, "update_many_orders", "values")["properties"]["customer"]
-    assert told["description"] == "Empty for a guest's order. `search_users` finds it."
+    assert told["description"] == "Empty for a guest's order. From search_users."
     for customer in ("root", root.pk):
         call["values"] = {"customer": customer}
         asked = client.call("update_many_orders", **call)
