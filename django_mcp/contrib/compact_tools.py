@@ -236,17 +236,15 @@ class CompactTools:
     def _find_call(self, kind: str, arguments: JSONObject, find: Find) -> tuple[str, JSONObject]:
         """Return the name and the arguments of the single tool that a call stands for."""
         rest = dict(arguments)
-        about = self._find_model(rest.pop("model"), find)
+        label = rest.pop("model")
         action = rest.pop("action") if kind == _RUN else kind
-        seen = [each for each, name in about.tools.items() if find(name) is not None]
-        offered = [each for each in seen if kind != _RUN or each in about.runs]
-        if action not in offered or about.kind_of(action) != kind:
-            place = "action" if kind == _RUN else "model"
-            told = _("This cannot be done with the model. describe_model says what can.")
-            raise _wrong(place, told, action if kind == _RUN else None, offered)
-        name = about.tools[action]
-        entry = find(name)
-        properties = {} if entry is None else entry.form_schema["properties"]
+        about = self._models.get(label.lower())
+        name = None if about is None else about.tools.get(action)
+        entry = None if name is None else find(name)
+        if about is None or entry is None or about.kind_of(action) != kind:
+            # Only one who is refused needs to know what else there is.
+            raise self._refuse(kind, label, action, find)
+        properties = entry.form_schema["properties"]
         if "id" in rest:
             rest = {about.key: _as_key(rest.pop("id"), properties.get(about.key, {})), **rest}
         if "ids" in rest:
@@ -261,7 +259,16 @@ class CompactTools:
                         [Problem(to_pointer([inside, given]), _("Give it beside, not inside."))]
                     )
             rest = {**rest, **values}
-        return name, rest
+        return entry.name, rest
+
+    def _refuse(self, kind: str, label: str, action: str, find: Find) -> ArgumentErrors:
+        """Return why a call stands for no tool that the caller sees."""
+        about = self._find_model(label, find)
+        told = _("This cannot be done with the model. describe_model says what can.")
+        if kind != _RUN:
+            return _wrong("model", told, None, ())
+        offered = [each for each, name in about.tools.items() if each in about.runs and find(name)]
+        return _wrong("action", told, action, offered)
 
 
 def _as_key(key: Any, schema: JSONObject) -> Any:
