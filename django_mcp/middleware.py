@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import uuid
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from django_mcp.process import reset_on
 from django_mcp.protocol.errors import invalid_request
+from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
@@ -35,7 +36,39 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
         ImproperlyConfigured: one cannot be imported, or is none.
     """
     all_paths = list(paths)
-    for path in reversed(all_paths):
+    for _path, step in _make_steps(all_paths, get_reply):
+        get_reply = step
+    if all(path.startswith("django_mcp.") for path in all_paths):
+        return get_reply
+    return _demanding(get_reply)
+
+
+def find_synchronous(paths: Iterable[str], get_reply: GetReply) -> Iterator[str]:
+    """Yield what is wrong with middleware whose step is synchronous, as Django's is: each request fails.
+
+    A synchronous step that returns what is to be awaited says so, by `-> Coroutine[...]` or asgiref's
+    `markcoroutinefunction`.
+
+    Raises:
+        ImproperlyConfigured: one cannot be imported, or is none.
+    """
+    for path, step in _make_steps(list(paths), get_reply):
+        if not (is_async_callable(step) or _declares_coroutine(step)):
+            kind = "function" if inspect.isroutine(step) else type(step).__name__
+            yield (
+                f"DJANGO_MCP['MIDDLEWARE']: {path} returns a synchronous {kind}, which cannot be awaited, so "
+                "that each request fails."
+            )
+
+
+def _declares_coroutine(step: Callable[..., Any]) -> bool:
+    called = step if inspect.isroutine(step) else type(step).__call__
+    return "Coroutine" in str(getattr(called, "__annotations__", {}).get("return"))
+
+
+def _make_steps(paths: list[str], get_reply: GetReply) -> Iterator[tuple[str, GetReply]]:
+    """Yield each middleware with its step, the last first: each has the one before it inside."""
+    for path in reversed(paths):
         try:
             factory = import_string(path)
         except ImportError as error:
@@ -47,14 +80,17 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
                 f"DJANGO_MCP['MIDDLEWARE']: {path} is middleware of Django, which takes a request. "
                 "Middleware of MCP takes an exchange."
             )
-        get_reply = factory(get_reply)
+        try:
+            get_reply = factory(get_reply)
+        except TypeError as error:
+            raise ImproperlyConfigured(
+                f"DJANGO_MCP['MIDDLEWARE']: {path} cannot be called with get_reply: TypeError: {error}"
+            ) from error
         if not callable(get_reply):
             raise ImproperlyConfigured(
                 f"DJANGO_MCP['MIDDLEWARE']: {path} returned {get_reply!r:.60} in place of a function."
             )
-    if all(path.startswith("django_mcp.") for path in all_paths):
-        return get_reply
-    return _demanding(get_reply)
+        yield path, get_reply
 
 
 def _is_of_django(factory: Any) -> bool:

@@ -21,6 +21,7 @@ from django.utils import timezone
 from msgspec import Struct
 
 from django_mcp.checks.declared import check
+from django_mcp.conf import settings
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.protocol.tokens import estimate_tokens
@@ -29,6 +30,7 @@ from django_mcp.registry.entries import TemplateEntry, ToolEntry
 from django_mcp.registry.problems import did_you_mean, find_near, innermost
 from django_mcp.registry.signatures import EMPTY, find_view_guard, read_docs, returns_nothing
 from django_mcp.servers import all_servers
+from django_mcp.signals import tool_called
 
 _DESCRIBING = {"title", "description", "default"}
 """The keywords of a schema that accepts everything."""
@@ -245,6 +247,24 @@ def check_descriptions() -> Iterator[CheckMessage]:
                     f"{tool.source} has no description, so models do not know when to call {tool.name}.",
                     hint="Write a docstring, or description='...'.",
                 )
+
+
+@check(id="django_mcp.I012")
+def check_recorded_arguments() -> Iterator[CheckMessage]:
+    """I012: tools have `record_arguments=True`, and no calls are recorded."""
+    # Receivers get the arguments, recorded or not.
+    if settings.RECORD_CALLS or tool_called.receivers:
+        return
+    for server in all_servers():
+        tools = server.registry.tools.values()
+        names = [tool.name for tool in tools if tool.record_arguments]
+        if names:
+            yield Info(
+                f"The server {server.name!r} keeps no arguments of {', '.join(names)}, since no calls are "
+                "recorded; record_arguments=True says that it may.",
+                hint="Set DJANGO_MCP['RECORD_CALLS'] to True or to a share of the calls, or leave "
+                "record_arguments out.",
+            )
 
 
 MAX_LIST_TOKENS = 10_000

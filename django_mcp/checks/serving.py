@@ -217,14 +217,25 @@ def _check_hosts(hosts: Any) -> None:
 
 @check(id="django_mcp.W029")
 def check_doubled_paths() -> Iterator[CheckMessage]:
-    """W029: an endpoint is at a path such as `/mcp/mcp`."""
+    """W029: an endpoint is at a path such as `/mcp/mcp`, or `/staffmcp`, which lacks a slash."""
     for mount in find_mounts():
-        if mount.path.endswith("/mcp/mcp"):
-            yield checks.Warning(
-                f"The endpoint of the MCP server {mount.server.name!r} is at {mount.path}, because its "
-                "URLs end in 'mcp' themselves.",
-                hint='Write path("", include("django_mcp.urls")) or path("staff/", staff_server.urls).',
-            )
+        if not _ODD_PATH.search(mount.path):
+            continue
+        prefix = mount.path[1:].removesuffix("mcp")
+        slashed = prefix.rstrip("/") + "/"
+        # What is meant is the path with one `mcp`.
+        right = prefix.rstrip("/").removesuffix("mcp") if slashed.endswith("mcp/") else slashed
+        urls = 'include("django_mcp.urls")' if mount.server is default_server else "..."
+        yield checks.Warning(
+            f"The endpoint of the MCP server {mount.server.name!r} is at {mount.path}, because its "
+            "URLs end in 'mcp' themselves"
+            + ("." if prefix == slashed else ", and the prefix has no slash at its end."),
+            hint=f'Write path("{right}", {urls}).',
+        )
+
+
+_ODD_PATH = re.compile(r"/mcp/mcp$|[\w<>:.~-]mcp$")
+"""No slash is before the last `mcp`; other characters are of regular expressions, which may end in one."""
 
 
 @check(id="django_mcp.W035")

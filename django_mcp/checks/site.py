@@ -25,7 +25,7 @@ from django.utils.version import get_version_tuple
 from django_mcp.checks.declared import check
 from django_mcp.conf import SETTINGS, find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
-from django_mcp.middleware import load_middleware
+from django_mcp.middleware import find_synchronous
 from django_mcp.registry.problems import find_near
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
@@ -78,18 +78,21 @@ def _holds_settings(name: str) -> bool:
 
 @check(id="django_mcp.E003")
 def check_middleware() -> Iterator[CheckMessage]:
-    """E003: middleware in `DJANGO_MCP` cannot be loaded."""
+    """E003: middleware in `DJANGO_MCP` cannot be loaded, or is synchronous."""
     paths = settings.MIDDLEWARE
 
     async def get_reply(exchange: Exchange) -> Reply:
         return await default_server.engine.answer(exchange)
 
     try:
-        load_middleware(paths, get_reply)
+        told = list(find_synchronous(paths, get_reply))
     except ImproperlyConfigured as error:
+        told = [str(error)]
+    for each in told:
         yield Error(
-            str(error),
-            hint="Name factories by dotted path: functions that take get_reply and return a function.",
+            each,
+            hint="Name factories by dotted path: functions or classes that take get_reply and return an "
+            "async def function of the exchange, or an object with an async def __call__.",
         )
 
 

@@ -14,6 +14,7 @@ from django.core.checks import INFO, CheckMessage, run_checks
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import JsonResponse
+from django.test import override_settings
 from django.utils import timezone
 from pydantic import BaseModel, Field
 from rest_framework.decorators import permission_classes
@@ -22,6 +23,7 @@ from rest_framework.permissions import IsAdminUser
 from django_mcp import Context
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.servers import MCPServer
+from django_mcp.signals import tool_called
 from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
@@ -613,3 +615,44 @@ def test_types_that_are_joined_by_or_are_reported():
 
     assert ["`int or None`" in each.msg for each in messages] == [True]
     assert messages[0].hint == "Write alternatives as int | None."
+
+
+def test_arguments_to_record_are_reported_where_no_calls_are_recorded():
+    server = MCPServer("recorded", public=True)
+
+    @server.tool(record_arguments=True)
+    def greet(name: str) -> str:
+        """Greet."""
+        return name
+
+    @server.tool(record_arguments=True)
+    def order(number: str) -> str:
+        """Order."""
+        return number
+
+    @server.tool
+    def forget(name: str) -> str:
+        """Forget."""
+        return name
+
+    def told() -> list[CheckMessage]:
+        found = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I012"]
+        return [each for each in found if "'recorded'" in each.msg]
+
+    (message,) = told()
+
+    assert message.level == INFO
+    assert "greet, order" in message.msg
+    assert "forget" not in message.msg
+    assert "RECORD_CALLS" in str(message.hint)
+    with override_settings(DJANGO_MCP={"RECORD_CALLS": 0.1}):
+        assert told() == []
+
+    def note(**_call: Any) -> None:
+        """Receive the arguments in place of a record."""
+
+    tool_called.connect(note)
+    try:
+        assert told() == []
+    finally:
+        tool_called.disconnect(note)

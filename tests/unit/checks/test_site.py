@@ -5,17 +5,19 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from asgiref.sync import markcoroutinefunction
 from django.conf.urls.i18n import i18n_patterns
 from django.core.checks import CheckMessage, run_checks
 from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
@@ -27,6 +29,8 @@ from django_mcp.auth.authenticators import (
     SessionAuthenticator,
 )
 from django_mcp.contrib.drf import DRFAuthenticator
+from django_mcp.middleware import GetReply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
 
@@ -794,10 +798,118 @@ def test_an_endpoint_whose_path_depends_on_the_language_is_reported(
         assert "django_mcp.W035" not in ids()
 
 
-def test_an_endpoint_below_a_second_mcp_is_reported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(f"{__name__}.urlpatterns", [path("mcp/", include("django_mcp.urls"))])
+@pytest.mark.parametrize(
+    ("prefix", "told", "line"),
+    [
+        ("mcp/", "is at /mcp/mcp,", 'path("", include("django_mcp.urls"))'),
+        ("mcp", "is at /mcpmcp,", 'path("", include("django_mcp.urls"))'),
+        ("api/mcp", "is at /api/mcpmcp,", 'path("api/", include("django_mcp.urls"))'),
+        ("staff", "is at /staffmcp,", 'path("staff/", include("django_mcp.urls"))'),
+    ],
+)
+def test_a_prefix_that_does_not_lead_to_mcp_below_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, told: str, line: str
+):
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [path(prefix, include("django_mcp.urls"))])
     with override_settings(ROOT_URLCONF=__name__):
         (message,) = [each for each in run_checks() if each.id == "django_mcp.W029"]
 
-    assert "is at /mcp/mcp" in message.msg
-    assert 'path("", include("django_mcp.urls"))' in str(message.hint)
+    assert told in message.msg
+    assert line in str(message.hint)
+
+
+@pytest.mark.parametrize("given", [path, re_path])
+def test_a_prefix_with_a_slash_at_its_end_is_right(
+    monkeypatch: pytest.MonkeyPatch, given: Callable[..., Any]
+):
+    server = MCPServer("prefixed", public=True)
+    prefix = "shop-mcp/<slug:tenant>/" if given is path else r"^shop-mcp/(?:en/|)"
+    patterns = [given(prefix, server.urls), path("", include("django_mcp.urls"))]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__):
+        assert [each for each in run_checks() if each.id == "django_mcp.W029"] == []
+
+
+def test_the_hint_of_a_prefix_without_a_slash_names_the_urls_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    server = MCPServer("staff", public=True)
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [path("staff", server.urls)])
+    with override_settings(ROOT_URLCONF=__name__):
+        (message,) = [each for each in run_checks() if each.id == "django_mcp.W029"]
+
+    assert "'staff' is at /staffmcp," in message.msg
+    assert 'path("staff/", ...)' in str(message.hint)
+
+
+class OfDjango:
+    """Middleware as Django's documentation shows it."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        return self.get_response(request)
+
+
+def function_of_django(get_response: Any) -> Any:
+    def middleware(request: Any) -> Any:
+        return get_response(request)
+
+    return middleware
+
+
+def takes_two(get_reply: Any, exchange: Any) -> Any:
+    return get_reply(exchange)
+
+
+class OfCoroutines:
+    def __init__(self, get_reply: Any) -> None:
+        self.get_reply = get_reply
+
+    async def __call__(self, exchange: Any) -> Any:
+        return await self.get_reply(exchange)
+
+
+class Marked(OfDjango):
+    """Synchronous, and returns what is to be awaited."""
+
+    def __init__(self, get_reply: Any) -> None:
+        super().__init__(get_reply)
+        markcoroutinefunction(self)
+
+
+def annotated(get_reply: GetReply) -> GetReply:
+    def answer(exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        return get_reply(exchange)
+
+    return answer
+
+
+def partly(get_reply: Any) -> Any:
+    return partial(OfCoroutines.__call__, OfCoroutines(get_reply))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("OfDjango", "a synchronous OfDjango"),
+        ("function_of_django", "a synchronous function"),
+        ("takes_two", "TypeError"),
+    ],
+)
+def test_middleware_that_would_fail_each_request_is_reported(name: str, told: str):
+    paths = [f"{__name__}.{name}", f"{__name__}.OfCoroutines"]
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": paths}):
+        (message,) = [each for each in run_checks() if each.id == "django_mcp.E003"]
+
+    assert paths[0] in message.msg
+    assert told in message.msg
+    assert "async def" in str(message.hint)
+
+
+@pytest.mark.parametrize("name", ["OfCoroutines", "Marked", "annotated", "partly"])
+def test_middleware_that_is_awaited_is_right(name: str):
+    own = [f"django_mcp.middleware.{each}Middleware" for each in ("Locale", "RequestID", "Tenant")]
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.{name}", *own]}):
+        assert [each for each in run_checks() if each.id == "django_mcp.E003"] == []
