@@ -253,6 +253,42 @@ def write_request(
     return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}
 
 
+def encode_request(message: JSONObject, how_to_be: str) -> bytes:
+    """Return a request as it is sent.
+
+    Args:
+        message: the request.
+        how_to_be: says how a call is made as a user, who was given as an argument.
+
+    Raises:
+        TypeError: JSON does not have a value; the text names the argument.
+    """
+    try:
+        return encode(message)
+    except TypeError as error:
+        given = message.get("params", {}).get("arguments")
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            told = _find_fault(name, value, how_to_be)
+            if told is not None:
+                raise TypeError(told) from error
+        raise
+
+
+def _find_fault(name: str, value: Any, how_to_be: str) -> str | None:
+    """Return why an argument cannot be sent, and what to pass; None: it can."""
+    try:
+        encode(value)
+    except TypeError as error:
+        kind = type(value).__name__
+        if not hasattr(value, "_meta") and not hasattr(value, "is_authenticated"):
+            return f"The argument {name!r} cannot be sent: {error}."
+        told = f"The argument {name!r} is a {kind}, which JSON does not have."
+        if hasattr(value, "is_authenticated"):
+            told += f" To call as this user, {how_to_be}."
+        return f"{told} Pass its key: {name}={kind.lower()}.pk."
+    return None
+
+
 def is_question(result: JSONObject) -> bool:
     """Return whether a result asks for input instead of being complete."""
     return all(result.get(key) == value for key, value in _NEWEST.interim_fields.items())
@@ -291,7 +327,7 @@ async def _send_once(
         log_level=log_level,
         has_progress=how.get("on_progress") is not None,
     )
-    exchange.body = encode(message)
+    exchange.body = encode_request(message, "pass user=user beside the arguments")
     reply = await server.answer(exchange)
     if reply.body is None:
         raise MCPError(f"{method} was cancelled.")

@@ -15,6 +15,7 @@ from django_mcp.inprocess.results import (
     CallResult,
     CompletionResult,
     FilledPrompt,
+    ListedEntries,
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject, present
@@ -136,19 +137,19 @@ class InProcess(ABC):
         params = completion_params(of, argument, value, arguments)
         return CompletionResult(raw=await send(self.engine, "completion/complete", params, **how))
 
-    async def alist_tools(self, **how: Unpack[Environment]) -> list[JSONObject]:
+    async def alist_tools(self, **how: Unpack[Environment]) -> ListedEntries:
         """Return the tools that the user sees, in the protocol's form."""
         return await self._list("tools/list", how)
 
-    async def alist_resources(self, **how: Unpack[Environment]) -> list[JSONObject]:
+    async def alist_resources(self, **how: Unpack[Environment]) -> ListedEntries:
         """Return the resources that the user sees, in the protocol's form."""
         return await self._list("resources/list", how)
 
-    async def alist_resource_templates(self, **how: Unpack[Environment]) -> list[JSONObject]:
+    async def alist_resource_templates(self, **how: Unpack[Environment]) -> ListedEntries:
         """Return the resource templates that the user sees, in the protocol's form."""
         return await self._list("resources/templates/list", how)
 
-    async def alist_prompts(self, **how: Unpack[Environment]) -> list[JSONObject]:
+    async def alist_prompts(self, **how: Unpack[Environment]) -> ListedEntries:
         """Return the prompts that the user sees, in the protocol's form."""
         return await self._list("prompts/list", how)
 
@@ -161,10 +162,10 @@ class InProcess(ABC):
     list_resource_templates = _in_sync(alist_resource_templates)
     list_prompts = _in_sync(alist_prompts)
 
-    async def _list(self, method: str, how: Environment) -> list[JSONObject]:
+    async def _list(self, method: str, how: Environment) -> ListedEntries:
         if method.partition("/")[0] not in self.engine.derived.features:
             # The server has no such list if nothing is registered; in process it is empty.
-            return []
+            return ListedEntries()
         return await read_pages(method, lambda params: send(self.engine, method, params, **how))
 
 
@@ -178,9 +179,9 @@ def to_texts(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 async def read_pages(
     method: str, request: Callable[[JSONObject], Awaitable[JSONObject]]
-) -> list[JSONObject]:
+) -> ListedEntries:
     """Return the entries on all pages of a list; `request` sends the method with its params."""
-    pages: list[JSONObject] = []
+    pages = ListedEntries()
     params: JSONObject = {}
     while True:
         page = await request(params)

@@ -16,6 +16,7 @@ from django_mcp.protocol.errors import (
     ToolError,
 )
 from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.uri_template import UriTemplate
 
 
 class MCPError(Exception):
@@ -181,6 +182,24 @@ class ResourceResult(Result):
     def mime_type(self) -> str | None:
         """The type of the first contents, if it has one."""
         return self.contents[0].get("mimeType")
+
+
+class ListedEntries(list[Any]):
+    """The entries of a list, in the protocol's form: `"find_orders" in client.list_tools()`.
+
+    A text is in it if an entry has this name or URI, or if a template matches it.
+    """
+
+    def __contains__(self, wanted: object) -> bool:
+        if not isinstance(wanted, str):
+            return super().__contains__(wanted)
+        return any(_is_called(entry, wanted) for entry in self)
+
+
+def _is_called(entry: JSONObject, wanted: str) -> bool:
+    if wanted in (entry["name"], entry.get("uri"), entry.get("uriTemplate")):
+        return True
+    return "uriTemplate" in entry and UriTemplate(entry["uriTemplate"]).match(wanted) is not None
 
 
 class FilledPrompt(Result):

@@ -14,6 +14,7 @@ from django_mcp.inprocess.results import (
     CallResult,
     CompletionResult,
     FilledPrompt,
+    ListedEntries,
     MCPError,
     ResourceResult,
 )
@@ -60,7 +61,7 @@ class _Requests(BaseClient):
         """Return whether the event loop ends with the call, and with it what runs there."""
         return False
 
-    async def _list(self, method: str) -> list[JSONObject]:
+    async def _list(self, method: str) -> ListedEntries:
         return await read_pages(method, partial(self._send, method))
 
     async def _discover(self) -> JSONObject:
@@ -178,19 +179,19 @@ class AsyncMCPClient(_Requests):
         params = completion_params(of, argument, value, known)
         return CompletionResult(raw=await self._send("completion/complete", params))
 
-    async def list_tools(self) -> list[JSONObject]:
+    async def list_tools(self) -> ListedEntries:
         """Return the tools that the user sees, of all pages, in the revision's form."""
         return await self._list("tools/list")
 
-    async def list_resources(self) -> list[JSONObject]:
+    async def list_resources(self) -> ListedEntries:
         """Return the resources that the user sees."""
         return await self._list("resources/list")
 
-    async def list_resource_templates(self) -> list[JSONObject]:
+    async def list_resource_templates(self) -> ListedEntries:
         """Return the resource templates that the user sees."""
         return await self._list("resources/templates/list")
 
-    async def list_prompts(self) -> list[JSONObject]:
+    async def list_prompts(self) -> ListedEntries:
         """Return the prompts that the user sees."""
         return await self._list("prompts/list")
 

@@ -12,6 +12,7 @@ from msgspec import convert
 from django_mcp.inprocess.call import (
     ALL_CAPABILITIES,
     Answerer,
+    encode_request,
     is_question,
     principal_of,
     revision_called,
@@ -28,7 +29,7 @@ from django_mcp.inprocess.results import (
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import suggest
 from django_mcp.server.delivery.notify import find_matches
@@ -282,7 +283,7 @@ class BaseClient:
         if self._session_id is not None:
             own[names.SESSION_ID] = self._session_id
         if message is not None:
-            side.body = encode(message)
+            side.body = encode_request(message, "use force_login(user)")
             if "method" in message and self._revision.mirrors_headers:
                 own |= self._mirror(message["method"], message.get("params", {}))
         given = {name.lower() for name in self.headers}

@@ -423,3 +423,19 @@ def test_a_timeout_applies_in_process():
 
     assert result.is_error
     assert "0.01 s" in result.text
+
+
+def test_an_argument_that_json_does_not_have_is_named():
+    server = MCPServer("arguments", public=True)
+
+    @server.tool(read_only=True)
+    def take_part(number: int, user: str = "") -> str:
+        return f"{number} {user}"
+
+    user = get_user_model()(pk=1, username="ann")
+    with pytest.raises(TypeError, match="The argument 'user' is a User") as error:
+        server.call_tool("take_part", {"number": 1, "user": user})
+
+    assert "user=user beside the arguments" in str(error.value)
+    assert "take_part" in server.list_tools()
+    assert "leave" not in server.list_tools()

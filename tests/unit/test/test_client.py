@@ -650,3 +650,54 @@ def test_numbers_as_arguments_of_a_prompt_arrive_as_they_are_annotated():
     assert MCPClient(server).prompt("reply", **given).text == "2 0.25 True"
     assert server.get_prompt("reply", given).text == "2 0.25 True"
     assert server.get_prompt("reply", {name: str(value) for name, value in given.items()}).text
+
+
+LISTS_OF = {
+    "list_tools": ("add", "kit://{n}/page"),
+    "list_prompts": ("letter", "add"),
+    "list_resources": ("kit://staff-list", "add"),
+    "list_resource_templates": ("kit://{n}/page", "kit://{word}/page"),
+}
+
+
+@pytest.mark.parametrize("method", LISTS_OF)
+def test_lists_know_what_is_in_them_by_name(client: MCPClient, staff: Any, method: str):
+    there, elsewhere = LISTS_OF[method]
+    client.force_login(staff)
+    listed = getattr(client, method)()
+
+    assert there in listed
+    assert elsewhere not in listed
+    assert all(entry in listed and entry["name"] in listed for entry in listed)
+    assert {"name": there} not in listed
+    assert isinstance(listed, list)
+    assert listed == list(listed)
+
+
+def test_a_template_is_in_its_list_by_a_uri_that_it_matches(newest: MCPClient):
+    assert "kit://3/page" in newest.list_resource_templates()
+    assert "kit://3/page" not in newest.list_resources()
+
+
+async def test_lists_of_the_asynchronous_client_know_names():
+    listed = await AsyncMCPClient(SERVER).list_tools()
+
+    assert "add" in listed
+    assert "subtract" not in listed
+
+
+def test_an_argument_that_json_does_not_have_is_named(newest: MCPClient, staff: Any):
+    with pytest.raises(TypeError) as user:
+        newest.call("add", a=1, user=staff)
+    with pytest.raises(TypeError) as product:
+        newest.call("add", {"a": Product(pk=3), "b": 1})
+    with pytest.raises(TypeError) as nested:
+        newest.prompt("letter", to=[object()])
+
+    assert "The argument 'user' is a User, which JSON does not have" in str(user.value)
+    assert "force_login(user)" in str(user.value)
+    assert "The argument 'a' is a Product" in str(product.value)
+    assert "Pass its key: a=product.pk" in str(product.value)
+    assert "force_login" not in str(product.value)
+    assert "The argument 'to'" in str(nested.value)
+    assert "object cannot be written as JSON" in str(nested.value)
