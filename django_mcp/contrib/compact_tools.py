@@ -7,7 +7,7 @@ the single tool's rules, limits, confirmations and records hold, and staff disab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from django.db.models import Model
 from django.utils.translation import gettext as _
 
 from django_mcp.context import Context
+from django_mcp.contrib.all_or_nothing import all_or_nothing, saves_state
 from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.caller_texts import Sees, SeesAlone
@@ -111,14 +112,23 @@ class CompactTools:
                 f"{entry.source}: {about.tools[action]!r} does {action!r} with {label} already. "
                 f"Only one of them can have style='compact'."
             )
-        about.tools[action] = entry.name
-        if is_run:
-            about.runs.add(action)
-        kind = about.kind_of(action)
+        kind = _RUN if is_run else action
         name = _NAMES[kind]
         if name not in self._names:
             properties, required, text = _TOOLS[kind]
             self._add(server, name, None, kind, properties, text, required)
+        about.tools[action] = entry.name
+        if is_run:
+            about.runs.add(action)
+
+    def save(self) -> Callable[[], object]:
+        """Note the tools, and return what removes those that are added from now on."""
+        names = set(self._names)
+        models = {
+            label: replace(about, tools=dict(about.tools), runs=set(about.runs))
+            for label, about in self._models.items()
+        }
+        return lambda: vars(self).update(_names=names, _models=models)
 
     def _add(
         self,
@@ -130,7 +140,6 @@ class CompactTools:
         text: str,
         required: Sequence[str] = (),
     ) -> None:
-        self._names.add(name)
         function = GeneratedFunction(run or _run_nothing, type(self), name, origin=COMPACT)
         function.leads_to = partial(self._lead, kind)
         if kind is not None:
@@ -148,6 +157,7 @@ class CompactTools:
             idempotent=kind in ("update", "update_many", "delete") or is_reading,
             open_world=False,
         )
+        self._names.add(name)
 
     def _lead(self, kind: str | None) -> list[str]:
         """Return the names of the single tools to which one of the few leads; None: all."""
@@ -383,6 +393,13 @@ _TOOLS: Mapping[str, tuple[Mapping[str, JSONObject], Sequence[str], str]] = {
 _compact: WeakKeyDictionary[MCPServer, CompactTools] = WeakKeyDictionary()
 
 
+@saves_state
+def _save(server: MCPServer) -> Callable[[], object]:
+    if server in _compact:
+        return _compact[server].save()
+    return lambda: _compact.pop(server, None)
+
+
 def add_compact(
     server: MCPServer,
     model: type[Model],
@@ -394,5 +411,6 @@ def add_compact(
 ) -> None:
     """Let the compact tools of a server lead to a tool; the first one registers them. See `CompactTools.add`."""
     if server not in _compact:
-        _compact[server] = CompactTools(server)
+        with all_or_nothing(server):
+            _compact[server] = CompactTools(server)
     _compact[server].add(server, model, action, entry, key, is_run=is_run)

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, ref
 from django.db.models import Model
 from django.utils.functional import Promise
 
+from django_mcp.contrib.all_or_nothing import saves_state
 from django_mcp.registry.caller_texts import Sees, read_for
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer
@@ -18,6 +19,12 @@ _finders: WeakKeyDictionary[MCPServer, dict[type[Model] | None, dict[str, str]]]
     WeakKeyDictionary()
 )
 """The tools that search for the objects of a model, and what they are called in texts."""
+
+
+@saves_state
+def _save(server: MCPServer) -> Callable[[], object]:
+    before = {model: dict(told) for model, told in _finders.get(server, {}).items()}
+    return lambda: _finders.__setitem__(server, before)
 
 
 def note_finder(server: MCPServer, model: type[Model], tool: ToolEntry) -> None:

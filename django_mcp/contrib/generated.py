@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
+from django_mcp.contrib.all_or_nothing import saves_state
 from django_mcp.contrib.short_schemas import leave_told, shorten
 from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
@@ -372,6 +373,13 @@ Report = tuple[str, str, str]
 """The message, the hint and the id of a check."""
 
 _reports: WeakKeyDictionary[MCPServer, list[Callable[[], Report | None]]] = WeakKeyDictionary()
+
+
+@saves_state
+def _save(server: MCPServer) -> Callable[[], object]:
+    before = reports_of(server)
+    return lambda: _reports.__setitem__(server, before)
+
 
 _LEVELS = {"E": checks.Error, "W": checks.Warning, "I": checks.Info}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,11 +12,18 @@ from django.core.checks import CheckMessage
 from django.db import DatabaseError, router, transaction
 from django.db.models import BigAutoField, Model
 
+from django_mcp.contrib.all_or_nothing import saves_state
 from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.registry.big_integers import MAX_EXACT
 from django_mcp.servers import MCPServer
 
 _models: WeakKeyDictionary[MCPServer, set[type[Model]]] = WeakKeyDictionary()
+
+
+@saves_state
+def _save(server: MCPServer) -> Callable[[], object]:
+    before = set(_models.get(server, ()))
+    return lambda: _models.__setitem__(server, before)
 
 
 def note_model(server: MCPServer, model: type[Model]) -> None:

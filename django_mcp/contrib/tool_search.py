@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from django_mcp.context import Context
+from django_mcp.contrib.all_or_nothing import all_or_nothing
 from django_mcp.contrib.generated import GeneratedFunction, object_schema
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.caller_texts import SeesAlone
@@ -46,39 +47,40 @@ def tool_search(server: MCPServer | None = None) -> list[ToolEntry]:
     """
     server = choose_server(server)
     search = _ToolSearch(server)
-    return [
-        search.register(
-            server,
-            "find_tools",
-            description="Find tools by words, with their arguments. Then call them with run_read_tool or "
-            "run_write_tool.",
-            properties={
-                "query": {
-                    "type": "string",
-                    "maxLength": 1000,
-                    "description": "Words; one is enough.",
+    with all_or_nothing(server):
+        return [
+            search.register(
+                server,
+                "find_tools",
+                description="Find tools by words, with their arguments. Then call them with run_read_tool or "
+                "run_write_tool.",
+                properties={
+                    "query": {
+                        "type": "string",
+                        "maxLength": 1000,
+                        "description": "Words; one is enough.",
+                    },
+                    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": 5},
                 },
-                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "default": 5},
-            },
-            required=["query"],
-        ),
-        search.register(
-            server,
-            "run_read_tool",
-            description="Call a tool that only reads.",
-            properties=_CALL,
-            required=["name"],
-            is_reading=True,
-        ),
-        search.register(
-            server,
-            "run_write_tool",
-            description="Call a tool that may write.",
-            properties=_CALL,
-            required=["name"],
-            is_reading=False,
-        ),
-    ]
+                required=["query"],
+            ),
+            search.register(
+                server,
+                "run_read_tool",
+                description="Call a tool that only reads.",
+                properties=_CALL,
+                required=["name"],
+                is_reading=True,
+            ),
+            search.register(
+                server,
+                "run_write_tool",
+                description="Call a tool that may write.",
+                properties=_CALL,
+                required=["name"],
+                is_reading=False,
+            ),
+        ]
 
 
 class _ToolSearch:

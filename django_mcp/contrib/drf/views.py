@@ -97,6 +97,7 @@ def viewset_tools(
         raise ImproperlyConfigured(
             "viewset_tools() needs Django REST framework: pip install 'django-mcp-endpoints[drf]'"
         ) from error
+    from django_mcp.contrib.all_or_nothing import all_or_nothing
     from django_mcp.contrib.drf.actions import read_view
     from django_mcp.contrib.drf.registering import ToolsOfView
     from django_mcp.contrib.generated import GeneratedOptions, check_actions
@@ -147,6 +148,7 @@ def viewset_tools(
         rename=rename or {},
         listed_if=listed_if,
     )
-    tools.register(known)
+    with all_or_nothing(server):
+        tools.register(known)
     server._finish_later(tools.finish)
     return tools.entries

@@ -96,6 +96,7 @@ def admin_tools(
     from django.contrib import admin
     from django.utils.module_loading import autodiscover_modules
 
+    from django_mcp.contrib.all_or_nothing import all_or_nothing
     from django_mcp.contrib.generated import (
         GeneratedOptions,
         check_actions,
@@ -129,52 +130,59 @@ def admin_tools(
     )
     entries: list[ToolEntry] = []
     known: set[str] = set()
+    offered: set[str] = set()
     # Who leaves out deletions means all of them.
     excluded = [*exclude, *(f"{name}_selected" for name in exclude if _is_deletion(name))]
-    admins = _find_admins(server, site, models)
-    left_out = {each.opts.label_lower for each in admins} & {name.lower() for name in exclude}
-    # The names of what a model without tools would have are not known.
-    has_problems = models != ALL and len(admins) < len(models)
-    _check_labels(exclude, site._registry if models == ALL else models)
-    for model_admin in admins:
-        label = model_admin.opts.label_lower
-        if label in left_out:
-            continue
-        if own.is_lenient and _is_refused(server, model_admin.model):
-            has_problems = True
-            continue
-        options = GeneratedOptions(
-            include=None if include is None else {*_names_for(label, include)},
-            exclude={*_names_for(label, excluded)},
-            # A new model renames no tools of others.
-            prefix=join_words(prefix, model_admin.opts.app_label) if own.is_lenient else prefix,
-            names=_values_for(label, names or {}),
-            descriptions=_values_for(label, descriptions or {}),
-            annotations=_values_for(label, annotations or {}),
-            permission=permission,
-            scopes=scopes,
-            check=check,
-            max_results=max_results,
-            toolset=toolset,
-            style=style,
-        )
-        tools = make_tools(server, site, model_admin, options, own)
-        if tools is None:
-            has_problems = True
-            continue
-        known |= {*tools.actions, *(f"{label}.{action}" for action in tools.actions)}
-        entries += tools.register()
-    if not has_problems:
-        check_actions(
-            "admin_tools(): the admin",
-            [*sorted(known), *(name for name in exclude if name.lower() in left_out)],
-            actions=() if isinstance(actions, bool) else actions,
-            include=include,
-            exclude=exclude,
-            names=names,
-            descriptions=descriptions,
-            annotations=annotations,
-        )
+    with all_or_nothing(server):
+        admins = _find_admins(server, site, models)
+        left_out = {each.opts.label_lower for each in admins} & {name.lower() for name in exclude}
+        # The names of what a model without tools would have are not known.
+        has_problems = models != ALL and len(admins) < len(models)
+        _check_labels(exclude, site._registry if models == ALL else models)
+        for model_admin in admins:
+            label = model_admin.opts.label_lower
+            if label in left_out:
+                continue
+            if own.is_lenient and _is_refused(server, model_admin.model):
+                has_problems = True
+                continue
+            options = GeneratedOptions(
+                include=None if include is None else {*_names_for(label, include)},
+                exclude={*_names_for(label, excluded)},
+                # A new model renames no tools of others.
+                prefix=join_words(prefix, model_admin.opts.app_label) if own.is_lenient else prefix,
+                names=_values_for(label, names or {}),
+                descriptions=_values_for(label, descriptions or {}),
+                annotations=_values_for(label, annotations or {}),
+                permission=permission,
+                scopes=scopes,
+                check=check,
+                max_results=max_results,
+                toolset=toolset,
+                style=style,
+            )
+            tools = make_tools(server, site, model_admin, options, own)
+            if tools is None:
+                has_problems = True
+                continue
+            offered |= {*tools.offered}
+            known |= {*tools.actions, *(f"{label}.{action}" for action in tools.actions)}
+            entries += tools.register()
+        if not has_problems:
+            check_actions(
+                "admin_tools(): the admin",
+                sorted(offered),
+                actions=() if isinstance(actions, bool) else actions,
+            )
+            check_actions(
+                "admin_tools(): the admin",
+                [*sorted(known), *(name for name in exclude if name.lower() in left_out)],
+                include=include,
+                exclude=exclude,
+                names=names,
+                descriptions=descriptions,
+                annotations=annotations,
+            )
     return entries
 
 

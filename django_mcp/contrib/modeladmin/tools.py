@@ -138,6 +138,9 @@ class AdminTools:
         options: of the tools of this model.
         own: of `admin_tools`.
         sample: of `AdminAccess`.
+
+    Attributes:
+        offered: the names of the actions that the admin has.
     """
 
     def __init__(
@@ -185,6 +188,7 @@ class AdminTools:
         )
         self._deleting = AdminDeleting(self._access, self._reading)
         self._refused: list[str] = []
+        self.offered: list[str] = []
         self._actions = self._find_actions()
         for name, action in list(self._actions.items()):
             # One tool deletes one object or several.
@@ -238,6 +242,7 @@ class AdminTools:
     def _find_actions(self) -> dict[str, AdminAction]:
         chosen, actions = self._own.actions, {}
         for name, (function, description) in get_actions(self._admin, self._request).items():
+            self.offered.append(name)
             if chosen is False or (chosen is not True and name not in chosen):
                 continue
             if self._is_refused(name, function):
@@ -425,8 +430,7 @@ class AdminTools:
                 **tool,
             )
             if entry is not None and self._options.style == COMPACT:
-                key = self._reading.key
-                add_compact(self._server, self._admin.model, action, entry, key, is_run=is_run)
+                self._add_compact(action, entry, is_run=is_run)
         except RegistrationError as error:
             if not self._own.is_lenient:
                 raise
@@ -442,6 +446,15 @@ class AdminTools:
             if action == SEARCH:
                 note_finder(self._server, self._admin.model, entry)
         return entry
+
+    def _add_compact(self, action: str, entry: ToolEntry, *, is_run: bool) -> None:
+        try:
+            key = self._reading.key
+            add_compact(self._server, self._admin.model, action, entry, key, is_run=is_run)
+        except RegistrationError:
+            # No list has it.
+            self._server._registry.remove("tools", entry.name)
+            raise
 
     def _to_keys(self, given: Any) -> Any:
         """Return a key as the model has it, or a list of keys without those that no object can have.

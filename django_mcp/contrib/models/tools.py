@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from django.db.models import Manager, Model, QuerySet
 
 from django_mcp.auth.permissions import holds
+from django_mcp.contrib.all_or_nothing import all_or_nothing, saves_state
 from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import RESULT_SCHEMA
 from django_mcp.contrib.finders import RelationText, note_finder
@@ -252,12 +253,13 @@ class ModelTools:
         check_options(cls.__qualname__, {**own, **options})
         tools = cls(server, GeneratedOptions(**{**given, **options}))
         check_hooks(cls.__qualname__, tools, ModelTools)
-        _registered.setdefault(server, []).append(tools)
-        faults = tools.find_faults()
-        for fault in faults:
-            logger.error("%s makes no tools: %s. %s", cls.__qualname__, fault.text, fault.hint)
-        if not faults:
-            tools.add_tools(server)
+        with all_or_nothing(server):
+            _registered.setdefault(server, []).append(tools)
+            faults = tools.find_faults()
+            for fault in faults:
+                logger.error("%s makes no tools: %s. %s", cls.__qualname__, fault.text, fault.hint)
+            if not faults:
+                tools.add_tools(server)
         return tools
 
     def find_faults(self) -> list[Fault]:
@@ -591,6 +593,12 @@ class ModelTools:
 
 
 _registered: WeakKeyDictionary[MCPServer, list[ModelTools]] = WeakKeyDictionary()
+
+
+@saves_state
+def _save(server: MCPServer) -> Callable[[], object]:
+    before = list(_registered.get(server, ()))
+    return lambda: _registered.__setitem__(server, before)
 
 
 def notify_changed(objects: QuerySet[Any] | Iterable[Any], *, using: str | None = None) -> None:

@@ -86,6 +86,7 @@ def operation_tools(
         raise ImproperlyConfigured(
             "operation_tools() needs Django Ninja: pip install 'django-mcp-endpoints[ninja]'"
         ) from error
+    from django_mcp.contrib.all_or_nothing import all_or_nothing
     from django_mcp.contrib.generated import GeneratedOptions, check_actions
     from django_mcp.contrib.ninja.operations import Operations
     from django_mcp.servers import choose_server
@@ -115,10 +116,12 @@ def operation_tools(
         max_results=max_results,
         toolset=toolset,
     )
-    return operations.register(
-        server,
-        options,
-        named=include or (),
-        rename=rename or {},
-        listed_if=listed_if,
-    )
+    with all_or_nothing(server):
+        return operations.register(
+            server,
+            options,
+            named=include or (),
+            prefix=prefix,
+            rename=rename or {},
+            listed_if=listed_if,
+        )
