@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.test import AsyncRequestFactory, Client, override_settings
+from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
 from django.urls import path
 from django.utils.decorators import async_only_middleware
 
@@ -527,3 +527,25 @@ async def test_an_unconsumed_response_does_not_stop_the_handler():
         await server.events["call:finished"].wait()
 
     assert response.status_code == 200
+
+
+def test_the_test_client_of_django_needs_no_host_header(server: ScriptedServer):
+    answered = Client(SERVER_NAME="localhost").post(
+        "/mcp", script(), content_type="application/json", headers={"accept": "application/json"}
+    )
+    refused = Client(SERVER_NAME="evil.example").post(
+        "/mcp", script(), content_type="application/json", headers={"accept": "application/json"}
+    )
+
+    assert answered.status_code == 200
+    assert refused.status_code == 403
+
+
+async def test_a_request_of_a_server_needs_a_host_header(server: ScriptedServer):
+    request = RequestFactory(SERVER_NAME="localhost").post(
+        "/mcp", script(), content_type="application/json", headers={"accept": "application/json"}
+    )
+
+    response = await MCPView(cast("Any", server))(request)
+
+    assert response.status_code == 400
