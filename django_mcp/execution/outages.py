@@ -161,17 +161,22 @@ class Breaker:
         self._failure: type[StoreUnavailable] = StoreUnavailable
 
     async def run(
-        self, function: Callable[[], T], runner: Callable[[Callable[[], T]], Awaitable[T]]
+        self,
+        function: Callable[[], T],
+        runner: Callable[[Callable[[], T]], Awaitable[T]],
+        *,
+        is_limited: bool = True,
     ) -> T:
         """Run `function` in a thread by `runner`, and return what it returns.
 
-        If there is no answer in time, this raises `StoreUnavailable`, or its subclass `Unmigrated`.
+        If there is no answer in time, this raises `StoreUnavailable`, or its subclass `Unmigrated`. Not
+        `is_limited`: there is any time for it.
         """
         if not self._enter():
             raise self._failure
         is_probe, began_s = self._retry_s is not None, math.inf
         limit_s = self._timeout_s or TIMEOUT_S
-        limit = asyncio.timeout(limit_s)
+        limit = asyncio.timeout(limit_s if is_limited else None)
 
         def ask() -> T:
             nonlocal began_s

@@ -150,7 +150,10 @@ async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None)
         StoreUnavailable: it runs through a breaker, and the database does not answer.
     """
     breaker = breaker or _breaker.get()
-    return await (_hop(function) if breaker is None else breaker.run(function, _hop))
+    if breaker is None:
+        return await _hop(function)
+    # The calling thread runs it to its end, however long that takes.
+    return await breaker.run(function, _hop, is_limited=not _runs_in_place.get())
 
 
 async def _hop(function: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from django_mcp import Context, McpHeader, MCPServer, ToolError
 from django_mcp.auth.authenticators import Authenticator
 from django_mcp.auth.principal import Principal
 from django_mcp.calls import flush_calls
+from django_mcp.execution import outages
 from django_mcp.inprocess import (
     MCPError,
     Unanswered,
@@ -701,3 +702,17 @@ def test_an_argument_that_json_does_not_have_is_named(newest: MCPClient, staff: 
     assert "force_login" not in str(product.value)
     assert "The argument 'to'" in str(nested.value)
     assert "object cannot be written as JSON" in str(nested.value)
+
+
+@pytest.mark.django_db
+def test_a_slow_machine_fails_no_look_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outages, "TIMEOUT_S", 0)
+    server = MCPServer("slow-machine", permission=lambda user: True)
+    user = get_user_model().objects.create_user("ada")
+
+    @server.tool(read_only=True)
+    def hello() -> str:
+        return "hello"
+
+    assert MCPClient(server, user=user).call("hello").text == "hello"
+    assert server.call_tool("hello", user=user).text == "hello"
