@@ -128,17 +128,26 @@ class Pipe:
             left_s = until_s - self._loop.time()
             if left_s <= 0:
                 break
-            # Streams do not end by themselves, and nobody waits for their messages.
-            hub = self._server.hub
-            exchanges = {id(stream.exchange) for stream in hub.streams.values()}
-            calls = [call.exchange for call in hub.calls.of(self._connection)]
-            timers = (call.channel.timers for call in calls if id(call) in exchanges)
-            listening = {timer.task for timer in timers if timer is not None}
-            if not self._waiting and all(task in listening for task in self._running):
+            if not self._count_unanswered():
                 break
             await asyncio.wait(
                 (*self._running, *over), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
+        count = self._count_unanswered()
+        if count and not any(call.done() for call in over):
+            what = "1 request is" if count == 1 else f"{count} requests are"
+            logger.warning(
+                "The input has ended, and %s not answered after %g s: cancelled", what, FINISH_S
+            )
+
+    def _count_unanswered(self) -> int:
+        """Return how many requests run or wait. Streams do not count: they do not end by themselves."""
+        hub = self._server.hub
+        exchanges = {id(stream.exchange) for stream in hub.streams.values()}
+        calls = [call.exchange for call in hub.calls.of(self._connection)]
+        timers = (call.channel.timers for call in calls if id(call) in exchanges)
+        listening = {timer.task for timer in timers if timer is not None}
+        return len(self._waiting) + sum(task not in listening for task in self._running)
 
     # -- lines
 

@@ -333,10 +333,12 @@ def test_missing_pipes_are_reported_in_one_line(closed: str) -> None:
 @pytest.mark.parametrize("tool", ["wait_for_ever", "never_look"])
 def test_eof_stops_the_process_whatever_runs(client: Process, tool: str) -> None:
     client.begin_call(tool)
+    client.begin_call(tool)
     client.close_input()
     assert client.read_rest() == []
     assert client.wait() == 0
     assert "Traceback" not in client.noise
+    client.wait_for_noise("The input has ended, and 2 requests are not answered")
 
 
 def test_requests_before_eof_are_answered() -> None:
@@ -346,6 +348,7 @@ def test_requests_before_eof_are_answered() -> None:
         client.close_input()
         assert sorted(each["id"] for each in client.read_rest()) == sent
         assert client.wait() == 0
+        assert "not answered" not in client.noise
 
 
 def test_a_client_that_disconnects_during_a_write(client: Process) -> None:
