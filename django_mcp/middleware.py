@@ -75,7 +75,7 @@ def _make_steps(paths: list[str], get_reply: GetReply) -> Iterator[tuple[str, Ge
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {error}") from error
         if not callable(factory):
             raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {path} cannot be called.")
-        if _is_of_django(factory):
+        if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
             raise ImproperlyConfigured(
                 f"DJANGO_MCP['MIDDLEWARE']: {path} is middleware of Django, which takes a request. "
                 "Middleware of MCP takes an exchange."
@@ -91,17 +91,6 @@ def _make_steps(paths: list[str], get_reply: GetReply) -> Iterator[tuple[str, Ge
                 f"DJANGO_MCP['MIDDLEWARE']: {path} returned {get_reply!r:.60} in place of a function."
             )
         yield path, get_reply
-
-
-def _is_of_django(factory: Any) -> bool:
-    """Return whether a factory makes middleware of Django: its documentation calls the parameter `get_response`."""
-    if isinstance(factory, type) and issubclass(factory, MiddlewareMixin):
-        return True
-    try:
-        parameters = list(inspect.signature(factory).parameters)
-    except (TypeError, ValueError):
-        return False
-    return parameters[:1] == ["get_response"]
 
 
 def _demanding(get_reply: GetReply) -> GetReply:

@@ -23,6 +23,7 @@ from django_mcp.endpoints.mounts import (
     find_mounts,
     find_shadowed,
     has_urlconf,
+    is_runserver,
 )
 from django_mcp.execution.threads import OWN_CONNECTIONS
 from django_mcp.push.layers import has_shared_layer
@@ -151,7 +152,7 @@ def check_redirects() -> Iterator[CheckMessage]:
 def check_runserver() -> Iterator[CheckMessage]:
     """W015: the development server is about to serve WSGI."""
     app = get_commands().get("runserver")
-    if sys.argv[1:2] != ["runserver"] or app not in _WSGI_RUNSERVERS or not find_mounts():
+    if not is_runserver() or app not in _WSGI_RUNSERVERS or not find_mounts():
         return
     install = "" if find_spec("daphne") else "pip install 'django-mcp-endpoints[daphne]'; "
     yield checks.Warning(

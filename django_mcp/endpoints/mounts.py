@@ -206,6 +206,11 @@ reset_on(_known.clear, settings=("ROOT_URLCONF",))
 reset_on(_known_narrowed.clear, settings=("ROOT_URLCONF",))
 
 
+def is_runserver() -> bool:
+    """Return whether this process runs `runserver`, by itself or for another command that calls it."""
+    return "django.core.management.commands.runserver" in sys.modules
+
+
 _announced: WeakSet[BaseServer] = WeakSet()
 
 
@@ -214,7 +219,7 @@ def announce() -> None:
 
     `runserver` prints it, unless the site's `LOGGING` shows it already.
     """
-    is_printed = sys.argv[1:2] == ["runserver"] and not logger.isEnabledFor(logging.INFO)
+    is_printed = is_runserver() and not logger.isEnabledFor(logging.INFO)
     for mount in find_mounts():
         server, registry = mount.server, mount.server.registry
         if server in _announced:

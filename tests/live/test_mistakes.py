@@ -178,6 +178,25 @@ def test_runserver_says_where_mcp_is(project: Project):
     assert " at /mcp: tools " in printed
 
 
+WRAPPER = """
+import os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django
+django.setup()
+from django.core.management import call_command
+call_command("runserver", "192.0.2.1:8000", use_reloader=False, skip_checks=False)
+"""
+
+
+def test_a_command_that_calls_runserver_says_the_same(project: Project):
+    printed = project.python("-c", WRAPPER).stdout
+    project.set(INSTALLED_APPS="INSTALLED_APPS[1:]")
+    by_wsgi = project.python("-c", WRAPPER).stdout
+
+    assert " at /mcp: tools " in printed
+    assert "(django_mcp.W015) This runserver serves WSGI" in by_wsgi
+
+
 def test_no_url_leads_to_the_default_server(project: Project):
     project.write("mysite/urls.py", "urlpatterns = []")
 

@@ -121,7 +121,6 @@ def operation_tools(
             server,
             options,
             named=include or (),
-            prefix=prefix,
             rename=rename or {},
             listed_if=listed_if,
         )
