@@ -154,7 +154,7 @@ def test_an_operation_takes_no_regular_expressions_of_a_filter_schema(
     server = MCPServer("patterns", public=True)
 
     assert [each.name for each in operation_tools(api, server=server)] == ["listed"]
-    assert parameters(server, "listed") == {"name"}
+    assert parameters(server, "listed") == {"name", "limit", "cursor"}
     told = problems(server)
     assert "leaves out: customer__username__iregex, matching, old." in told[0]
     assert "it requires the regular expression 'note__regex'" in told[1]
