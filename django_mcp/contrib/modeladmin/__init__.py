@@ -40,6 +40,7 @@ def admin_tools(
     aggregates: bool = False,
     update_many: bool = False,
     allow_sensitive: Collection[str] = (),
+    name_fields: Mapping[str, str] | None = None,
     toolset: str | None = None,
     style: str = "single",
 ) -> list[ToolEntry]:
@@ -77,6 +78,8 @@ def admin_tools(
         allow_sensitive: names of fields that look like secrets and are none, and of fields that give
             rights, such as `is_superuser`, `groups` and `user_permissions`, which tools change without
             asking the user.
+        name_fields: the text fields whose values name objects in arguments, by the labels of their models, such as
+            `{"auth.user": "email"}`, where a model has no unique text and no natural key, or another is better.
         toolset: of all tools; by default the label of each model's app.
         style: `"compact"`: a few tools for all models, such as `search_objects`, take the place of those of
             each model in lists.
@@ -134,6 +137,7 @@ def admin_tools(
     # Who leaves out deletions means all of them.
     excluded = [*exclude, *(f"{name}_selected" for name in exclude if _is_deletion(name))]
     with all_or_nothing(server):
+        _choose_names(server, name_fields or {})
         admins = _find_admins(server, site, models)
         left_out = {each.opts.label_lower for each in admins} & {name.lower() for name in exclude}
         # The names of what a model without tools would have are not known.
@@ -202,6 +206,23 @@ def _check_labels(exclude: Collection[str], models: Iterable[Any]) -> None:
 
 def _is_deletion(name: str) -> bool:
     return name.rpartition(".")[2] == "delete"
+
+
+def _choose_names(server: MCPServer, name_fields: Mapping[str, str]) -> None:
+    from django.apps import apps
+
+    from django_mcp.contrib.models.name_fields import choose_name_field
+
+    for label, name in name_fields.items():
+        try:
+            model = apps.get_model(label)
+        except (LookupError, ValueError) as error:
+            raise ImproperlyConfigured(
+                f"admin_tools(): name_fields= names {label!r}: {error}"
+            ) from error
+        problem = choose_name_field(server, model, name)
+        if problem is not None:
+            raise ImproperlyConfigured(f"admin_tools(): name_fields= of {label}: {problem}.")
 
 
 def _find_admins(

@@ -15,7 +15,8 @@ from django_mcp.contrib.modeladmin.access import SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.modeladmin.shown import AdminShown
-from django_mcp.contrib.models.names import find_name_fields, takes
+from django_mcp.contrib.models.name_fields import find_name_fields, takes_names
+from django_mcp.contrib.models.names import takes
 from django_mcp.servers import MCPServer
 
 
@@ -61,7 +62,7 @@ class AdminNames:
             self._server,
             model,
             lambda: self._find_field(make_request_of_anybody(self._access.site), model),
-            takes_names=not takes(self._check, argument) and bool(find_name_fields(model)),
+            takes_names=not takes(self._check, argument) and takes_names(self._server, model),
         )
 
     def _find_field(self, request: Any, model: type[Model]) -> Any:
@@ -79,7 +80,7 @@ class AdminNames:
         return next(
             (
                 field
-                for field in find_name_fields(model)
+                for field in find_name_fields(self._server, model)
                 if field.name in names and not is_secret(other.model_admin, field.name)
             ),
             None,

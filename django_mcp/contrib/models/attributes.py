@@ -122,6 +122,9 @@ OPTIONS = {
     ),
     **dict.fromkeys(("ordering", "writable", "include"), _NAMES_OR_NONE),
     "prefetch_related": rules.Rule(_is_list, "a list of relations"),
+    "name_field": rules.Rule(lambda value: isinstance(value, str), "the name of a field").or_none(
+        "for a unique text"
+    ),
     "everyone": rules.BOOL,
     "prefix": rules.Rule(lambda value: isinstance(value, str), "a string"),
     **dict.fromkeys(("names", "descriptions", "annotations"), _BY_ACTION),

@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 @register("django_mcp", Tags.models, Tags.security)
 def check_model_tools(**_kwargs: Any) -> list[CheckMessage]:
-    """M001 to M006: a class makes no tools, since its options are wrong."""
+    """M001 to M006, M012: a class makes no tools, since its options are wrong."""
     messages: list[CheckMessage] = []
     # A setting that cannot be read ends it, since E001 reports that.
     with suppress(ImproperlyConfigured):

@@ -1,4 +1,4 @@
-"""Which fields name the objects of a model, so that arguments may have their values in place of keys."""
+"""How callers of the tools of a model name the objects that its relations lead to, in place of their keys."""
 
 from __future__ import annotations
 
@@ -12,54 +12,10 @@ from django.db import models
 
 from django_mcp.contrib.finders import RelationText
 from django_mcp.contrib.model_forms.names import Naming
-from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
+from django_mcp.contrib.models.name_fields import find_name_fields, takes_names
 from django_mcp.contrib.models.related import FindJudges, Related
 from django_mcp.contrib.models.shown import Shown
-from django_mcp.log import logger
 from django_mcp.servers import MCPServer
-
-
-def find_name_fields(model: type[models.Model]) -> list[Any]:
-    """Return the fields whose values may name the objects of a model: its natural key, and unique texts.
-
-    Secrets and the primary key are none of them.
-    """
-    meta = model._meta
-    unique = [each.fields[0] for each in meta.total_unique_constraints if len(each.fields) == 1]
-    natural = _find_natural_key(model)
-    fields = [
-        field
-        for field in meta.concrete_fields
-        if field.name == natural or field.unique or field.name in unique
-    ]
-    fields.sort(key=lambda field: field.name != natural)
-    return [field for field in fields if _is_name(field)]
-
-
-def _is_name(field: Any) -> bool:
-    is_text = isinstance(field, models.CharField | models.TextField) and not field.is_relation
-    is_secret = find_sensitive(field.name, ()) is not None or has_secret_values(field)
-    return is_text and not (field.primary_key or field.choices or is_secret)
-
-
-def _find_natural_key(model: type[models.Model]) -> str | None:
-    """Return the field that is the natural key of a model by itself; None: there is none."""
-    by_key = getattr(model._default_manager, "get_by_natural_key", None)
-    key_of = getattr(model, "natural_key", None)
-    try:
-        if by_key is None or len(signature(by_key).parameters) != 1:
-            return None
-        if key_of is None:
-            return next(iter(signature(by_key).parameters))
-        # Each text is the name of its field, so the key says which field it is.
-        texts = (models.CharField, models.TextField)
-        columns = [each for each in model._meta.concrete_fields if isinstance(each, texts)]
-        told = tuple(key_of(model(**{each.attname: each.name for each in columns})))
-    except Exception:
-        # It may need an object that is stored.
-        logger.debug("No natural key of %s", model, exc_info=True)
-        return None
-    return str(told[0]) if len(told) == 1 else None
 
 
 def takes(check: Callable[..., Any] | None, argument: str) -> bool:
@@ -101,7 +57,7 @@ class RelationNames:
     def _find_field(self, fields: Sequence[Any], model: type[models.Model]) -> Any:
         """Return the field whose values name the objects of a model that relations lead to; None: there is none."""
         judges = self._find_judges(model)
-        for field in find_name_fields(model):
+        for field in find_name_fields(self._server(), model):
             if any(judge.shown.shows_path([field]) for judge in judges):
                 return field
             if not judges and fields and self._shown.shows_path([*fields, field]):
@@ -148,5 +104,5 @@ class RelationNames:
             server,
             model,
             partial(self._find_field, fields, model),
-            takes_names=not takes(self._check, argument) and bool(find_name_fields(model)),
+            takes_names=not takes(self._check, argument) and takes_names(server, model),
         )

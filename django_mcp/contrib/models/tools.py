@@ -33,6 +33,7 @@ from django_mcp.contrib.models.attributes import OPTIONS, check_hooks, check_opt
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
+from django_mcp.contrib.models.name_fields import choose_name_field
 from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.reading import Reading, describe_tool
 from django_mcp.contrib.models.related import Related
@@ -82,6 +83,9 @@ class ModelTools:
         sortable_by: fields that callers may order by.
         lookup_field: the unique field that says which object is meant; by default the primary key if it
             is shown, else the first unique field that is.
+        name_field: the text field whose values name the objects in arguments of other tools, where the model has no
+            unique text and no natural key, or another is better. Register the class before those whose relations
+            lead to it.
         everyone: whether all users may see all objects; else define `get_queryset`.
         allow_sensitive: names of fields to be shown although they look like secrets.
         related: `"visible"`: of related rows whose model has a class on the same server, only those and only the fields
@@ -109,6 +113,7 @@ class ModelTools:
     ordering: Sequence[str] | None = None
     sortable_by: Sequence[str] = ()
     lookup_field: str | None = None
+    name_field: str | None = None
     everyone: bool = False
     allow_sensitive: Sequence[str] = ()
     related: str = "visible"
@@ -159,6 +164,7 @@ class ModelTools:
             select_related=self.select_related,
             prefetch_related=self.prefetch_related,
         )
+        self._name_problem: str | None = None
         self.live: Live | None = None
         self._created: ToolEntry | None = None
 
@@ -251,9 +257,13 @@ class ModelTools:
         given = {name: getattr(cls, name) for name in _GENERATED}
         own = {name: getattr(cls, name, None) for name in OPTIONS}
         check_options(cls.__qualname__, {**own, **options})
-        tools = cls(server, GeneratedOptions(**{**given, **options}))
-        check_hooks(cls.__qualname__, tools, ModelTools)
         with all_or_nothing(server):
+            problem = None
+            if cls.name_field is not None:
+                problem = choose_name_field(server, cls.model, cls.name_field)
+            tools = cls(server, GeneratedOptions(**{**given, **options}))
+            tools._name_problem = problem
+            check_hooks(cls.__qualname__, tools, ModelTools)
             _registered.setdefault(server, []).append(tools)
             faults = tools.find_faults()
             for fault in faults:
@@ -271,6 +281,15 @@ class ModelTools:
                     id="django_mcp.M005",
                     text="update_many changes objects as update does, which is not in writes",
                     hint="Add 'update' to writes, or leave update_many out.",
+                )
+            )
+        if self._name_problem is not None:
+            faults.append(
+                Fault(
+                    id="django_mcp.M012",
+                    text=f"name_field: {self._name_problem}",
+                    hint="Name a text field among fields, and register this class before those whose relations "
+                    "lead to it.",
                 )
             )
         if not (self.everyone or self._has_rows_of_its_own):

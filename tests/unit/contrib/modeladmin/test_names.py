@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import MCPServer
+from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.tool_search import tool_search
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
-from tests.support.library.models import Book, Shelf
+from tests.support.library.models import Book, Shelf, Tag
 from tests.support.queries import captured_queries
 from tests.unit.contrib.modeladmin.conftest import START, Books, Orders, StatusFilter
 from tests.unit.contrib.modeladmin.test_rules import replace
@@ -330,3 +332,30 @@ def test_several_objects_are_found_by_a_name_and_changed_by_a_key(
             asked = client.call("update_many_orders", **call, confirmation=told)
         assert asked.is_error == (customer == "root"), asked.text
     assert Order.objects.filter(customer=root).count() == 3
+
+
+def test_a_field_that_the_site_chose_names_objects(root: User, site: Any):
+    server = MCPServer("named", public=True)
+    labels = ["library.book", "library.tag"]
+    admin_tools(server=server, site=site, models=labels, name_fields={"library.tag": "name"})
+    tag = Tag.objects.create(name="odes")
+
+    made = MCPClient(server, user=root).call("create_book", isbn="1", title="Odes", tags=["odes"])
+
+    assert not made.is_error, made.text
+    assert list(Book.objects.get().tags.all()) == [tag]
+
+
+@pytest.mark.parametrize(
+    ("name_fields", "told"),
+    [
+        ({"library.nothing": "name"}, "library.nothing"),
+        ({"library.tag": "id"}, "no text that may name objects"),
+        ({"library.tag": "title"}, "no field of library.Tag"),
+    ],
+)
+def test_a_field_that_names_nothing_is_refused(site: Any, name_fields: Any, told: str):
+    server = MCPServer("named", public=True)
+
+    with pytest.raises(ImproperlyConfigured, match=told):
+        admin_tools(server=server, site=site, models=["library.book"], name_fields=name_fields)

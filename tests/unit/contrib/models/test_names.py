@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
-from django_mcp.contrib.models.names import find_name_fields
+from django_mcp.contrib.models.name_fields import find_name_fields
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book, Loan, Shelf, Tag
@@ -343,9 +343,9 @@ def test_a_filter_by_objects_says_what_it_takes(client: MCPClient):
 
 
 def test_secrets_and_choices_are_no_names():
-    assert [field.name for field in find_name_fields(User)] == ["username"]
-    assert [field.name for field in find_name_fields(Product)] == ["sku"]
-    assert find_name_fields(OrderLine) == find_name_fields(Loan) == []
+    assert [field.name for field in find_name_fields(None, User)] == ["username"]
+    assert [field.name for field in find_name_fields(None, Product)] == ["sku"]
+    assert find_name_fields(None, OrderLine) == find_name_fields(None, Loan) == []
 
 
 def test_a_customer_is_named_as_orders_show_it(server: MCPServer, staff: User, orders: Any):
@@ -421,3 +421,69 @@ def test_several_objects_do_not_change_by_a_name_where_a_key_is_a_text(
         done = client.call("update_many_loans", **call, confirmation=asked["confirmation"])
         loan.refresh_from_db()
         assert (done.is_error, loan.book_id) == (expected == "2", expected)
+
+
+class NamedTags(Tags):
+    """The names of tags are not unique."""
+
+    name_field = "name"
+
+
+def make_named_client(*classes: type[ModelTools]) -> MCPClient:
+    server = MCPServer("named", public=True)
+    for cls in classes:
+        cls.register(server=server)
+    return MCPClient(server, user=User.objects.create_user("ann"))
+
+
+def test_the_field_that_the_site_chose_names_objects():
+    client = make_named_client(NamedTags, Books)
+    tag = Tag.objects.create(name="odes")
+
+    made = client.call("create_book", isbn="1", title="Odes", tags=["odes"])
+
+    assert not made.is_error, made.text
+    assert list(Book.objects.get().tags.all()) == [tag]
+
+
+def test_two_objects_of_one_name_are_both_listed():
+    client = make_named_client(NamedTags, Books)
+    keys = [Tag.objects.create(name="odes").pk for _ in range(2)]
+
+    made = client.call("create_book", isbn="1", title="Odes", tags=["odes"])
+
+    assert made.is_error
+    assert all(str(key) in made.text for key in keys)
+    assert not Book.objects.exists()
+
+
+def test_hidden_objects_are_not_found_by_the_chosen_field():
+    client = make_named_client(NamedTags, Books)
+    Tag.objects.create(name="hidden one")
+
+    hidden = client.call("create_book", isbn="1", title="Odes", tags=["hidden one"])
+    unknown = client.call("create_book", isbn="1", title="Odes", tags=["unknown on"])
+
+    assert hidden.is_error
+    assert hidden.text.replace("hidden one", "unknown on") == unknown.text
+
+
+@pytest.mark.parametrize("name", ["id", "isbn", "nothing"])
+def test_a_field_that_names_nothing_is_a_fault(name: str):
+    server = MCPServer("named", public=True)
+    cls: Any = type("Wrong", (Tags,), {"name_field": name})
+
+    (fault,) = cls.register(server=server).find_faults()
+
+    assert fault.id == "django_mcp.M012"
+    assert name in fault.text
+    assert server.registry.tools == {}
+
+
+def test_a_class_that_names_objects_too_late_is_a_fault():
+    server = MCPServer("named", public=True)
+    Books.register(server=server)
+
+    (fault,) = NamedTags.register(server=server).find_faults()
+
+    assert "take objects of library.Tag by keys alone" in fault.text
