@@ -38,7 +38,7 @@ def make_admin(note: Note) -> tuple[MCPServer, Owners]:
         label = model._meta.label_lower
         if model._meta.app_label == "django_mcp":
             continue
-        prefix = label.replace(".", "-") + "-"
+        prefix = label.replace(".", "-")
         try:
             entries = admin_tools(
                 server=server, models=[model], prefix=prefix, names={name: name for name in OWN}
@@ -49,7 +49,7 @@ def make_admin(note: Note) -> tuple[MCPServer, Owners]:
         if not entries:
             note("", label, "start", "no tools")
         for entry in entries:
-            owners[entry.name] = (model, entry.name.removeprefix(prefix))
+            owners[entry.name] = (model, entry.name.removeprefix(f"{prefix}_"))
     return server, owners
 
 
@@ -65,7 +65,7 @@ def make_models(note: Note) -> tuple[MCPServer, Owners]:
 
 def _add_model(server: MCPServer, model: Any, note: Note, owners: Owners) -> None:
     label = model._meta.label_lower
-    prefix = label.replace(".", "-") + "-"
+    prefix = label.replace(".", "-")
     options = _options(model)
     for writes in (["create", "update", "delete"], ["update", "delete"], []):
         given = {**options, "prefix": prefix, "writes": writes}
@@ -76,7 +76,8 @@ def _add_model(server: MCPServer, model: Any, note: Note, owners: Owners) -> Non
             note("", label, "start", f"{type(error).__name__}: {error}")
             return
         if not faults:
-            owners.update({prefix + name: (model, name) for name in ("search", "get", *writes)})
+            actions = ("search", "get", *writes)
+            owners.update({f"{prefix}_{name}": (model, name) for name in actions})
             return
         told = "; ".join(fault.text for fault in faults)
         # A form that needs a file says so, and a model whose objects need values.
