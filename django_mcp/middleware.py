@@ -201,8 +201,19 @@ class AccessMiddleware(_Middleware):
         """
         raise NotImplementedError
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if inspect.iscoroutinefunction(cls.allows):
+            raise TypeError(f"{cls.__name__}.allows is asynchronous: write it without async.")
+
     async def __call__(self, exchange: Exchange) -> Reply:
-        if not self.allows(exchange):
+        is_allowed: object = self.allows(exchange)
+        if inspect.iscoroutine(is_allowed):
+            is_allowed.close()
+            raise TypeError(
+                f"{type(self).__name__}.allows returned a coroutine in place of a bool."
+            )
+        if not is_allowed:
             return refusal_reply(invalid_request("Access denied"), 403)
         return await self.get_reply(exchange)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from django_mcp.auth.authentication import Authentication, load_authenticators
@@ -103,10 +103,28 @@ class SiteEngine(Engine):
                 app.prepare(is_http=exchange.headers is not None)
         return answer_with_loan(self._get_reply, exchange)
 
+    @cached_property
+    def _run_step(self) -> GetReply:
+        return load_middleware(self._middleware, _run_own_step)
+
+    def within_middleware(
+        self, step: Callable[[Exchange], Awaitable[Reply]], exchange: Exchange
+    ) -> Coroutine[Any, Any, Reply]:
+        """See `Engine.within_middleware`."""
+        exchange.step = step
+        return self._run_step(exchange)
+
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `Engine.open_stream`."""
-        return answer_with_loan(super().open_stream, exchange)
+        return answer_with_loan(partial(self.within_middleware, super().open_stream), exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `Engine.end_session`."""
-        return answer_with_loan(super().end_session, exchange)
+        return answer_with_loan(partial(self.within_middleware, super().end_session), exchange)
+
+
+async def _run_own_step(exchange: Exchange) -> Reply:
+    """Run the step of an exchange, inside of all middleware."""
+    if exchange.step is None:
+        raise RuntimeError("An exchange that is no answer has no step.")
+    return await exchange.step(exchange)

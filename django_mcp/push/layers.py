@@ -47,7 +47,7 @@ def _find_addresses(layer: Mapping[str, Any]) -> Iterator[str]:
         elif "sentinels" in host:
             yield from map(_to_address, host["sentinels"])
         else:
-            yield f"{host.get('host', 'localhost')}:{host.get('port', 6379)}"
+            yield _to_address(f"redis://{host.get('host', 'localhost')}:{host.get('port', 6379)}")
 
 
 def _to_address(value: Any) -> str:
@@ -57,6 +57,9 @@ def _to_address(value: Any) -> str:
     try:
         parts = urlsplit(value if isinstance(value, str) else "")
         host, port = parts.hostname, parts.port or 6379
+        if "@" in value and "@" not in parts.netloc:
+            # A character of the password that is not escaped has ended the host too early.
+            return "an address that is no URL"
     except ValueError:
         return "an address that is no URL"
     if parts.scheme == "unix":

@@ -114,6 +114,12 @@ class Engine(Services):
             return self.refuse_method(exchange)
         return await self.ports.handshakes.end_session(self, exchange)
 
+    def within_middleware(
+        self, step: Callable[[Exchange], Awaitable[Reply]], exchange: Exchange
+    ) -> Awaitable[Reply]:
+        """Return the reply of a step that is no answer, such as opening a stream, inside of middleware if there is any."""
+        return step(exchange)
+
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
         """Called by a transport before it reads the body; None: everybody is anonymous.

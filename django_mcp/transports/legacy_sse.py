@@ -336,7 +336,8 @@ async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
             return refusal_reply(UNKNOWN_SESSION)
     except StoreUnavailable as error:
         return refusal_reply(error.to_refusal())
-    return await _forward(server, session, exchange)
+    # The process of the stream knows neither the address nor the headers of this request.
+    return await server.within_middleware(partial(_forward, server, session), exchange)
 
 
 async def _forward(server: Engine, session: Session, exchange: Exchange) -> Reply:
@@ -410,7 +411,8 @@ class LegacyStreamConsumer(_LegacyConsumer):
         start = f"{start}/" if is_narrowed else start.removesuffix("sse")
         path = f"{quote(start)}messages"
         url = f"{path}?{query}" if query else path
-        return partial(keep_stream, self.server, self._sink, url)
+        keep = partial(keep_stream, self.server, self._sink, url)
+        return partial(self.server.within_middleware, keep)
 
 
 class LegacyMessageConsumer(_LegacyConsumer):

@@ -37,6 +37,9 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 from django_mcp.test import MCPClient
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.legacy_sse import LegacyStreamConsumer
+from tests.support.http.harness import http_scope, part, talk
 from tests.support.ports import use_task_ports
 from tests.support.server.tasks import Person
 from tests.support.wire import V2026_07_28, headers_for, message
@@ -498,3 +501,47 @@ def test_arguments_are_read_in_the_time_zone_that_a_middleware_activates(tool: s
         "2026-01-01T10:00:00+05:30 Asia/Kolkata",
         f"2026-01-01T10:00:00+00:00 {timezone.get_default_timezone_name()}",
     ]
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.FromTheOffice"], "SESSION_STORE": "memory"})
+@pytest.mark.parametrize(
+    ("consumer", "method"),
+    [
+        (MCPConsumer, "POST"),
+        (MCPConsumer, "GET"),
+        (MCPConsumer, "DELETE"),
+        (LegacyStreamConsumer, "GET"),
+    ],
+)
+async def test_a_rule_of_the_site_holds_for_streams_and_the_end_of_sessions(
+    consumer: Any, method: str
+):
+    public = MCPServer("rules", public=True)
+    scope = http_scope(method, {"mcp-session-id": "s1", "last-event-id": "1"}, path="/sse")
+
+    talked = await talk(consumer.as_asgi(server=public), scope, part(b"{}"))
+
+    assert talked.status == 403
+    assert b"Access denied" in talked.body
+
+
+def test_a_rule_that_would_have_to_be_awaited_is_refused():
+    with pytest.raises(TypeError, match="allows is asynchronous"):
+
+        class Later(AccessMiddleware):
+            async def allows(self, exchange: Exchange) -> bool:  # type: ignore[override]
+                return False
+
+
+class ByFunction(AccessMiddleware):
+    def allows(self, exchange: Exchange) -> Any:
+        return self._find()
+
+    async def _find(self) -> bool:
+        return False
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByFunction"]})
+async def test_a_coroutine_allows_nothing(server: MCPServer):
+    with pytest.raises(TypeError, match="returned a coroutine"):
+        await server.engine.answer(exchange_of("tools/list"))

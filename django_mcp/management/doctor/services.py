@@ -62,5 +62,8 @@ def examine_layer() -> Iterator[Finding]:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, ValueError):
+        # Of an address, parts of which may be a password.
+        return type(error).__name__
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

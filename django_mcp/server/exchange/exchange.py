@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from msgspec import field
 
 from django_mcp.protocol.errors import Refusal
@@ -25,6 +27,8 @@ class Exchange(Record):
     """The state of a connection that outlives this exchange, if any."""
     request_id: str | None = None
     """The id of the request in the log, set by middleware."""
+    step: Callable[[Exchange], Awaitable[Reply]] | None = None
+    """What is done in place of answering the body, such as opening a stream."""
 
 
 class Reply(Record):

@@ -24,6 +24,7 @@ PAGE = """{% load mcp_apps %}{% mcp_app title="Sales" %}
 <button type="button" data-mcp-call="fail">Fail</button>
 <div id="rows"></div>
 <p><a href="https://shop.example/sales">All sales</a></p>
+<p><a href="javascript:mcp.call('more', {page: 9})">Script</a></p>
 {% endmcp_app %}"""
 ROWS = "{% for row in result.rows %}<p class=row>{{ row }}</p>{% endfor %}"
 
@@ -139,10 +140,12 @@ async def test_the_theme_of_the_host_is_followed(host: Host):
 async def test_links_are_opened_by_the_host(host: Host):
     frame = await host.open("sales")
 
-    await frame.get_by_role("link").click()
+    await frame.get_by_role("link", name="Script").click()
+    await frame.get_by_role("link", name="All sales").click()
 
     await host.page.wait_for_function("log.some((entry) => entry[0] === 'open')")
     assert await host.sent("open") == [{"url": "https://shop.example/sales"}]
+    assert await host.sent("call") == []
 
 
 async def test_a_page_answers_when_it_is_taken_down(host: Host):

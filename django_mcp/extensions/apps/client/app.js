@@ -123,7 +123,11 @@
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-mcp-call]"), link = event.target.closest("a[href]");
     if (element) { event.preventDefault(); act(element); }
-    else if (link && /^https?:/.test(link.href)) { event.preventDefault(); mcp.open(link.href).catch(() => {}); }
+    else if (link && !link.getAttribute("href").startsWith("#")) {
+      /* A link of a row may be a script. */
+      event.preventDefault();
+      if (/^(https?|mailto):/.test(link.href)) mcp.open(link.href).catch(() => {});
+    }
   });
 
   const measure = () => {

@@ -14,6 +14,7 @@ from django_mcp.extensions.apps.core.app import (
     Shown,
     read_shown,
 )
+from django_mcp.log import logger
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
@@ -96,7 +97,14 @@ class AppsExtension(Extension):
         ):
             return result
         fragment = self.option_of(tool).app.fragment
-        html = await self._templates.render_fragment(fragment, result["structuredContent"], call)
+        try:
+            html = await self._templates.render_fragment(
+                fragment, result["structuredContent"], call
+            )
+        except Exception:
+            # What the tool did is done.
+            logger.exception("Could not render %s for the result of %s", fragment, tool.name)
+            return result
         return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
 
     def uri_of(self, template: str) -> str:

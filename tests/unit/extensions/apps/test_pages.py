@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,3 +143,15 @@ def test_wrong_options_are_refused(options: Any, told: str):
 
     with pytest.raises(Exception, match=told):
         server.register_tool(tell, name="one", **options)
+
+
+def test_a_part_that_cannot_be_rendered_is_left_out(
+    server: MCPServer, templates: Path, caplog: pytest.LogCaptureFixture
+):
+    (templates / "rows.html").write_text("{% include 'nothing.html' %}")
+
+    result = MCPClient(server, capabilities=HOST).call("sales", month="May")
+
+    assert result.structured["month"] == "May"
+    assert "django_mcp/html" not in result.meta
+    assert "Could not render shop/rows.html" in caplog.text
