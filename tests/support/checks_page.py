@@ -53,6 +53,7 @@ TEXTS = {
     "django_mcp.drf.W004": "A tool of a REST view lacks the arguments of a filter backend, which cannot tell "
     "them without a call.",
     "django_mcp.drf.W005": "An action of a REST view is no tool, since it is about passwords, tokens or sign-ins.",
+    "django_mcp.drf.W006": "A REST view reads the body of its request, for which its tool has no arguments.",
     "django_mcp.modeladmin.I001": "A filter or the search of an admin does not become an argument, or leaves "
     "out a field.",
     "django_mcp.modeladmin.W001": "`admin_tools()` creates no tool of a model, or of something that the admin "

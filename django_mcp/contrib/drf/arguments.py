@@ -20,6 +20,7 @@ from django_mcp.contrib.drf.code_reading import (
     find_attributes,
     find_keywords,
     find_query_names,
+    reads_body,
 )
 from django_mcp.contrib.drf.filtersets import (
     filterset_parameters,
@@ -105,6 +106,7 @@ class ReadView:
         left_out: why other parameters of the query could not be read.
         query_readers: methods of the site that read the query, if nothing names its parameters, each with the
             parameters that its code names.
+        lacks_body: its code reads the body, and nothing says what is in it.
         credentials: names of the serializer, and of its fields for passwords.
         list_kind: which arguments select rows of a list.
         order: what the rows of the list are ordered by.
@@ -124,6 +126,7 @@ class ReadView:
     patterns: Sequence[str]
     left_out: Sequence[str]
     query_readers: Mapping[str, Sequence[str]]
+    lacks_body: bool
     credentials: Sequence[str]
     list_kind: ListKind
     order: str
@@ -270,6 +273,7 @@ def _read_action(
         patterns=patterns,
         left_out=list(dict.fromkeys(left_out)),
         query_readers={} if named else _find_query_readers(action, view),
+        lacks_body=serializer is None and _reads_unknown_body(action, annotated),
         credentials=find_credentials(serializer),
         list_kind=list_kind,
         order=order,
@@ -304,6 +308,13 @@ def _find_query_readers(action: ViewAction, view: Any) -> dict[str, list[str]]:
         if not str(getattr(function, "__module__", "rest_framework.")).startswith("rest_framework.")
         and find_attributes(function) & QUERY_ATTRIBUTES
     }
+
+
+def _reads_unknown_body(action: ViewAction, annotated: Annotated) -> bool:
+    """Return whether an action without a serializer reads the body, and the site has not said that it needs none."""
+    if action.method == "get" or action.key in action.serializers or annotated.has_request:
+        return False
+    return not action.is_of_framework and reads_body(action.function)
 
 
 def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKind:
@@ -396,6 +407,9 @@ def _find_serializer(action: ViewAction, view: Any, annotated: Annotated) -> Any
     if _is_standard(action):
         return view.get_serializer()
     # An extra action has the view set's serializer by default, and most read something else.
+    declared = getattr(action.function, "kwargs", {}).get("serializer_class")
+    if declared is not None and declared is not action.view_class.serializer_class:
+        return view.get_serializer()
     own = action.initkwargs.get("serializer_class") or view.get_serializer_class()
     is_own = own not in _usual_classes(action, view)
     return view.get_serializer() if is_own or _validates(action.function) else None

@@ -12,6 +12,7 @@ know may depend on who calls.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection
 from dis import Instruction, get_instructions
 from inspect import getclosurevars, unwrap
 from itertools import pairwise
@@ -24,6 +25,7 @@ from rest_framework.views import APIView
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD")
 QUERY_ATTRIBUTES = frozenset(["GET", "query_params"])
 """The attributes of a request that have the parameters of its query."""
+_BODY_ATTRIBUTES = frozenset(["data", "POST", "body"])
 _SAME_FOR_ALL = frozenset(
     ["action", "detail", "get", "get_serializer", "get_serializer_class", "get_serializer_context"]
 )
@@ -77,6 +79,36 @@ def find_query_names(function: Any) -> list[str]:
         if after and after[0].opname == "LOAD_CONST" and isinstance(after[0].argval, str):
             names.append(after[0].argval)
     return list(dict.fromkeys(names))
+
+
+def reads_body(function: Any) -> bool:
+    """Return whether the code of a function reads the body of its request, as far as that is plain.
+
+    That is `request.data` and the like, whatever the function calls its request, also in a function inside of it.
+    """
+    code = getattr(unwrap(function), "__code__", None)
+    if code is None:
+        return False
+    arguments = code.co_varnames[: code.co_argcount]
+    return _reads_body(code, {"request", *[name for name in arguments if name != "self"][:1]})
+
+
+def _reads_body(code: CodeType, requests: Collection[str]) -> bool:
+    steps = [each for each in get_instructions(code) if each.opname not in _NO_STEPS]
+    return any(
+        after.opname in _ATTRIBUTES
+        and after.argval in _BODY_ATTRIBUTES
+        and _loaded_name(step) in requests
+        for step, after in pairwise(steps)
+    ) or any(_reads_body(each, requests) for each in code.co_consts if isinstance(each, CodeType))
+
+
+def _loaded_name(step: Instruction) -> Any:
+    """Return the name of the variable or attribute that a step loads last; None if it loads none."""
+    if not step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", *_ATTRIBUTES)):
+        return None
+    # Some steps of Python 3.13 load two variables.
+    return step.argval[-1] if isinstance(step.argval, tuple) else step.argval
 
 
 _GETTERS = frozenset(["get", "getlist"])

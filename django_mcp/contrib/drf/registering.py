@@ -264,6 +264,16 @@ class ToolsOfView:
                 )
                 names = [name for names in read.query_readers.values() for name in names]
                 report(server, message, _ask_for_query(key, names), "django_mcp.drf.I002")
+            if read.lacks_body:
+                message = (
+                    f"{what} reads the body of its request, but its tool has no arguments for it."
+                )
+                example = f"{''.join(word.capitalize() for word in key.split('_'))}Serializer"
+                hint = (
+                    f"Name a serializer that says what is in it: serializers={{{key!r}: {example}}}, or None in its "
+                    "place if calls need nothing of it."
+                )
+                report(server, message, hint, "django_mcp.drf.W006")
             for left_out in read.left_out:
                 message = f"The tool of {what[0].lower()}{what[1:]} lacks arguments: {left_out}."
                 report(server, message, _ask_for_query(key, ()), "django_mcp.drf.W004")

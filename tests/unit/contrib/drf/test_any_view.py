@@ -482,6 +482,61 @@ def test_parameters_that_a_view_looks_up_by_a_variable_are_told(server: MCPServe
     )
 
 
+class Weight(serializers.Serializer[Any]):
+    kilos = serializers.DecimalField(max_digits=5, decimal_places=2)
+
+
+class Weighing(viewsets.GenericViewSet):
+    queryset = Product.objects.all()
+    permission_classes = ()
+    serializer_class = ProductSerializer
+
+    @action(detail=True, methods=["post"])
+    def weigh(self, request: Any, pk: str) -> Response:
+        return Response({"kilos": request.data["kilos"]})
+
+    @action(detail=True, methods=["post"])
+    def rename(self, its: Any, pk: str) -> Response:
+        return Response([name for name in ("name", "sku") if its.POST.get(name)])
+
+    @action(detail=True, methods=["delete"])
+    def drop(self, request: Any, pk: str) -> Response:
+        return Response({"why": (lambda: self.request.data.get("why"))()})
+
+    @action(detail=True, methods=["post"])
+    def reorder(self, request: Any, pk: str) -> Response:
+        return Response({"data": self.get_serializer().data})
+
+    @action(detail=True, methods=["post"], serializer_class=Weight)
+    def weigh_well(self, request: Any, pk: str) -> Response:
+        return Response(request.data)
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        ({}, ["weigh", "rename", "drop"]),
+        ({"weigh": Weight, "rename": None}, ["drop"]),
+    ],
+)
+def test_actions_that_read_a_body_that_nothing_describes_are_told(
+    server: MCPServer, given: Any, lacking: list[str]
+):
+    viewset_tools(Weighing, server=server, prefix="weighing", serializers=given)
+
+    found = [each for each in told(server) if each.id == "django_mcp.drf.W006"]
+    assert sorted(each.msg.split("'")[1] for each in found) == sorted(lacking)
+    for each in found:
+        assert isinstance(each, checks.Warning)
+        assert each.msg.endswith(
+            "reads the body of its request, but its tool has no arguments for it."
+        )
+    assert set(properties(server, "weighing_weigh_well")) == {"pk", "kilos"}
+    if "weigh" in lacking:
+        (hint,) = [each.hint for each in found if "'weigh'" in each.msg]
+        assert "serializers={'weigh': WeighSerializer}" in hint
+
+
 class WithoutActions(viewsets.GenericViewSet):
     pass
 
