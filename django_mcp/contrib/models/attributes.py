@@ -137,8 +137,10 @@ OPTIONS = {
 }
 """The values of the options whose wrong types would otherwise be read as something else."""
 
-HOOKS = ("get_queryset", "has_permission", "get_form_kwargs", "get_choices")
+_READING_HOOKS = ("get_queryset", "has_permission", "get_form_kwargs", "get_choices")
 """What a site overrides, and has to return something."""
+HOOKS = (*_READING_HOOKS, "save_model", "delete_model")
+"""What a site overrides."""
 
 
 def check_options(owner: str, options: Mapping[str, Any]) -> None:
@@ -149,7 +151,7 @@ def check_options(owner: str, options: Mapping[str, Any]) -> None:
 
 
 def check_hooks(owner: str, tools: Any, base: type) -> None:
-    """Raise a `RegistrationError` unless what a class overrides can be called and return something."""
+    """Raise a `RegistrationError` unless what a class overrides can be called as it will be."""
     for name in HOOKS:
         hook, original = getattr(tools, name), getattr(base, name)
         if getattr(hook, "__func__", hook) is original:
@@ -166,8 +168,24 @@ def check_hooks(owner: str, tools: Any, base: type) -> None:
             ) from None
         if inspect.iscoroutinefunction(hook):
             raise RegistrationError(f"{place} is asynchronous. Write it with def.")
-        if returns_nothing(hook):
+        if name in _READING_HOOKS and returns_nothing(hook):
             raise RegistrationError(f"{place} never returns a value. A `return` is missing.")
+
+
+def check_functions(owner: str, functions: Mapping[str, Any]) -> None:
+    """Raise a `RegistrationError` unless the functions that compute fields can be called with an instance."""
+    for name, function in functions.items():
+        place = f"{owner}: {describe_source(function)}"
+        try:
+            inspect.signature(function).bind(None)
+        except ValueError:
+            continue  # it does not tell what it takes
+        except TypeError:
+            raise RegistrationError(
+                f"{place} takes other arguments. Write def {name}(self, instance)."
+            ) from None
+        if inspect.iscoroutinefunction(function):
+            raise RegistrationError(f"{place} is asynchronous. Write it with def.")
 
 
 def find_unread(given: type, base: type, fields: Collection[str]) -> Iterator[tuple[str, str]]:

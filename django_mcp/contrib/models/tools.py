@@ -29,7 +29,13 @@ from django_mcp.contrib.generated import (
 )
 from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.model_forms import Naming
-from django_mcp.contrib.models.attributes import OPTIONS, check_hooks, check_options, find_unread
+from django_mcp.contrib.models.attributes import (
+    OPTIONS,
+    check_functions,
+    check_hooks,
+    check_options,
+    find_unread,
+)
 from django_mcp.contrib.models.definition import Definition, Fault, read_definition
 from django_mcp.contrib.models.deleting import Deleting
 from django_mcp.contrib.models.live import ACTION, Live, to_uri
@@ -47,7 +53,12 @@ from django_mcp.contrib.updating_many import describe as describe_many
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import RegistrationError, check_names, suggest
+from django_mcp.registry.problems import (
+    RegistrationError,
+    check_names,
+    describe_source,
+    suggest,
+)
 from django_mcp.servers import MCPServer, choose_server
 
 _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
@@ -264,6 +275,7 @@ class ModelTools:
             tools = cls(server, GeneratedOptions(**{**given, **options}))
             tools._name_problem = problem
             check_hooks(cls.__qualname__, tools, ModelTools)
+            check_functions(cls.__qualname__, tools._functions())
             _registered.setdefault(server, []).append(tools)
             faults = tools.find_faults()
             for fault in faults:
@@ -520,7 +532,13 @@ class ModelTools:
         """Return the objects that a user may use for an action."""
         if not self._grants(user, action):
             return self.model._default_manager.none()
-        return self.get_queryset(user)
+        rows = self.get_queryset(user)
+        if getattr(rows, "query", None) is not None and rows.query.is_sliced:
+            raise TypeError(
+                f"{describe_source(self.get_queryset)} returned a slice, which no search can filter or order. "
+                "Return the queryset without [...]: max_results= limits a page."
+            )
+        return rows
 
     def _grants(self, user: Any, action: str) -> bool:
         return holds(self._rule_of(action), user)

@@ -416,6 +416,14 @@ def allow_nothing(self: Any, user: Any, action: str) -> Any:
     user.has_perm(action)
 
 
+def save_as_an_admin_does(self: Any, request: Any, obj: Any, form: Any, change: Any) -> None:
+    obj.save()
+
+
+def delete_as_an_admin_does(self: Any, request: Any, obj: Any) -> None:
+    obj.delete()
+
+
 @pytest.mark.parametrize(
     ("name", "function", "says"),
     [
@@ -423,11 +431,25 @@ def allow_nothing(self: Any, user: Any, action: str) -> Any:
         ("get_queryset", get_without_user, "Write def get_queryset(self, user)."),
         ("get_queryset", get_later, "is asynchronous"),
         ("has_permission", allow_nothing, "never returns a value"),
+        (
+            "save_model",
+            save_as_an_admin_does,
+            "Write def save_model(self, user, instance, form, change).",
+        ),
+        ("save_model", get_later, "Write def save_model(self, user, instance, form, change)."),
+        (
+            "delete_model",
+            delete_as_an_admin_does,
+            "Write def delete_model(self, user, instance).",
+        ),
+        ("label", get_without_user, "takes other arguments. Write def label(self, instance)."),
+        ("label", get_later, "is asynchronous"),
         ("has_permission", get_nothing, "Write def has_permission(self, user, action)."),
     ],
 )
 def test_a_function_of_a_class_that_cannot_work_is_refused(name: str, function: Any, says: str):
-    given = {"model": Order, "fields": ["number"], "everyone": True, name: function}
+    fields = ["number", *(["label"] if name == "label" else [])]
+    given = {"model": Order, "fields": fields, "everyone": True, name: function}
     tools: Any = type("Hooked", (ModelTools,), given)
 
     with pytest.raises(RegistrationError, match=re.escape(says)):

@@ -114,3 +114,22 @@ def test_no_argument_reaches_a_secret_of_a_related_object(server: MCPServer, ann
             shelf = Shelf.objects.get(name="ann")
             found = client.call(TOOLS[action], **arguments(action, shelf), **{name: "a"})
             assert found.text.splitlines()[1].startswith(f"- /{name}:")
+
+
+def test_a_slice_of_a_queryset_is_an_error_that_names_its_function(
+    server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
+):
+    class Cut(ModelTools):
+        model = Shelf
+        fields = ["id", "name"]
+
+        def get_queryset(self, user: Any) -> Any:
+            return Shelf.objects.order_by("pk")[:10]
+
+    Cut.register(server=server)
+
+    assert MCPClient(server, user=ann, capabilities={}).call("search_shelves").is_error
+
+    assert "Cut.get_queryset (" in caplog.text
+    assert "returned a slice" in caplog.text
+    assert "Cannot reorder" not in caplog.text
