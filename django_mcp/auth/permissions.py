@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.log import logger
-from django_mcp.registry.access import Rule, read_verdict
+from django_mcp.registry.access import Rule, note_verdict, read_verdict
 from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import describe_source, find_near
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
@@ -82,7 +82,9 @@ def _is_stored(user: Any) -> bool:
 
 def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
     """Return the result of a permission function; raise its exceptions."""
-    return read_verdict(rule(user))
+    verdict = rule(user)
+    note_verdict(rule, verdict)
+    return read_verdict(verdict)
 
 
 def holds(rule: Callable[..., Any], user: Any, requirements: Requirements | None = None) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -118,6 +120,23 @@ def read_verdict(verdict: object) -> bool:
     if inspect.isgenerator(verdict) or inspect.isasyncgen(verdict):
         raise TypeError("it yields, and a generator is always true: return True or False")
     return bool(verdict)
+
+
+def note_verdict(rule: Callable[..., Any], verdict: object) -> None:
+    """Remember whether a permission function returned None, as it does where a `return` is missing."""
+    with suppress(TypeError):  # an object that cannot be referred to weakly
+        (_returned_none.add if verdict is None else _returned_none.discard)(rule)
+
+
+def has_returned_none(rule: Callable[..., Any]) -> bool:
+    """Return whether a permission function returned None when it was asked last in this process."""
+    try:
+        return rule in _returned_none
+    except TypeError:
+        return False
+
+
+_returned_none: WeakSet[Callable[..., Any]] = WeakSet()
 
 
 def takes_user(function: Callable[..., Any]) -> bool:

@@ -153,9 +153,43 @@ def describe_source(function: Callable[..., Any]) -> str:
     if not hasattr(target, "__qualname__"):
         target = type(target)
     name = f"{getattr(target, '__module__', 'builtins')}.{target.__qualname__}"
-    inner = inspect.unwrap(target)
+    asks = getattr(target, _ASKS, None)
+    place = _find_place_of_class(asks) if isinstance(asks, type) else _find_place(asks or target)
+    return f"{name} ({place})" if place is not None else name
+
+
+def name_as(rule: Any, owner: Any, name: str, asks: Any = None) -> None:
+    """Have messages name a rule of the package as what it asks, which a developer knows.
+
+    Args:
+        rule: a function.
+        owner: a class or function of the site.
+        name: of a method or attribute of the owner.
+        asks: whose place in a file is told; by default the method, if the site wrote it, or the owner.
+    """
+    rule.__module__, rule.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+    if asks is None:
+        method = inspect.unwrap(getattr(owner, name, owner))
+        is_own = inspect.isfunction(method) and not method.__module__.startswith(_FRAMEWORKS)
+        asks = method if is_own else owner
+    setattr(rule, _ASKS, asks)
+
+
+_ASKS = "_asks"
+_FRAMEWORKS = ("django.", "django_mcp.", "ninja.", "rest_framework.")
+
+
+def _find_place(function: Any) -> str | None:
+    inner = inspect.unwrap(function)
     code = getattr(getattr(inner, "__func__", inner), "__code__", None)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+
+
+def _find_place_of_class(cls: type) -> str | None:
+    try:
+        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        return None
 
 
 def check_names(

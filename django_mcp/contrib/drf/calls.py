@@ -52,6 +52,7 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import name_as
 from django_mcp.servers import MCPServer
 
 
@@ -121,7 +122,7 @@ class ActionTool:
             def is_listed(user: Any) -> Any:
                 return any(may_be_listed(action, user, each, variables) for each in find_open())
 
-            is_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
+            name_as(is_listed, action.source, "permission_classes")
             return is_listed
 
         @wraps(by_site)

@@ -74,7 +74,7 @@ from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import read_verdict
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import RegistrationError, name_as
 from django_mcp.registry.signatures import is_async_callable
 from django_mcp.servers import MCPServer
 
@@ -91,6 +91,15 @@ _OWN_NAMES = {
 
 _RULES = {SUMMARIZE: SEARCH, UPDATE_MANY: UPDATE}
 """Whose permissions the tools ask for that are there by option."""
+
+_METHODS = {
+    SEARCH: "has_view_permission",
+    GET: "has_view_permission",
+    CREATE: "has_add_permission",
+    UPDATE: "has_change_permission",
+    DELETE: "has_delete_permission",
+}
+"""The methods of an admin that say who has its tools; the others are its actions."""
 
 _URLS = {
     "": "changelist_view",
@@ -473,7 +482,7 @@ class AdminTools:
         def may_use(user: Any) -> bool:
             return self._access.allows(make_request_of(user, self._site), action)
 
-        may_use.__qualname__ = f"{type(self._admin).__qualname__}.may_{action}"
+        name_as(may_use, type(self._admin), _METHODS.get(action, "get_actions"))
         return may_use
 
 

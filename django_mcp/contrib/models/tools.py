@@ -57,6 +57,7 @@ from django_mcp.registry.problems import (
     RegistrationError,
     check_names,
     describe_source,
+    name_as,
     suggest,
 )
 from django_mcp.servers import MCPServer, choose_server
@@ -514,7 +515,7 @@ class ModelTools:
         def may_use(user: Any) -> bool:
             return self.has_permission(user, action)
 
-        may_use.__qualname__ = f"{type(self).__qualname__}.has_permission"
+        name_as(may_use, type(self), "has_permission")
         return may_use
 
     def _describe(self, text: str, words: Any) -> Any:

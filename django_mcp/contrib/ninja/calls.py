@@ -55,7 +55,7 @@ from django_mcp.contrib.view_problems import ViewProblem
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import encode
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, describe_conversion
+from django_mcp.registry.problems import ArgumentErrors, describe_conversion, name_as
 from django_mcp.registry.validators import Validator
 from django_mcp.servers import MCPServer
 
@@ -243,7 +243,7 @@ class OperationTool:
             return may_call(self._method.upper(), user, self._callbacks, self._permissions, query)
 
         function = self._operation.view_func
-        may_be_listed.__qualname__ = f"{function.__qualname__}.auth"
+        name_as(may_be_listed, function, "auth", asks=function)
         return may_be_listed
 
     def _may_enter(self, user: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from msgspec import field
 
 from django_mcp.protocol.records import Record
-from django_mcp.registry.access import Access, Rule, read_access
+from django_mcp.registry.access import Access, Rule, has_returned_none, read_access
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
 from django_mcp.registry.problems import describe_source
@@ -178,6 +178,11 @@ def _find_pages(registry: Registry) -> dict[str, tuple[ToolEntry, ...]]:
     return pages
 
 
+def _describe_rule(rule: Callable[..., Any]) -> str:
+    silent = ", which returned None, not True or False" if has_returned_none(rule) else ""
+    return f"{describe_source(rule)}{silent}"
+
+
 class VisibleEntries:
     """The entries of a server that one principal can see.
 
@@ -241,7 +246,7 @@ class VisibleEntries:
     def find_missing_rules(self, entry: Entry) -> list[str]:
         """Return the permissions of an entry that the principal does not have, as texts for developers."""
         missing = self.requirements.rules.get(entry, frozenset()) - self.granted
-        return sorted(rule if isinstance(rule, str) else describe_source(rule) for rule in missing)
+        return sorted(rule if isinstance(rule, str) else _describe_rule(rule) for rule in missing)
 
     def permits(self, guarded: Guarded, uri: str | None = None) -> bool:
         """Return whether the rules of an entry are granted and the client wants it, whatever the credentials name."""
