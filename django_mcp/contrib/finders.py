@@ -90,6 +90,9 @@ class RelationText(Promise):
             parts.append(f"{'keys' if self.is_many else 'key'} or {field.name}")
         if finder is not None:
             parts.append(f"from {finder}")
+        if self.takes_names and not parts:
+            # The type of the argument is that of names, and this caller knows none.
+            parts.append("keys" if self.is_many else "key")
         told = " ".join(parts)
         told = told[:1].upper() + told[1:]
         before = read_for(sees, self.before).rstrip()

@@ -73,7 +73,7 @@ def takes_keys(schema: Mapping[str, Any]) -> bool:
     return _OF_OBJECTS.search(str(schema.get("description", ""))) is not None
 
 
-_OF_OBJECTS = re.compile(r"\b(Keys? or|From) \w+")
+_OF_OBJECTS = re.compile(r"\b(Keys? or|From) \w+|\bKeys?(\.|$)")
 
 
 def _make_text(schema: Mapping[str, Any], name: str) -> str:
