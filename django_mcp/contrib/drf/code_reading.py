@@ -105,9 +105,9 @@ def _reads_body(code: CodeType, requests: Collection[str]) -> bool:
 
 def _loaded_name(step: Instruction) -> Any:
     """Return the name of the variable or attribute that a step loads last; None if it loads none."""
-    if not step.opname.startswith(("LOAD_FAST", "LOAD_DEREF", *_ATTRIBUTES)):
+    if "LOAD_FAST" not in step.opname and step.opname not in ("LOAD_DEREF", *_ATTRIBUTES):
         return None
-    # Some steps of Python 3.13 load two variables.
+    # Some steps of Python 3.13 load two variables, or store one and load another.
     return step.argval[-1] if isinstance(step.argval, tuple) else step.argval
 
 

@@ -116,7 +116,7 @@ def test_a_tool_with_a_large_result_is_a_warning(server: MCPServer):
         "20,000 recorded calls."
     )
     assert "limit and cursor" in str(warning.hint)
-    assert find(None) == []
+    assert find([]) == []
 
 
 @pytest.mark.parametrize(("later", "count"), [(19_999, 1), (20_000, 0)])
