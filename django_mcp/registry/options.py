@@ -187,7 +187,7 @@ RULES: Mapping[str, rules.Rule] = {
     ),
     "task": rules.choice("never", "allowed", "required", "auto"),
     "app": rules.Rule(lambda _: True, "the name of a template, or App(...)"),
-    "visible_to": rules.choice("app", "model", "both"),
+    "visible_to": rules.choice("app", "model"),
     "atomic": ATOMIC,
     "mime_type": rules.reading(check_mime_type, "a MIME type such as 'image/png'"),
     "annotations": rules.Rule(lambda value: isinstance(value, Annotations), "Annotations(...)"),

@@ -25,12 +25,8 @@ PERMISSIONS: Mapping[str, str] = {
 }
 """What a page can ask the host for, with the names on the wire."""
 
-VISIBILITIES: Mapping[str, tuple[str, ...]] = {
-    "app": ("app",),
-    "model": ("model",),
-    "both": ("model", "app"),
-}
-"""Values of `visible_to=`, with those on the wire. Hosts follow them; they are no access rules."""
+VISIBILITIES = ("app", "model")
+"""Values of `visible_to=`, as on the wire. Hosts follow them; they are no access rules."""
 
 _ORIGIN = re.compile(r"(?:https|wss|http)://(?:\*\.)?[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
@@ -121,6 +117,7 @@ class App:
                 raise ValueError(
                     f"{permission!r} is no permission of a page; these are {', '.join(PERMISSIONS)}"
                 )
+        object.__setattr__(self, "permissions", tuple(self.permissions))
         if self.csp is not None and not isinstance(self.csp, Csp):
             raise ValueError(f"csp is {self.csp!r:.60}: write Csp(connect=[...])")
 
@@ -164,5 +161,4 @@ def read_shown(value: Any) -> Shown:
         raise ValueError(
             f"visible_to= is {visible_to!r:.60}: write {', '.join(map(repr, VISIBILITIES))}"
         )
-    visibility = None if visible_to in (None, "both") else VISIBILITIES[visible_to]
-    return Shown(app=app, visibility=visibility)
+    return Shown(app=app, visibility=None if visible_to is None else (visible_to,))

@@ -44,7 +44,12 @@ def server() -> Iterator[MCPServer]:
 
 
 def test_a_page_in_order_is_not_reported(server: MCPServer):
-    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    app = App(
+        template="shop/sales.html",
+        fragment="shop/rows.html",
+        csp=Csp(connect=["https://api.example"]),
+        permissions=["camera"],
+    )
     server.register_tool(tell, app=app, read_only=True)
 
     assert find_messages() == {}
