@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, present
+from django_mcp.registry.entries import Find, ToolEntry
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 """Source: SEP-1865, MCP Apps."""
@@ -77,6 +78,29 @@ class Csp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A result of which a part of a page is made, see `App`.
+
+    Attributes:
+        tool: that was called.
+        arguments: of the call, as the client sent them.
+        result: the structured result.
+        user: who called; may be anonymous.
+        find: returns the tool of a name, if this caller may call it.
+    """
+
+    tool: ToolEntry
+    arguments: JSONObject
+    result: Any
+    user: Any
+    find: Find
+
+
+MakeContext: TypeAlias = Callable[[Rendered], Mapping[str, Any]]
+"""Returns variables for the template of a part of a page. Runs where the tool does, and may use the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """The page of a tool.
 
@@ -85,6 +109,8 @@ class App:
             called by another's.
         fragment: the name of a template that is rendered with each `result` and becomes a part of the page;
             None: there is none.
+        context: a function of the `Rendered` result that returns further variables for the fragment; None: it gets
+            `result`, `arguments`, `tool` and `user`.
         csp: origins outside of the page that it uses.
         permissions: what the page asks the host for: `"camera"`, `"microphone"`, `"geolocation"`,
             `"clipboard_write"`.
@@ -98,6 +124,7 @@ class App:
 
     template: str | None = None
     fragment: str | None = None
+    context: MakeContext | None = None
     csp: Csp | None = None
     permissions: Sequence[str] = ()
     prefers_border: bool | None = None
@@ -110,6 +137,10 @@ class App:
                 raise ValueError(f"{name} is {template!r:.60}: write the name of a template")
         if self.template is None and self.fragment is None:
             raise ValueError("an app needs a template, or a fragment for the page of another")
+        if self.context is not None and not callable(self.context):
+            raise ValueError(f"context is {self.context!r:.60}: write a function")
+        if self.context is not None and self.fragment is None:
+            raise ValueError("context= is for a fragment, and there is none")
         if isinstance(self.permissions, str):
             raise TypeError(f"permissions is a text: write [{self.permissions!r}]")
         for permission in self.permissions:

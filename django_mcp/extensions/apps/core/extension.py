@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from django_mcp.extensions.apps.core.app import (
     HTML_KEY,
     MIME_TYPE,
     App,
+    Rendered,
     Shown,
     read_shown,
 )
@@ -34,8 +36,8 @@ class Templates(Protocol):
     async def render_page(self, template: str) -> str:
         """Return a page as HTML, which is the same for all users."""
 
-    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
-        """Return a part of a page as HTML, for the structured result of a call."""
+    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
+        """Return the part of a page for the result of a call as HTML."""
 
 
 class AppsExtension(Extension):
@@ -96,14 +98,20 @@ class AppsExtension(Extension):
             or result.get("isError")
         ):
             return result
-        fragment = self.option_of(tool).app.fragment
+        app = self.option_of(tool).app
+        find = partial(_find_seen, call)
+        rendered = Rendered(
+            tool=tool,
+            arguments=arguments,
+            result=result["structuredContent"],
+            user=call.context.user,
+            find=find,
+        )
         try:
-            html = await self._templates.render_fragment(
-                fragment, result["structuredContent"], call
-            )
+            html = await self._templates.render_fragment(app, rendered, call)
         except Exception:
             # What the tool did is done.
-            logger.exception("Could not render %s for the result of %s", fragment, tool.name)
+            logger.exception("Could not render %s for the result of %s", app.fragment, tool.name)
             return result
         return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
 
@@ -152,5 +160,10 @@ class _NoTemplates:
     async def render_page(self, template: str) -> str:
         raise RuntimeError(f"There are no templates without Django, such as {template}.")
 
-    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
-        return await self.render_page(template)
+    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
+        return await self.render_page(app.fragment or "")
+
+
+def _find_seen(call: ServedCall, name: str) -> ToolEntry | None:
+    tool = call.server.registry.tools.get(name)
+    return tool if tool is not None and call.exchange.caller.visible.includes(tool) else None

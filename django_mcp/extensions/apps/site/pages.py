@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.extensions.apps.core.app import App, Rendered
 from django_mcp.server.services import ServedCall
 
 
@@ -30,10 +30,20 @@ class SiteTemplates:
             page = self._pages[key] = await run_in_pool(partial(render_to_string, template))
         return page
 
-    async def render_fragment(self, template: str, result: Any, call: ServedCall) -> str:
-        """Return a part of a page, which gets the `result` and the `user` of a call."""
-        context = {"result": result, "user": call.context.user}
-        render = partial(render_to_string, template, context)
+    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
+        """Return the part of a page for the result of a call."""
         # It may use the database as the handler does.
-        html: str = await call.server.ports.scope.run(render, call)
+        html: str = await call.server.ports.scope.run(partial(_render, app, rendered), call)
         return html
+
+
+def _render(app: App, rendered: Rendered) -> str:
+    context = {
+        "result": rendered.result,
+        "arguments": rendered.arguments,
+        "tool": rendered.tool,
+        "user": rendered.user,
+    }
+    if app.context is not None:
+        context |= app.context(rendered)
+    return render_to_string(app.fragment or "", context)

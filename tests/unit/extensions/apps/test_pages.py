@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import App, Csp
+from django_mcp.extensions.apps import App, Csp, Rendered
 from django_mcp.inprocess import MCPError
 from django_mcp.test import MCPClient
 
@@ -155,3 +155,18 @@ def test_a_part_that_cannot_be_rendered_is_left_out(
     assert result.structured["month"] == "May"
     assert "django_mcp/html" not in result.meta
     assert "Could not render shop/rows.html" in caplog.text
+
+
+def test_a_part_gets_the_variables_that_its_app_makes(server: MCPServer, templates: Path):
+    (templates / "rows.html").write_text("{{ arguments.month }} {{ names|join:' ' }}")
+
+    def find_names(rendered: Rendered) -> dict[str, Any]:
+        return {"names": [name for name in ("best", "secret") if rendered.find(name)]}
+
+    app = App(template="shop/sales.html", fragment="shop/rows.html", context=find_names)
+    server.register_tool(tell, name="best", app=app, read_only=True)
+    server.register_tool(tell, name="secret", permission="auth.view_user", read_only=True)
+
+    result = MCPClient(server, capabilities=HOST).call("best")
+
+    assert result.meta["django_mcp/html"].strip() == "best"
