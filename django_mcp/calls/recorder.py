@@ -62,7 +62,8 @@ class _Shares:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until_s = 0.0
-        self._used: dict[str, int] = {}
+        self._used: dict[str | tuple[str | None], int] = {}
+        self._used_anonymously = 0
 
     def take(self, principal: str, address: str | None, weight: int) -> bool:
         """Count a call; return whether it is to be recorded.
@@ -73,17 +74,18 @@ class _Shares:
         now_s, used, limit = self._clock(), self._used, settings.RECORDED_CALLS_PER_MINUTE
         if now_s >= self._until_s:
             self._until_s = now_s + PERIOD_S
+            self._used_anonymously = 0
             used.clear()
-        # The prefix of a principal's key cannot be that of an address.
-        key = f"principal {principal}" if principal else f"address {address}"
+        # No key of a principal is equal to an address in a tuple.
+        key = principal or (address,)
         own = used.get(key, 0) + weight
         if own > limit:
             return False
         if not principal:
-            together = used.get("", 0) + weight
+            together = self._used_anonymously + weight
             if together > limit * ANONYMOUS_CALLERS:
                 return False
-            used[""] = together
+            self._used_anonymously = together
         used[key] = own
         return True
 

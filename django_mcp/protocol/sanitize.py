@@ -49,6 +49,9 @@ def clean(text: str, max_length: int) -> str:
     Those are control characters, bidirectional overrides, fillers and half surrogates, which some
     databases also reject.
     """
+    # Most texts are like this, and each recorded call has five.
+    if len(text) <= max_length and text.isascii() and text.isprintable():
+        return text
     if len(text) > max_length:
         text = text[: max_length - 1] + "…"
     return mark_invisible(text, lambda _: "\ufffd")
