@@ -12,6 +12,7 @@ from types import ModuleType
 
 EXTENSION_PACKAGES: tuple[str, ...] = (
     "django_mcp.extensions.apps",
+    "django_mcp.extensions.cards",
     "django_mcp.extensions.tasks",
 )
 
@@ -33,6 +34,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `admin.pages`: `PAGES`, the models with their pages.
     - `checks`: system checks, declared with `@check()`.
     - `site.tags`: a template `Library`, whose tags are those of `{% load mcp_apps %}`.
+    - `site.urls`: `patterns_of(server)` returns URL patterns beside the endpoint of a server, and `root_patterns()`
+      those at the root of the site.
     - `testing`: `check_result(client, method, result)` of the test client, and functions by which its methods of
       the same names work: `call_as_task`, `read_app` and `assert_app`.
     """

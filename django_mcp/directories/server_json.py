@@ -28,7 +28,8 @@ MAX_OWN_BYTES = 4096
 """The registry keeps so much of what a publisher adds."""
 
 _OWN = "io.modelcontextprotocol.registry/publisher-provided"
-_RANGE = re.compile(r"[\^~<>=|*]|\s-\s|(^|\.)[xX](\.|$)|^latest$")
+RANGE = re.compile(r"[\^~<>=|*]|\s-\s|(^|\.)[xX](\.|$)|^latest$")
+"""Versions that stand for several."""
 
 _REMEDIES = {
     "$schema": "Write the file anew with manage.py mcp_server_json.",
@@ -71,7 +72,7 @@ def describe(server: MCPServer, url: str, name: str | None = None) -> JSONObject
         version=options.version,
         websiteUrl=options.website_url,
         icons=[icon.to_wire() for icon in read_icons(options.icons)] or None,
-        remotes=list(_find_remotes(server, url)),
+        remotes=list(find_remotes(server, url)),
     )
 
 
@@ -82,7 +83,8 @@ def make_name(server: MCPServer, url: str) -> str:
     return f"{'.'.join(reversed(labels))}/{own}"
 
 
-def _find_remotes(server: MCPServer, url: str) -> Iterator[JSONObject]:
+def find_remotes(server: MCPServer, url: str) -> Iterator[JSONObject]:
+    """Yield how clients reach a server, by the URL of its endpoint."""
     headers = _find_headers(server)
     yield present(type="streamable-http", url=url, headers=headers)
     if server.options.legacy_sse:
@@ -150,7 +152,7 @@ def find_faults(document: JSONObject) -> Iterator[RegistryFault]:
         text = f"server.json: {problem.pointer}: {problem.message}"
         yield RegistryFault(text, _REMEDIES.get(member, _OTHER_REMEDY))
     version = document.get("version")
-    if isinstance(version, str) and _RANGE.search(version):
+    if isinstance(version, str) and RANGE.search(version):
         text = f"server.json: the version {version!r} is no single version"
         yield RegistryFault(text, _REMEDIES["version"])
     remotes = document.get("remotes")

@@ -34,6 +34,7 @@ from django_mcp.endpoints.well_known import (
 )
 from django_mcp.execution.migrated import is_migrated
 from django_mcp.execution.threads import find_pool_states, run_in_pool
+from django_mcp.extension_packages import load_parts
 from django_mcp.pages.style import style_pattern
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
@@ -137,6 +138,7 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
         path("mcp/health", health, name="health"),
         path("mcp/health/", health),
         style_pattern("mcp/"),
+        *(each for part in load_parts("site.urls") for each in part.patterns_of(server)),
         *(legacy_patterns_of(server) if has_legacy_sse else ()),
     ]
 
@@ -180,6 +182,9 @@ def site_of(server: MCPServer) -> ASGIApp:
     ]
     site_settings.ROOT_URLCONF = __name__
     starts: list[str] = [] if settings.OPENAI_APPS_CHALLENGE is None else [f"{CHALLENGE_PATH}/"]
+    for part in load_parts("site.urls"):
+        beside, at_root = part.patterns_of(server), part.root_patterns()
+        starts += [f"/{str(each.pattern).rstrip('/')}/" for each in (*beside, *at_root)]
     pages: list[str] = []
     if authenticators_of(server):
         starts.append(f"{METADATA_PATH}/")

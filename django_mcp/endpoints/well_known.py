@@ -22,6 +22,7 @@ from django_mcp.auth.scopes import baseline_scopes
 from django_mcp.conf import settings
 from django_mcp.endpoints.connect import CONNECT_PATH, connect_page
 from django_mcp.endpoints.mounts import find_mounts, resolve
+from django_mcp.extension_packages import load_parts
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.visibility import Narrowing
 from django_mcp.servers import MCPServer, all_servers
@@ -141,6 +142,8 @@ def patterns() -> list[URLPattern | URLResolver]:
         path(CHALLENGE_PATH.removeprefix("/"), open_to_pages("GET", "HEAD")(openai_challenge)),
     ]
     urls.append(path(CONNECT_PATH.removeprefix("/"), connect_page, name="django_mcp_connect_page"))
+    for part in load_parts("site.urls"):
+        urls += part.root_patterns()
     for config in apps.get_app_configs():
         if isinstance(config, DocumentsApp):
             urls += config.mcp_urlpatterns()

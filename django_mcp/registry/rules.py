@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,6 +130,14 @@ CONTACT = Rule(
     lambda value: is_text(value) and value.startswith(("https://", "http://", "mailto:")),
     "the URL of a web page, or an address such as 'mailto:help@shop.example.com'",
 ).or_none("to leave it out")
+CARD_NAME = Rule(
+    lambda value: (
+        isinstance(value, str)
+        and re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", value) is not None
+        and len(value) <= 200
+    ),
+    "a domain of yours backwards, a slash and a name, such as 'com.example/shop'",
+).or_none("for no card")
 SECONDS = Rule(
     lambda value: is_number(value) and 0 < value < 1e9,
     "a number of seconds above 0 and below 1e9",

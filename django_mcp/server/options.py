@@ -14,6 +14,7 @@ from django_mcp.registry.access import Permission
 from django_mcp.registry.options import ATOMIC, Atomic
 from django_mcp.registry.rules import (
     BOOL,
+    CARD_NAME,
     CONTACT,
     ICONS,
     NAME,
@@ -55,6 +56,13 @@ class Options:
     )
     website_url: str | None = setting(
         None, WEB_PAGE, "The web page on which people read more.", scope=Scope.OWN
+    )
+    card_name: str | None = setting(
+        None,
+        CARD_NAME,
+        "The name in the [server card](../howto/directories.md#server-cards), which anybody can read: a domain of "
+        "yours backwards, a slash and the server, such as `com.example/shop`. `None`: there is no card.",
+        scope=Scope.OWN,
     )
     privacy_url: str | None = setting(
         None,

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, Any] = {
     "revisions": ["2025-11-25"],
     "throttle": {"principal": "600/m"},
     "website_url": "https://example.com/about",
+    "card_name": "com.example/staff",
     "privacy_url": "https://example.com/privacy",
     "terms_url": "https://example.com/terms",
     "support_url": "mailto:help@example.com",
