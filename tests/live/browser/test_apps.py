@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import FrameLocator, Page, expect
+from playwright.async_api import Page, expect
 
 from django_mcp import MCPServer, ToolError
 from django_mcp.extensions.apps import App
 from django_mcp.test import AsyncMCPClient
+from tests.live.browser.app_host import HOST, SANDBOXES, Host
 from tests.live.browser.pages import AXE
-
-ASSETS = Path(__file__).parent / "assets"
-HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
-SANDBOXES = ("allow-scripts", "allow-scripts allow-forms")
 
 PAGE = """{% load mcp_apps %}{% mcp_app title="Sales" %}
 <h1>Sales in <span data-mcp-text="month"></span></h1>
@@ -27,38 +24,6 @@ PAGE = """{% load mcp_apps %}{% mcp_app title="Sales" %}
 <p><a href="javascript:mcp.call('more', {page: 9})">Script</a></p>
 {% endmcp_app %}"""
 ROWS = "{% for row in result.rows %}<p class=row>{{ row }}</p>{% endfor %}"
-
-
-class Host:
-    """A host that shows pages of a server."""
-
-    def __init__(self, page: Page, client: AsyncMCPClient) -> None:
-        self.page = page
-        self._client = client
-
-    async def open(
-        self, tool: str, *, sandbox: str = "allow-scripts", **context: Any
-    ) -> FrameLocator:
-        """Show the page of a tool with the result of a call, and return its frame."""
-        await self.page.set_content("<!doctype html><html lang=en><title>Host</title><main></main>")
-        await self.page.expose_function("callTool", self._call)
-        await self.page.add_script_tag(path=ASSETS / "ext-apps" / "app-bridge.js")
-        await self.page.add_script_tag(path=ASSETS / "host.js")
-        result = (await self._client.call(tool)).raw
-        html = await self._client.app(tool)
-        options = {"result": result, "input": {}, "sandbox": sandbox, "context": context}
-        await self.page.evaluate("([html, options]) => openPage(html, options)", [html, options])
-        return self.page.frame_locator("iframe")
-
-    async def _call(self, params: dict[str, Any]) -> Any:
-        return (await self._client.call(params["name"], params.get("arguments", {}))).raw
-
-    async def sent(self, name: str) -> list[Any]:
-        """Return what the page has sent of a kind."""
-        found: list[Any] = await self.page.evaluate(
-            "(name) => log.filter((entry) => entry[0] === name).map((entry) => entry[1])", name
-        )
-        return found
 
 
 @pytest.fixture
