@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, present
@@ -16,7 +16,16 @@ EXTENSION: Final = "io.modelcontextprotocol/ui"
 HTML_KEY: Final = "django_mcp/html"
 """The key in `_meta` of a result for the part of a page that the server rendered."""
 
+ERRORS_KEY: Final = "django_mcp/errors"
+"""The key in `_meta` of an error for what is wrong with the fields of a form: lists of texts by field.
+
+Those of the field `""` concern the form as a whole.
+"""
+
 MIME_TYPE: Final = "text/html;profile=mcp-app"
+
+FORM_TEMPLATE: Final = "django_mcp/apps/form.html"
+"""The page of a form, for all tools that have no other."""
 
 PERMISSIONS: Mapping[str, str] = {
     "camera": "camera",
@@ -101,6 +110,24 @@ MakeContext: TypeAlias = Callable[[Rendered], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentsForm:
+    """The form of all arguments of a tool, made from its input schema: `App(form=ArgumentsForm())`.
+
+    Args:
+        keys: the arguments that say which object is meant. The tool that opens the form takes them, and they are
+            no fields of it.
+        read: the name of the tool that returns the object with these `keys`, whose values the form starts with. Only
+            the fields that the user changes are sent then. None: the form starts with the defaults.
+        sources: the values of the result of `read` that other arguments start with, by argument, such as
+            `{"if_unmodified": "updated_at"}`. An argument that is here is sent and not shown.
+    """
+
+    keys: Sequence[str] = ()
+    read: str | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """The page of a tool.
 
@@ -111,6 +138,11 @@ class App:
             None: there is none.
         context: a function of the `Rendered` result that returns further variables for the fragment; None: it gets
             `result`, `arguments`, `tool` and `user`.
+        form: a form class of Django, which a parameter of the tool is annotated with, or an `ArgumentsForm`. A second
+            tool, `open_` and the name of this one, shows the form, on `template`, by default one of this package.
+            `fragment` is rendered with the result of this tool.
+        initial: a function that returns what the form starts with: a dict, or the object that a `ModelForm` changes. Its
+            first parameter is the user, or the context if it is called `ctx`; the others are arguments of the tool.
         csp: origins outside of the page that it uses.
         permissions: what the page asks the host for: `"camera"`, `"microphone"`, `"geolocation"`,
             `"clipboard_write"`.
@@ -125,6 +157,8 @@ class App:
     template: str | None = None
     fragment: str | None = None
     context: MakeContext | None = None
+    form: Any = None
+    initial: Callable[..., Any] | None = None
     csp: Csp | None = None
     permissions: Sequence[str] = ()
     prefers_border: bool | None = None
@@ -135,7 +169,11 @@ class App:
             template = getattr(self, name)
             if template is not None and (not isinstance(template, str) or not template):
                 raise ValueError(f"{name} is {template!r:.60}: write the name of a template")
-        if self.template is None and self.fragment is None:
+        if self.initial is not None and (self.form is None or not callable(self.initial)):
+            raise ValueError(f"initial is {self.initial!r:.60}: write a function, and form=")
+        if self.form is not None and not isinstance(self.form, type | ArgumentsForm):
+            raise ValueError(f"form is {self.form!r:.60}: write a form class")
+        if self.template is None and self.fragment is None and self.form is None:
             raise ValueError("an app needs a template, or a fragment for the page of another")
         if self.context is not None and not callable(self.context):
             raise ValueError(f"context is {self.context!r:.60}: write a function")
@@ -169,10 +207,14 @@ class Shown:
     Attributes:
         app: its page; None: it has none.
         visibility: who should call it, as on the wire; None: everybody.
+        opening: what was declared, if another tool shows its form; `app` then is what this tool has itself.
+        sends_to: the tool that its form calls, if it shows one.
     """
 
     app: App | None = None
     visibility: tuple[str, ...] | None = None
+    opening: App | None = None
+    sends_to: str | None = None
 
 
 def read_shown(value: Any) -> Shown:
@@ -181,6 +223,8 @@ def read_shown(value: Any) -> Shown:
     Raises:
         ValueError: one has a wrong value.
     """
+    if isinstance(value, Shown):
+        return value
     if not isinstance(value, Mapping) or not value.keys() <= {"app", "visible_to"}:
         raise ValueError("the options are app= and visible_to=")
     app, visible_to = value.get("app"), value.get("visible_to")
@@ -192,4 +236,10 @@ def read_shown(value: Any) -> Shown:
         raise ValueError(
             f"visible_to= is {visible_to!r:.60}: write {', '.join(map(repr, VISIBILITIES))}"
         )
-    return Shown(app=app, visibility=None if visible_to is None else (visible_to,))
+    visibility = None if visible_to is None else (visible_to,)
+    if app is None or app.form is None:
+        return Shown(app=app, visibility=visibility)
+    own = None
+    if app.fragment is not None:
+        own = App(fragment=app.fragment, context=app.context)
+    return Shown(app=own, visibility=visibility, opening=app)
