@@ -32,6 +32,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
       `find_badges(entry)`, which returns the badges of an entry in the catalogue.
     - `admin.pages`: `PAGES`, the models with their pages.
+    - `site.registering`: `prepare(server, function, options)` returns the function to register as a tool in place of
+      another, `complete(server, entry)` registers what goes with a tool, and `remove(server, name)` removes that.
     - `checks`: system checks, declared with `@check()`.
     - `site.tags`: a template `Library`, whose tags are those of `{% load mcp_apps %}`.
     - `site.urls`: `patterns_of(server)` returns URL patterns beside the endpoint of a server, and `root_patterns()`

@@ -5,10 +5,10 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -26,6 +26,8 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.options import ToolOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.rules import shown
@@ -106,6 +108,28 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
             dict.fromkeys(LIST_METHODS, CacheHint(ttl_ms=ttl_ms)) if ttl_ms else {}
         )
         return Options(**options)
+
+    def register_tool(
+        self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
+    ) -> ToolEntry:
+        """Register a function as a tool, and return its entry; see `ToolOptions`."""
+        parts = load_parts("site.registering")
+        for part in parts:
+            handler = part.prepare(self, handler, options)
+        entry = super().register_tool(handler, **options)
+        try:
+            for part in parts:
+                part.complete(self, entry)
+        except BaseException:
+            self._registry.remove("tools", entry.name)
+            raise
+        return entry
+
+    def remove_tool(self, name: str) -> bool:
+        """Remove a tool, with what was registered for it, and return whether there was one."""
+        for part in load_parts("site.registering"):
+            part.remove(self, name)
+        return super().remove_tool(name)
 
     def _own_extensions(self) -> Iterable[Any]:
         if "extensions" in self._given or not self.is_default:

@@ -239,7 +239,7 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
         """Run a synchronous check; raises `Forbidden` unless it allows the call."""
         arguments = self._convert(ctx, arguments)
         try:
-            allowed = self._ask(ctx, arguments)
+            allowed = self.ask(ctx, arguments)
         except (Exception, SystemExit) as error:  # a failing check denies the call
             raise Forbidden from error
         _demand(allowed)
@@ -248,7 +248,7 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
         """Run an asynchronous check; see `demand`."""
         arguments = self._convert(ctx, arguments)
         try:
-            allowed = await self._ask(ctx, arguments)
+            allowed = await self.ask(ctx, arguments)
         except (Exception, SystemExit) as error:
             raise Forbidden from error
         _demand(allowed)
@@ -259,7 +259,8 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
         given = arguments[self.whole]
         return {**(given if self.convert is None else self.convert(ctx, given)), **arguments}
 
-    def _ask(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
+    def ask(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return what the function returns."""
         known = {
             **self.defaults,
             **{name: arguments[name] for name in self.names if name in arguments},
@@ -284,14 +285,16 @@ def read_check(
     injectables: Injectables,
     provide_user: Provider,
     properties: Sequence[str] = (),
+    word: str = "check",
 ) -> ObjectCheck:
     """Return the check of the handler with this signature.
 
     Its first parameter is the subject: the value its annotation is injected with, else the context
     if it is called `ctx`, else the user. The others are arguments of the handler; it takes those it
-    needs. Where the handler takes all arguments as one dict, `properties` are their names.
+    needs. Where the handler takes all arguments as one dict, `properties` are their names. `word` is what
+    errors call the function.
     """
-    source = f"{signature.source}: the check {describe_source(function)}"
+    source = f"{signature.source}: the {word} {describe_source(function)}"
     is_async = is_async_callable(function)
     if is_async and not is_async_handler:
         raise RegistrationError(f"{source} is asynchronous, the handler is not. Write it with def.")
@@ -300,7 +303,7 @@ def read_check(
     except (TypeError, ValueError) as error:
         raise RegistrationError(f"{source} has no signature ({error}).") from None
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
-        raise RegistrationError(f"{source} has no parameter. Write check(user, **arguments).")
+        raise RegistrationError(f"{source} has no parameter. Write {word}(user, **arguments).")
     first, others = parameters[0], {parameter.name: parameter for parameter in parameters[1:]}
     given = {parameter.name: parameter for parameter in signature.parameters}
     all_names = tuple(properties or given)

@@ -64,7 +64,10 @@ def build_tool(
     # Source: 2026-07-28 server/tools, "x-mcp-header".
     nullable = {header.path[0] for header in headers if len(header.path) == 1}
     nullable.difference_update(published.get("required", ()))
-    input_validator = Validator(published, source, is_input=True, nullable=nullable)
+    # A function may say itself what is wrong with a part of its arguments.
+    relax = getattr(function, "relax_input", None)
+    checked = published if relax is None else relax(published)
+    input_validator = Validator(checked, source, is_input=True, nullable=nullable)
     output_validator = (
         None if published_output is None else Validator(published_output, source, is_input=False)
     )

@@ -153,7 +153,8 @@ def make_handler(
         injections=signature.injections,
         read=copy_defaults(read, signature.parameters),
         convert=convert,
-        origin=signature.function,
+        # What stands for a function of the site is not what its author wrote.
+        origin=getattr(signature.function, "stands_for", signature.function),
         source=signature.source,
         returns=signature.returns,
         access=access,

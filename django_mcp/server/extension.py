@@ -20,6 +20,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Access, Permission, read_access
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.problems import Problem
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
@@ -78,7 +79,7 @@ class Listening:
 
 _SYNCHRONOUS = (
     "is_offered", "find_settings", "find_capabilities", "methods", "option_of", "wraps", "is_required_by",
-    "is_active", "describe", "receive", "make_context",
+    "is_active", "describe", "describe_problems", "receive", "make_context",
 )  # fmt: skip
 """Methods that nobody awaits."""
 
@@ -249,6 +250,15 @@ class Extension:
         so an answer without it must check the object itself.
         """
         return await call_next()
+
+    def describe_problems(
+        self, call: Any, tool: ToolEntry, problems: Sequence[Problem]
+    ) -> Mapping[str, Any]:
+        """Return fields for `_meta` of the result of a call whose arguments are wrong.
+
+        The extension wraps the tool. The arguments need not have come to `call_tool`.
+        """
+        return {}
 
     # -- resources
 

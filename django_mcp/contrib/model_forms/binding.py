@@ -64,6 +64,7 @@ def bind_form(
     limit: Limit | None = None,
     shows_key: Callable[[Any], bool] = lambda _field: False,
     find_naming: FindNaming = no_names,
+    takes_hidden: bool = False,
 ) -> Any:
     """Return a form bound to arguments; `check_form` tells what is wrong with them.
 
@@ -84,6 +85,7 @@ def bind_form(
         shows_key: takes a relation of the model and returns whether the caller is shown the key also of
             an object that cannot be chosen. Then it may be sent back.
         find_naming: says by what name the caller may choose an object, in place of its key.
+        takes_hidden: whether callers fill in hidden fields as well.
 
     Raises:
         ArgumentErrors: an argument is no field that callers fill in. The form may lack one for some users.
@@ -100,6 +102,7 @@ def bind_form(
         limit=limit,
         shows_key=shows_key,
         find_naming=find_naming,
+        takes_hidden=takes_hidden,
     )
     return form
 
@@ -115,13 +118,17 @@ def fill_form(
     shows_key: Callable[[Any], bool],
     find_naming: FindNaming,
     left_alone: Collection[str] = (),
+    takes_hidden: bool = False,
 ) -> None:
     """Have the fields of a bound form read arguments, as `bind_form` describes it.
 
     The fields of `left_alone` read the data of the form, which can be changed.
     """
     data: MultiValueDict[str, Any] = form.data
-    offered = set(offered_fields(form.fields, {*exclude, *left_alone}, allow_sensitive))
+    closed_fields = {*exclude, *left_alone}
+    offered = set(
+        offered_fields(form.fields, closed_fields, allow_sensitive, takes_hidden=takes_hidden)
+    )
     closed = [name for name in arguments if name not in offered]
     if closed:
         told = _("You cannot set this field.")

@@ -70,6 +70,7 @@ def form_schema(
     exclude: Collection[str] = (),
     allow_sensitive: Collection[str] = (),
     personal_choices: Collection[str] = (),
+    takes_hidden: bool = False,
     tell: Tell = lambda _name, _model: None,
 ) -> JSONObject:
     """Return the JSON Schema of the arguments that a form takes.
@@ -84,6 +85,7 @@ def form_schema(
         exclude: fields to leave out.
         allow_sensitive: password fields that clients may fill in.
         personal_choices: fields with other choices for each user, which are described by their type alone.
+        takes_hidden: whether hidden fields are arguments as well.
         tell: says how objects are named, and which tool finds them.
 
     Raises:
@@ -91,7 +93,7 @@ def form_schema(
     """
     _check_models(form)
     fields = _fields_of(form)
-    offered = set(offered_fields(fields, exclude, allow_sensitive))
+    offered = set(offered_fields(fields, exclude, allow_sensitive, takes_hidden=takes_hidden))
     required = []
     for name, field in fields.items():
         if is_partial or not field.required or field.initial is not None:
@@ -168,11 +170,16 @@ def find_model_field(form: Any, name: str) -> Any:
 
 
 def offered_fields(
-    fields: Mapping[str, forms.Field], exclude: Collection[str], allow_sensitive: Collection[str]
+    fields: Mapping[str, forms.Field],
+    exclude: Collection[str],
+    allow_sensitive: Collection[str],
+    *,
+    takes_hidden: bool = False,
 ) -> Iterator[str]:
     """Yield the names of the fields that callers may fill in."""
     for name, field in fields.items():
-        if name in exclude or field.disabled or field.widget.is_hidden:
+        is_hidden = field.widget.is_hidden and not takes_hidden
+        if name in exclude or field.disabled or is_hidden:
             continue
         if isinstance(field, forms.FileField):
             continue

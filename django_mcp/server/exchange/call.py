@@ -20,6 +20,7 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.entries import Entry
+from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
@@ -169,6 +170,8 @@ class Failure:
     """Of a fault: names it in the log."""
     error: str = ""
     """The class of the exception."""
+    problems: Sequence[Problem] = ()
+    """What is wrong with the arguments, if that is why."""
 
 
 class DetachedRun(Protocol):

@@ -11,8 +11,8 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.coercion import BRIEF_STEPS, MAX_STEPS, Coerced, coerce
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
-from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.failures import describe_problems
+from django_mcp.server.exchange.call import Failure
+from django_mcp.server.handlers.failures import refuse_arguments
 from django_mcp.server.handlers.turns import check_in_turn
 from django_mcp.server.services import ServedCall
 
@@ -39,7 +39,7 @@ async def settle_arguments(
         return outcome.arguments
     if not outcome:
         return arguments
-    return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(outcome))
+    return refuse_arguments(outcome)
 
 
 def _read_briefly(

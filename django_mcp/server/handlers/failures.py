@@ -46,7 +46,7 @@ async def describe_error(call: ServedCall, error: Exception | SystemExit, what: 
     if isinstance(error, StoreUnavailable):
         return Failure(kind=FailureKind.TOOL_ERROR, message=error.message)
     if isinstance(error, ArgumentErrors):
-        return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
+        return refuse_arguments(error.problems)
     if isinstance(error, HandlerTimeout):
         logger.warning("%s timed out: %s", what, error)
         return Failure(kind=FailureKind.TIMEOUT, message=str(error))
@@ -91,6 +91,12 @@ def refuse_asking(call: ServedCall, error: CannotAsk) -> Refusal | Failure:
             data={"elicitations": [ask_params(ask, call.rules) for ask in asks]},
         )
     return Failure(kind=FailureKind.TOOL_ERROR, message=str(error))
+
+
+def refuse_arguments(problems: Sequence[Problem]) -> Failure:
+    """Return the failure of a call whose arguments are wrong."""
+    message = describe_problems(problems)
+    return Failure(kind=FailureKind.ARGUMENTS, message=message, problems=problems)
 
 
 def describe_problems(problems: Sequence[Problem]) -> str:

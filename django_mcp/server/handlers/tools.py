@@ -16,6 +16,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.listed import Listed, fit
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.extension import ask
 from django_mcp.server.handlers.failures import describe_problems, within_limit
 from django_mcp.server.handlers.run import HandlerRun
 from django_mcp.server.handlers.whole_results import is_whole, link_whole
@@ -133,4 +134,17 @@ def encode_failure(call: ServedCall, failure: Failure) -> bytes:
     call.failure = failure
     call.result_chars = len(failure.message)
     result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
+    meta = _describe_to_extensions(call, failure) if failure.problems else None
+    if meta:
+        result["_meta"] = meta
     return call.server.encode_result(result, call.rules)
+
+
+def _describe_to_extensions(call: ServedCall, failure: Failure) -> JSONObject:
+    """Return what extensions that wrap the tool say of wrong arguments."""
+    meta: JSONObject = {}
+    entry, wrapping = call.entry, call.derived.wrapping
+    if isinstance(entry, ToolEntry) and wrapping is not None:
+        for extension in wrapping.find(entry.name, call):
+            meta.update(ask(extension, "describe_problems", {}, call, entry, failure.problems))
+    return meta

@@ -22,7 +22,7 @@ from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.argument_checks import check_headers, settle_arguments
 from django_mcp.server.handlers.challenges import to_result
-from django_mcp.server.handlers.failures import describe_problems, short
+from django_mcp.server.handlers.failures import refuse_arguments, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
@@ -94,8 +94,7 @@ async def _find_other(
 
 
 def _refuse_arguments(call: ServedCall, problems: Sequence[Problem]) -> bytes:
-    message = describe_problems(problems)
-    return encode_failure(call, Failure(kind=FailureKind.ARGUMENTS, message=message))
+    return encode_failure(call, refuse_arguments(problems))
 
 
 def _suggest(call: ServedCall, name: str) -> str:

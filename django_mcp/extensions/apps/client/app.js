@@ -130,6 +130,100 @@
     }
   });
 
+  /* `data-mcp-form` calls a tool with what its inputs hold, by click and Enter: not all frames may submit forms. */
+  const ERRORS = "django_mcp/errors", LATE_S = 20;
+  const READ = {
+    text: (input) => input.value,
+    number: (input) => (Number.isSafeInteger(Number(input.value)) || input.value.includes(".") ? Number(input.value) : input.value),
+    boolean: (input) => input.checked,
+    json: (input) => JSON.parse(input.value),
+    list: (input) => input.value.split(",").map((text) => text.trim()).filter(Boolean),
+    items: (input) => [JSON.parse(input.value)],
+  };
+  const isChanged = (input) => input.type === "hidden" || input.value !== input.defaultValue && !input.options
+    || input.checked !== input.defaultChecked || [...input.options || []].some((each) => each.selected !== each.defaultSelected);
+  function readForm(form) {
+    const values = {}, wrong = {}, inputs = [...form.querySelectorAll("[name]:enabled")];
+    const changed = new Set(inputs.filter(isChanged).map((input) => input.name));
+    for (const input of inputs) {
+      const { name, type } = input, { mcpReads: reads = "text", mcpEmpty: empty = "" } = input.dataset;
+      if (form.dataset.mcpChanged !== undefined && !changed.has(name)) continue;
+      if (input.validity.badInput) wrong[name] = [input.validationMessage];
+      else if (input.multiple && input.options) values[name] = [...input.selectedOptions].map((each) => each.value);
+      else if (type === "checkbox" && reads !== "boolean") {
+        values[name] ||= [];
+        if (input.checked) values[name].push(...(reads === "items" ? READ.items(input) : [input.value]));
+      } else if (type === "radio") {
+        if (input.checked) values[name] = READ[reads](input);
+        else values[name] ??= "";
+      } else if (input.value === "" && empty === "null") values[name] = null;
+      else if (input.value === "" && (empty === "omit" || reads === "json")) continue;
+      else if (input.value === "" && reads === "number") values[name] = null;
+      else {
+        try { values[name] = READ[reads](input); } catch { wrong[name] = [form.dataset.mcpBadJson || "JSON"]; }
+      }
+    }
+    return { values, wrong };
+  }
+  const fieldOf = (form, name) => form.querySelector(`[data-mcp-field="${CSS.escape(name)}"]`);
+  function complain(form, errors) {
+    for (const slot of form.querySelectorAll("[data-mcp-error], [data-mcp-errors]")) slot.replaceChildren();
+    for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+    const all = form.querySelector("[data-mcp-errors]"), rest = [];
+    for (const [name, texts] of Object.entries(errors)) {
+      const field = name && fieldOf(form, name), slot = field?.querySelector("[data-mcp-error]");
+      if (!slot) { rest.push(...texts.map((text) => (name ? `${name}: ${text}` : text))); continue; }
+      slot.append(...texts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+      for (const input of field.querySelectorAll("[name]")) input.setAttribute("aria-invalid", "true");
+    }
+    if (all) all.append(...rest.map((text) => Object.assign(document.createElement("p"), { textContent: text })));
+    else if (rest.length) say(rest.join("\n"), true);
+    if (Object.keys(errors).length) (rest.length && all || form.querySelector("[aria-invalid]"))?.focus();
+  }
+  async function send(form) {
+    if (form.getAttribute("aria-busy") === "true") return;
+    const { mcpForm: name, mcpInto: into, mcpArgs: args, mcpSwap: target = "[data-mcp-result]" } = form.dataset;
+    const { values, wrong } = readForm(form), buttons = form.querySelectorAll("button");
+    complain(form, wrong);
+    if (Object.keys(wrong).length) return;
+    const busy = (isBusy) => {
+      form.setAttribute("aria-busy", String(isBusy));
+      for (const button of buttons) button.disabled = isBusy;
+    };
+    busy(true);
+    say(form.dataset.mcpSending || "", false);
+    const late = setTimeout(() => say(form.dataset.mcpLate || "", true), (form.dataset.mcpLateS || LATE_S) * 1000);
+    try {
+      const given = args === undefined ? mcp.input || {} : JSON.parse(args);
+      const result = await mcp.call(name, { ...given, ...(into ? { [into]: values } : values) });
+      busy(false);
+      say("", false);
+      if (result.isError) return complain(form, result._meta?.[ERRORS] || { "": [textOf(result)] });
+      const done = form.parentElement.querySelector("[data-mcp-done]");
+      if (typeof result._meta?.[HTML] === "string") show(result, target);
+      else say(textOf(result), false);
+      if (done) { form.hidden = true; done.hidden = false; done.focus(); }
+      if (mcp.host.capabilities?.updateModelContext) mcp.tell(`${name}: ${textOf(result)}`).catch(() => {});
+      emit("called", { name, result });
+    } catch (error) {
+      busy(false);
+      say("", false);
+      complain(form, { "": [error.message] });
+    } finally {
+      clearTimeout(late);
+    }
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-mcp-form] :is([data-mcp-submit], [type=submit])");
+    if (button) { event.preventDefault(); send(button.closest("[data-mcp-form]")); }
+  });
+  document.addEventListener("keydown", (event) => {
+    const form = event.target.closest("[data-mcp-form]");
+    if (!form || event.key !== "Enter" || event.isComposing || !event.target.matches("input")) return;
+    event.preventDefault();
+    send(form);
+  });
+
   const measure = () => {
     const height = Math.ceil(root.getBoundingClientRect().height), width = Math.ceil(root.scrollWidth);
     if (`${width}x${height}` === size) return;

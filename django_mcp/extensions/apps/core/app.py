@@ -27,6 +27,12 @@ MIME_TYPE: Final = "text/html;profile=mcp-app"
 FORM_TEMPLATE: Final = "django_mcp/apps/form.html"
 """The page of a form, for all tools that have no other."""
 
+FORM_FRAGMENT: Final = "django_mcp/apps/_form.html"
+"""The part of that page with the fields."""
+
+SENT_FRAGMENT: Final = "django_mcp/apps/_sent.html"
+"""The part of that page with the result of the tool that the form calls."""
+
 PERMISSIONS: Mapping[str, str] = {
     "camera": "camera",
     "microphone": "microphone",
@@ -96,6 +102,7 @@ class Rendered:
         result: the structured result.
         user: who called; may be anonymous.
         find: returns the tool of a name, if this caller may call it.
+        variables: what the tool left for the template in `AppContext.variables`.
     """
 
     tool: ToolEntry
@@ -103,6 +110,20 @@ class Rendered:
     result: Any
     user: Any
     find: Find
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class AppContext:
+    """What a tool gets as `ctx.extensions["io.modelcontextprotocol/ui"]`.
+
+    Attributes:
+        is_shown: whether the client shows pages.
+        variables: for the template of the part of the page.
+    """
+
+    is_shown: bool
+    variables: dict[str, Any] = field(default_factory=dict)
 
 
 MakeContext: TypeAlias = Callable[[Rendered], Mapping[str, Any]]
@@ -165,14 +186,11 @@ class App:
     domain: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_form()
         for name in ("template", "fragment"):
             template = getattr(self, name)
             if template is not None and (not isinstance(template, str) or not template):
                 raise ValueError(f"{name} is {template!r:.60}: write the name of a template")
-        if self.initial is not None and (self.form is None or not callable(self.initial)):
-            raise ValueError(f"initial is {self.initial!r:.60}: write a function, and form=")
-        if self.form is not None and not isinstance(self.form, type | ArgumentsForm):
-            raise ValueError(f"form is {self.form!r:.60}: write a form class")
         if self.template is None and self.fragment is None and self.form is None:
             raise ValueError("an app needs a template, or a fragment for the page of another")
         if self.context is not None and not callable(self.context):
@@ -189,6 +207,17 @@ class App:
         object.__setattr__(self, "permissions", tuple(self.permissions))
         if self.csp is not None and not isinstance(self.csp, Csp):
             raise ValueError(f"csp is {self.csp!r:.60}: write Csp(connect=[...])")
+
+    def _check_form(self) -> None:
+        if self.form is not None and not isinstance(self.form, type | ArgumentsForm):
+            raise ValueError(f"form is {self.form!r:.60}: write a form class")
+        if self.initial is None:
+            return
+        function: object = self.initial
+        if not callable(function) or not isinstance(self.form, type):
+            raise TypeError(
+                f"initial is {self.initial!r:.60}: write a function, and form= with a form class"
+            )
 
     def to_wire(self) -> JSONObject:
         """Return `_meta.ui` of the page as hosts read it."""
@@ -209,12 +238,14 @@ class Shown:
         visibility: who should call it, as on the wire; None: everybody.
         opening: what was declared, if another tool shows its form; `app` then is what this tool has itself.
         sends_to: the tool that its form calls, if it shows one.
+        sends_into: the argument of that tool for the values of the form; None: each is an argument.
     """
 
     app: App | None = None
     visibility: tuple[str, ...] | None = None
     opening: App | None = None
     sends_to: str | None = None
+    sends_into: str | None = None
 
 
 def read_shown(value: Any) -> Shown:

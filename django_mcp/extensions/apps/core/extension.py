@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from django_mcp.extensions.apps.core.app import (
+    ERRORS_KEY,
     EXTENSION,
     HTML_KEY,
     MIME_TYPE,
+    SENT_FRAGMENT,
     App,
+    AppContext,
     Rendered,
     Shown,
     read_shown,
@@ -23,6 +26,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.problems import Problem
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.extension import Answer, Extension, NextCall
@@ -40,6 +44,9 @@ class Templates(Protocol):
         """Return the part of a page for the result of a call as HTML."""
 
 
+_SENT = App(fragment=SENT_FRAGMENT)
+
+
 class AppsExtension(Extension):
     """Pages of tools, which hosts show in a conversation.
 
@@ -55,9 +62,14 @@ class AppsExtension(Extension):
 
     def __init__(self, templates: Templates) -> None:
         self._templates = templates
+        self._sent: dict[str, str | None] = {}
+        """The tools that forms call, and the argument of each for the values of its form."""
 
     def is_offered(self, registry: Registry) -> bool:
-        return any(self.identifier in tool.extensions for tool in registry.tools.values())
+        shown = [tool.extensions.get(self.identifier) for tool in registry.tools.values()]
+        # Those of generated sources need no option of their own.
+        self._sent = {each.sends_to: each.sends_into for each in shown if each and each.sends_to}
+        return any(each is not None for each in shown)
 
     @classmethod
     def read_option(cls, value: Any) -> Shown:
@@ -82,8 +94,14 @@ class AppsExtension(Extension):
         return {"_meta": {"ui": ui}} if ui else {}
 
     def wraps(self, tool: ToolEntry) -> bool:
+        return self._find_fragment(tool) is not None
+
+    def _find_fragment(self, tool: ToolEntry) -> App | None:
+        """Return what a part of a page is made with for results of a tool; None: there is none."""
         shown: Shown | None = self.option_of(tool)
-        return shown is not None and shown.app is not None and shown.app.fragment is not None
+        if shown is not None and shown.app is not None and shown.app.fragment is not None:
+            return shown.app
+        return _SENT if tool.name in self._sent else None
 
     async def call_tool(
         self, call: ServedCall, tool: ToolEntry, arguments: JSONObject, call_next: NextCall
@@ -98,7 +116,9 @@ class AppsExtension(Extension):
             or result.get("isError")
         ):
             return result
-        app = self.option_of(tool).app
+        app = self._find_fragment(tool)
+        if app is None:
+            return result
         find = partial(_find_seen, call)
         rendered = Rendered(
             tool=tool,
@@ -106,6 +126,7 @@ class AppsExtension(Extension):
             result=result["structuredContent"],
             user=call.context.user,
             find=find,
+            variables=call.context.extensions[self.identifier].variables,
         )
         try:
             html = await self._templates.render_fragment(app, rendered, call)
@@ -114,6 +135,25 @@ class AppsExtension(Extension):
             logger.exception("Could not render %s for the result of %s", app.fragment, tool.name)
             return result
         return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
+
+    def make_context(self, call: ServedCall) -> AppContext:
+        """Return what tools say of a part of the page."""
+        return AppContext(is_shown=self.is_active(call))
+
+    def describe_problems(
+        self, call: ServedCall, tool: ToolEntry, problems: Sequence[Problem]
+    ) -> Mapping[str, Any]:
+        """Return what is wrong with the fields of a form, for clients that show pages."""
+        if tool.name not in self._sent or not self.is_active(call):
+            return {}
+        into = self._sent[tool.name]
+        errors: dict[str, list[str]] = {}
+        for problem in problems:
+            _, *path = problem.pointer.replace("~1", "/").replace("~0", "~").split("/")
+            if into is not None and path[:1] == [into]:
+                del path[0]
+            errors.setdefault(path[0] if path else "", []).append(problem.message)
+        return {ERRORS_KEY: errors}
 
     def uri_of(self, template: str) -> str:
         """Return the URI of the page that a template makes on this server."""

@@ -44,6 +44,7 @@ def _render(app: App, rendered: Rendered) -> str:
         "tool": rendered.tool,
         "user": rendered.user,
     }
+    context |= rendered.variables
     if app.context is not None:
         context |= app.context(rendered)
     return render_to_string(app.fragment or "", context)
