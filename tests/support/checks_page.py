@@ -65,6 +65,7 @@ TEXTS = {
     "django_mcp.apps.W003": "A page has a fault: it lacks a title, a language or labels, or has what hosts do not do.",
     "django_mcp.apps.W004": "A tool has `visible_to='app'`, and no page calls it.",
     "django_mcp.cards.W001": "Clients would refuse the card of a server.",
+    "django_mcp.apps.W010": "A page calls a tool that its server does not have.",
     "django_mcp.M012": "A `name_field` names no text field, or its class is registered too late.",
     "django_mcp.modeladmin.W002": "An admin overrides or adds views of its pages, which tools do not run.",
     "django_mcp.modeladmin.W003": "An action of an admin, or a model, is no tool, since it is about passwords, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from django.conf import global_settings, settings
 from django.core import checks
@@ -13,7 +14,8 @@ from django.utils.translation import override
 
 from django_mcp.checks.declared import check
 from django_mcp.extensions.apps.core.app import EXTENSION, App, Shown
-from django_mcp.extensions.apps.site.examine import examine
+from django_mcp.extensions.apps.site.examine import Examined, examine, find_called
+from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer, all_servers
 
@@ -37,19 +39,37 @@ def check_apps() -> Iterator[CheckMessage]:
                 yield from _check_templates(tool, shown.app)
 
 
-@check(id="django_mcp.apps.W004")
-def check_called_by_pages() -> Iterator[CheckMessage]:
-    """Report a tool for pages alone, which no page calls."""
+@check()
+def check_calls_of_pages() -> Iterator[CheckMessage]:
+    """Report a tool for pages alone that no page calls, and a page that calls no tool of its server."""
     for server in all_servers():
         shown = list(_find_shown(server))
-        pages = [_read(option.app) for _, option in shown if option.app is not None]
+        # Both know nothing of each other before the site is complete.
+        called = {
+            template: _read_calls(template)
+            for _, option in shown
+            for template in _templates_of(option.app)
+        }
+        known = set().union(*(calls.attributes | calls.quoted for calls in called.values()))
+        # A template that makes names may call any tool.
+        is_exact = not any("{" in name for name in known)
         for tool, option in shown:
-            if option.visibility == ("app",) and not any(tool.name in page for page in pages):
+            if is_exact and option.visibility == ("app",) and tool.name not in known:
                 yield checks.Warning(
                     f"{tool.source} has visible_to='app', and no page of the server names it.",
                     hint=f'Call it from a page, as in <button data-mcp-call="{tool.name}">, or leave '
                     "visible_to out.",
+                    id="django_mcp.apps.W004",
                 )
+        for template, calls in called.items():
+            for name in sorted(calls.attributes - server.registry.registered["tools"].keys()):
+                if name and "{" not in name:
+                    yield checks.Warning(
+                        f"The template {template} calls {name!r:.80}, which is no tool of the server "
+                        f"{server.name}.",
+                        hint="A page calls tools of its own server. Is the name right?",
+                        id="django_mcp.apps.W010",
+                    )
 
 
 def _find_shown(server: MCPServer) -> Iterator[tuple[ToolEntry, Shown]]:
@@ -59,7 +79,7 @@ def _find_shown(server: MCPServer) -> Iterator[tuple[ToolEntry, Shown]]:
 
 
 def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
-    for template in filter(None, (app.template, app.fragment)):
+    for template in _templates_of(app):
         try:
             get_template(template)
         except TemplateDoesNotExist:
@@ -69,6 +89,7 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
                 id="django_mcp.apps.E001",
             )
             return
+    yield from _check_sources(app)
     if app.template is None:
         return
     page = ""
@@ -84,18 +105,42 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
                 id="django_mcp.apps.E002",
             )
             return
-    examined = examine(page, app.csp.origins if app.csp is not None else ())
+    yield from _check_content(f"The page {app.template}", examine(page, _origins_of(app)))
+
+
+def _check_sources(app: App) -> Iterator[CheckMessage]:
+    """Look at the part of a page, which is rendered with data alone."""
+    for source in read_sources(app.fragment) if app.fragment is not None else ():
+        examined = examine(source, _origins_of(app), is_part=True)
+        yield from _check_content(
+            f"The template {app.fragment}",
+            Examined(
+                # What a template writes into an attribute is not known here.
+                loaded=[address for address in examined.loaded if "{" not in address],
+                problems=examined.refused,
+            ),
+        )
+
+
+def _check_content(what: str, examined: Examined) -> Iterator[CheckMessage]:
     for address in dict.fromkeys(examined.loaded):
         yield checks.Warning(
-            f"The page {app.template} loads {address}, which hosts refuse.",
+            f"{what} loads {address:.200}, which hosts refuse.",
             hint="Put the file into the page with {% mcp_style %}, {% mcp_script %} or {% mcp_image %}, "
             "or declare its origin in App(csp=Csp(resource=[...])).",
             id="django_mcp.apps.W002",
         )
     for problem in dict.fromkeys(examined.problems):
-        yield checks.Warning(
-            f"The page {app.template} has a fault: {problem}.", id="django_mcp.apps.W003"
-        )
+        yield checks.Warning(f"{what} has a fault: {problem}.", id="django_mcp.apps.W003")
+
+
+def _origins_of(app: App) -> tuple[str, ...]:
+    return () if app.csp is None else app.csp.origins
+
+
+def _templates_of(app: App | None) -> Iterator[str]:
+    if app is not None:
+        yield from filter(None, (app.template, app.fragment))
 
 
 def _languages() -> list[str]:
@@ -105,12 +150,21 @@ def _languages() -> list[str]:
     return [settings.LANGUAGE_CODE] if are_all else codes
 
 
-def _read(app: App) -> str:
-    """Return the text of the templates of an app, as far as they can be rendered."""
-    texts: list[str] = []
-    for template in filter(None, (app.template, app.fragment)):
-        try:
-            texts.append(render_to_string(template, {"result": {}}))
-        except Exception:  # noqa: BLE001 - reported as E001 or E002
-            texts.append("")
-    return "\n".join(texts)
+@dataclass
+class _Calls:
+    """What a template calls: names in attributes, and texts in quotation marks of its scripts."""
+
+    attributes: set[str]
+    quoted: set[str]
+
+
+def _read_calls(template: str) -> _Calls:
+    """Return what a template calls, in what it renders and in its source.
+
+    A part of a page has rows and conditions, which only its source shows.
+    """
+    try:
+        examined = examine(render_to_string(template, {"result": {}}), is_part=True)
+    except Exception:  # noqa: BLE001 - reported as E001 or E002
+        examined = Examined()
+    return _Calls(examined.called.union(*map(find_called, read_sources(template))), examined.quoted)

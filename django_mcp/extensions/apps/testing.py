@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown
 from django_mcp.extensions.apps.core.extension import AppsExtension
-from django_mcp.extensions.apps.site.examine import examine
+from django_mcp.extensions.apps.site.examine import Examined, examine, find_duplicates
 from django_mcp.inprocess.results import CallResult, MCPError
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
@@ -28,11 +29,9 @@ async def read_app(client: BaseClient, tool: str) -> str:
 async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]) -> None:
     """Raise `AssertionError` unless hosts can show the page of a tool; see `MCPClient.assert_app`."""
     app = _find_shown(client, tool).app
-    examined = examine(
-        await read_app(client, tool), app.csp.origins if app and app.csp is not None else ()
-    )
-    problems = [f"it loads {address}, which hosts refuse" for address in examined.loaded]
-    problems += examined.problems
+    origins = app.csp.origins if app and app.csp is not None else ()
+    examined = examine(await read_app(client, tool), origins)
+    problems = list(_tell_problems(examined))
     params: JSONObject = {"name": tool, "arguments": dict(arguments)}
     has_parts = client._revision.is_stateless
     if has_parts:
@@ -47,7 +46,15 @@ async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]
         problems.append("a result has no text, which other clients need")
     elif has_parts and app and app.fragment is not None and HTML_KEY not in result.meta:
         problems.append(f"a result has no part of the page from {app.fragment}")
+    part = examine(result.meta.get(HTML_KEY, ""), origins, is_part=True)
+    problems += [f"the part of a result: {problem}" for problem in _tell_problems(part)]
+    problems += find_duplicates(Counter([*examined.ids, *part.ids]))
     assert not problems, f"The page of {tool}: " + "; ".join(problems)  # noqa: S101 - for tests
+
+
+def _tell_problems(examined: Examined) -> Iterator[str]:
+    yield from (f"it loads {address}, which hosts refuse" for address in examined.loaded)
+    yield from examined.problems
 
 
 def _find_shown(client: BaseClient, tool: str) -> Shown:

@@ -47,12 +47,12 @@ class PageNode(Node):
     """`{% mcp_app title="Sales" %}...{% endmcp_app %}`: the whole document of a page."""
 
     def __init__(self, nodes: NodeList, options: dict[str, FilterExpression]) -> None:
-        self._nodes = nodes
+        self.nodelist = nodes
         self._options = options
 
     def render(self, context: Context) -> SafeString:
         title = self._options["title"].resolve(context)
-        content = self._nodes.render(context)
+        content = self.nodelist.render(context)
         return format_html(
             '<!doctype html>\n<html lang="{}" dir="{}" data-name="{}" data-version="{}" data-cancelled="{}">\n'
             '<head>\n<meta charset="utf-8">\n'

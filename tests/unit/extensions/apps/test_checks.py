@@ -100,7 +100,7 @@ def test_an_address_outside_of_the_page(server: MCPServer, templates: Path):
 
 
 def test_a_fault_of_the_page(server: MCPServer, templates: Path):
-    (templates / "sales.html").write_text("<html lang=en><title>A</title><form action=/>")
+    (templates / "sales.html").write_text("<html lang=en><title>A</title><form action='/'></form>")
     server.register_tool(tell, app="shop/sales.html", read_only=True)
 
     assert "<form action>" in find_messages()["django_mcp.apps.W003"]
@@ -111,7 +111,91 @@ def test_a_tool_for_pages_that_no_page_calls(server: MCPServer, templates: Path)
     server.register_tool(tell, name="rows", visible_to="app", read_only=True)
     assert "no page of the server names it" in find_messages()["django_mcp.apps.W004"]
 
-    page = "{% load mcp_apps %}{% mcp_app title='A' %}<button data-mcp-call=rows>{% endmcp_app %}"
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}<button data-mcp-call=rows></button>{% endmcp_app %}"
     (templates / "rows.html").write_text(page)
     server.register_tool(tell, name="other", app="shop/rows.html", read_only=True)
     assert find_messages() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<button data-mcp-call='rows'></button>",
+        "<form data-mcp-form=rows></form>",
+        "<script>mcp.call('rows')</script>",
+        "<script>const name = `rows`</script>",
+        "{% if never %}<button data-mcp-call='rows'></button>{% endif %}",
+        "{% include 'shop/row.html' %}",
+        "<button data-mcp-call='{{ name }}'></button>",
+    ],
+)
+def test_a_page_calls_a_tool_in_many_ways(server: MCPServer, templates: Path, content: str):
+    (templates / "row.html").write_text(
+        "{% for row in rows %}<b data-mcp-call=rows></b>{% endfor %}"
+    )
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+    server.register_tool(tell, name="rows", visible_to="app", read_only=True)
+
+    assert find_messages() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["<p>Rows and more_rows</p>", "<script>rows('more_rows')</script>", "<p class='rows'></p>"],
+)
+def test_a_page_that_only_has_the_name_of_a_tool_calls_it_not(
+    server: MCPServer, templates: Path, content: str
+):
+    page = "{% load mcp_apps %}{% mcp_app title='Rows' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+    server.register_tool(tell, name="rows", visible_to="app", read_only=True)
+
+    assert find_messages().keys() == {"django_mcp.apps.W004"}
+
+
+def test_the_script_of_every_page_calls_no_tool(server: MCPServer):
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+    # The client script has these in quotation marks.
+    for name in ("result", "called", "error"):
+        server.register_tool(tell, name=name, visible_to="app", read_only=True)
+
+    assert find_messages().keys() == {"django_mcp.apps.W004"}
+
+
+def test_a_page_that_calls_a_tool_that_is_not_there(server: MCPServer, templates: Path):
+    page = "<button data-mcp-call=tel></button>{% for row in rows %}<b data-mcp-call='{{ x }}'>"
+    (templates / "rows.html").write_text(page + "</b>{% endfor %}")
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+
+    [(id, told)] = find_messages().items()
+
+    assert id == "django_mcp.apps.W010"
+    assert "shop/rows.html calls 'tel', which is no tool of the server pages" in told
+
+
+@pytest.mark.parametrize(
+    ("row", "id", "told"),
+    [
+        ("<img src='https://a.example/1.png' alt=A>", "W002", "loads https://a.example/1.png"),
+        ("<b style='background: url(/a.png)'></b>", "W002", "loads /a.png"),
+        ("<p onclick='go()'>", "W003", "<p onclick> is a handler"),
+        ("<a href='javascript:go()'>A</a>", "W003", "<a href> is a script"),
+    ],
+)
+def test_a_part_of_a_page_with_a_fault(
+    server: MCPServer, templates: Path, row: str, id: str, told: str
+):
+    source = "{% for row in result.rows %}<img src='{{ row }}' alt=''>" + row + "{% endfor %}"
+    (templates / "rows.html").write_text(source)
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+
+    [(found, message)] = find_messages().items()
+
+    assert found == f"django_mcp.apps.{id}"
+    assert "The template shop/rows.html" in message
+    assert told in message
