@@ -1,4 +1,4 @@
-"""`manage.py startmcp`: write an app's first tool, and its test."""
+"""`manage.py startmcp`: write an app's first tool and its test, with or without a page."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from django_mcp.conf import settings
 from django_mcp.management.base import SiteCommand, wrong_use
 
 MODULE = '''\
-"""The MCP tools of the app {label}; Django loads this module by itself, like admin.py."""
+"""The MCP tools of the app APP_LABEL; Django loads this module by itself, like admin.py."""
 
 from django_mcp import Context, tool
 
 
 @tool(read_only=True)
-def hello_from_{label}(ctx: Context, name: str = "world") -> str:
+def hello_from_APP_LABEL(ctx: Context, name: str = "world") -> str:
     """Say hello. (The model reads this sentence: say what the tool does, and when to use it.)
 
     Args:
         name: whom to greet.
     """
-    return f"Hello {{name}}, says {{ctx.user.get_username() or 'nobody in particular'}}."
+    return f"Hello {name}, says {ctx.user.get_username() or 'nobody in particular'}."
 '''
 
 TEST = '''\
-"""Tests for the MCP tools of the app {label}."""
+"""Tests for the MCP tools of the app APP_LABEL."""
 
 from django.contrib.auth import get_user_model
 
@@ -45,19 +45,89 @@ class MCPTests(MCPTestCase):
     def test_it_says_hello(self) -> None:
         self.mcp.force_login(self.user)
 
-        said = self.mcp.call("hello_from_{label}", name="Bob")
+        said = self.mcp.call("hello_from_APP_LABEL", name="Bob")
 
         self.assertEqual(said.text, "Hello Bob, says ann.")
 '''
 
+APP_MODULE = '''\
+"""The MCP tools of the app APP_LABEL; Django loads this module by itself, like admin.py."""
+
+from django_mcp import Context, tool
+from django_mcp.extensions.apps import App
+
+
+@tool(
+    read_only=True,
+    app=App(template="APP_LABEL/mcp/hello.html", fragment="APP_LABEL/mcp/_hello.html"),
+)
+def hello_from_APP_LABEL(ctx: Context, name: str = "world") -> dict[str, str]:
+    """Say hello. (The model reads this sentence: say what the tool does, and when to use it.)
+
+    Args:
+        name: whom to greet.
+    """
+    return {"name": name, "by": ctx.user.get_username() or "nobody in particular"}
+'''
+
+APP_TEST = '''\
+"""Tests for the MCP tools of the app APP_LABEL."""
+
+from django.contrib.auth import get_user_model
+
+from django_mcp.test import MCPTestCase
+
+
+class MCPTests(MCPTestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.user = get_user_model().objects.create_user("ann")
+
+    def test_it_says_hello(self) -> None:
+        self.mcp.force_login(self.user)
+
+        said = self.mcp.call("hello_from_APP_LABEL", name="Bob")
+
+        self.assertEqual(said.structured, {"name": "Bob", "by": "ann"})
+
+    def test_hosts_can_show_its_page(self) -> None:
+        self.mcp.force_login(self.user)
+
+        self.mcp.assert_app("hello_from_APP_LABEL", name="Bob")
+'''
+
+PAGE = """\
+{# Rendered without a user and data: hosts load it before a call, and keep it. #}
+{% load mcp_apps i18n %}
+{% mcp_app title=_("Hello") %}
+  <h1>{% translate "Hello" %}</h1>
+  <div data-mcp-result></div>
+  <button type="button" data-mcp-call="hello_from_APP_LABEL" {% mcp_args name="everybody" %}>
+    {% translate "Greet everybody" %}
+  </button>
+{% endmcp_app %}
+"""
+
+FRAGMENT = """\
+{# The part of the page that shows a result; the tool returned `result`. #}
+{% load i18n %}
+<p>{% blocktranslate with name=result.name by=result.by %}Hello {{ name }}, says {{ by }}.{% endblocktranslate %}</p>
+"""
+
 
 class Command(SiteCommand):
-    """Write an app's first tool and its test."""
+    """Write an app's first tool and its test, and a page of the tool if that is asked for."""
 
     help = "Writes a starter mcp.py into an app, and a test of it; overwrites nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("app", help="label of an installed app")
+        parser.add_argument(
+            "--app",
+            dest="with_page",
+            action="store_true",
+            help="give the tool a page, which hosts with MCP Apps show",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         config = find_app(options["app"])
@@ -68,19 +138,26 @@ class Command(SiteCommand):
                 "app of your project."
             )
         tests = folder / "tests"
+        with_page = options["with_page"]
         files = {
-            folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": MODULE,
+            folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": APP_MODULE
+            if with_page
+            else MODULE,
             # Where Django's test runner will find it.
-            (tests if tests.is_dir() else folder) / "test_mcp.py": TEST,
+            (tests if tests.is_dir() else folder) / "test_mcp.py": APP_TEST if with_page else TEST,
         }
+        if with_page:
+            templates = folder / "templates" / config.label / "mcp"
+            files |= {templates / "hello.html": PAGE, templates / "_hello.html": FRAGMENT}
         taken = [str(file) for file in files if file.exists()]
         if taken:
             verb = "exists" if len(taken) == 1 else "exist"
             raise CommandError(f"Nothing was written: {' and '.join(taken)} already {verb}.")
         for file, text in files.items():
             try:
+                file.parent.mkdir(parents=True, exist_ok=True)
                 with file.open("x", encoding="utf-8") as out:
-                    out.write(text.format(label=config.label))
+                    out.write(text.replace("APP_LABEL", config.label))
             except OSError as error:
                 raise CommandError(f"{file} cannot be written: {error}") from error
             self.stdout.write(f"Wrote {file}")

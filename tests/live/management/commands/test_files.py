@@ -93,6 +93,32 @@ def test_startmcp_creates_a_tool_and_a_passing_test(project: Path):
     assert "Ran 1 test" in tested.stderr
 
 
+def test_startmcp_creates_a_page_that_passes_its_test_and_the_checks(project: Path):
+    started = run_project(project, "manage.py", "startmcp", "books", "--app")
+    assert started.returncode == 0, started.stderr
+
+    tested = run_project(project, "-W", "error", "manage.py", "test")
+    checked = run_project(project, "manage.py", "check")
+
+    assert tested.returncode == 0, tested.stderr
+    assert "Ran 2 tests" in tested.stderr
+    assert "django_mcp.apps" not in checked.stderr
+    assert "System check identified" in checked.stdout + checked.stderr
+
+
+def test_startmcp_overwrites_no_template(project: Path):
+    page = project / "books" / "templates" / "books" / "mcp" / "hello.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("mine")
+
+    done = run_project(project, "manage.py", "startmcp", "books", "--app")
+
+    assert done.returncode == 1
+    assert "hello.html already exists" in done.stderr
+    assert page.read_text() == "mine"
+    assert not (project / "books" / "mcp.py").exists()
+
+
 def test_startmcp_overwrites_nothing(project: Path):
     (project / "books" / "test_mcp.py").write_text("mine")
 
