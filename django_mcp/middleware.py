@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from django_mcp.process import reset_on
 from django_mcp.protocol.errors import invalid_request
-from django_mcp.registry.signatures import is_async_callable
+from django_mcp.registry.signatures import is_async_callable, returns_nothing
 from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
@@ -205,6 +205,10 @@ class AccessMiddleware(_Middleware):
         super().__init_subclass__(**kwargs)
         if inspect.iscoroutinefunction(cls.allows):
             raise TypeError(f"{cls.__name__}.allows is asynchronous: write it without async.")
+        if returns_nothing(cls.allows):
+            raise TypeError(
+                f"{cls.__name__}.allows never returns a value, and so refuses everybody: let it return True or False."
+            )
 
     async def __call__(self, exchange: Exchange) -> Reply:
         is_allowed: object = self.allows(exchange)
@@ -230,6 +234,13 @@ class TenantMiddleware(_Middleware):
         It runs on the event loop, so it must not query the database.
         """
         raise NotImplementedError
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if returns_nothing(cls.enter):
+            raise TypeError(
+                f"{cls.__name__}.enter never returns a value, so that there is no tenant: return a context manager."
+            )
 
     def name_tenant(self, exchange: Exchange) -> str:
         """Return what tells the exchange's tenant from others; by default the `Host` of the request.

@@ -155,8 +155,8 @@ class object_permission:  # noqa: N801 - called as a function is
 _NAME = re.compile(r"[A-Za-z_]\w*\.[^\s.][^\s]*")
 
 
-def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, str, str | None]]:
-    """Yield entries' sources with the unknown permissions that they need, and the nearest known ones."""
+def find_known_permissions() -> set[str]:
+    """Return the permissions that the models of the installed apps have."""
     # Loads `django.db`, which importing a server must not.
     from django.apps import apps
     from django.contrib.auth import get_permission_codename
@@ -170,6 +170,28 @@ def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, 
         ]
         codenames += [codename for codename, _ in options.permissions]
         known.update(f"{options.app_label}.{codename}" for codename in codenames)
+    return known
+
+
+def is_asked_of_django(user_model: type[Any]) -> bool:
+    """Return whether Django's own code alone says which permissions users of a model have."""
+    from django.contrib.auth import get_backends
+
+    names = ("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions")
+    givers = (user_model, *map(type, get_backends()))
+    methods = [
+        getattr(giver, name, None) for giver in givers for name in (*names, "_get_permissions")
+    ]
+    # That of django-guardian knows those of the models as well.
+    return all(
+        each is None or each.__module__.partition(".")[0] in ("django", "guardian")
+        for each in methods
+    )
+
+
+def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, str, str | None]]:
+    """Yield entries' sources with the unknown permissions that they need, and the nearest known ones."""
+    known = find_known_permissions()
     for guarded, rules in requirements.rules.items():
         for rule in sorted(rule for rule in rules if isinstance(rule, str)):
             if rule not in known or not _NAME.fullmatch(rule):

@@ -12,11 +12,13 @@ from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.addresses import METADATA_PATH
+from django_mcp.checks.asked import find_asked
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.usable_entries import find_key_readers
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
+from django_mcp.registry.problems import LIKENESS, describe_source, find_near
 from django_mcp.servers import MCPServer, all_servers
 
 _PRIVATE = re.compile(
@@ -103,6 +105,11 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
 @check(Tags.security, id="django_mcp.W008")
 def check_permissions() -> Iterator[CheckMessage]:
     """W008: a permission does not exist, so that only superusers pass it, or the users have none."""
+    yield from _find_unknown_permissions()
+    yield from _find_unknown_in_code()
+
+
+def _find_unknown_permissions() -> Iterator[CheckMessage]:
     if not apps.is_installed("django.contrib.auth"):
         return
     from django.contrib.auth import get_user_model
@@ -125,15 +132,45 @@ def check_permissions() -> Iterator[CheckMessage]:
         for source, name, near in find_unknown_permissions(server.engine.derived.requirements):
             sources.setdefault((name, near), []).append(source)
         for (name, near), needing in sources.items():
-            first = (
-                f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
-            )
-            if name in _FLAGS:
-                first = f"Did you mean permission=lambda user: user.{name}? If not,"
             yield checks.Warning(
                 f"{needing[0]}{_count_others(needing)} the permission {name!r}, which no model of the installed apps has.",
-                hint=f"{first} declare it in Meta.permissions of a model and migrate.",
+                hint=_suggest(name, near, f"permission=lambda user: user.{name}"),
             )
+
+
+def _find_unknown_in_code() -> Iterator[CheckMessage]:
+    """Yield the permissions that no user has, and that the site's functions ask users for."""
+    if not apps.is_installed("django.contrib.auth"):
+        return
+    from django.contrib.auth import get_user_model
+
+    from django_mcp.auth.permissions import find_known_permissions, is_asked_of_django
+
+    user_model = get_user_model()
+    # Another backend may know names that no model has.
+    if not hasattr(user_model, "has_perm") or not is_asked_of_django(user_model):
+        return
+    known = find_known_permissions()
+    labels = {config.label for config in apps.get_app_configs()}
+    asking: dict[str, dict[str, None]] = {}
+    for function, name in (each for server in all_servers() for each in find_asked(server)):
+        # What belongs to an app that is not installed may be for sites that have it.
+        is_of_app = "." not in name or name.partition(".")[0] in labels
+        if name not in known and (is_of_app or find_near(name, known, cutoff=LIKENESS)):
+            asking.setdefault(name, {})[describe_source(function)] = None
+    for name, sources in asking.items():
+        others = f" and {len(sources) - 1} more ask" if len(sources) > 1 else " asks"
+        yield checks.Warning(
+            f"{next(iter(sources))}{others} has_perm() for {name!r}, which no model of the installed apps has.",
+            hint=_suggest(name, next(iter(find_near(name, known)), None), f"user.{name}"),
+        )
+
+
+def _suggest(name: str, near: str | None, instead_of_flag: str) -> str:
+    first = f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
+    if name in _FLAGS:
+        first = f"Did you mean {instead_of_flag}? If not,"
+    return f"{first} declare it in Meta.permissions of a model and migrate."
 
 
 _FLAGS = ("is_active", "is_authenticated", "is_staff", "is_superuser")

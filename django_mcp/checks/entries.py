@@ -27,9 +27,15 @@ from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.protocol.tokens import estimate_tokens
 from django_mcp.registry import hints
 from django_mcp.registry.entries import TemplateEntry, ToolEntry
-from django_mcp.registry.problems import did_you_mean, find_near, innermost
+from django_mcp.registry.problems import (
+    describe_source,
+    did_you_mean,
+    find_near,
+    innermost,
+    is_of_framework,
+)
 from django_mcp.registry.signatures import EMPTY, find_view_guard, read_docs, returns_nothing
-from django_mcp.servers import all_servers
+from django_mcp.servers import MCPServer, all_servers
 from django_mcp.signals import tool_called
 
 _DESCRIBING = {"title", "description", "default"}
@@ -78,12 +84,32 @@ def check_missing_returns() -> Iterator[CheckMessage]:
                     hint="Write `return` before what clients shall get"
                     + (", or `-> None` if that is nothing." if is_tool else "."),
                 )
+        for rule, sources in _find_silent_rules(server).values():
+            others = f" and {len(sources) - 1} more ask" if len(sources) > 1 else " asks"
+            yield checks.Warning(
+                f"{describe_source(rule)} never returns a value, which counts as False. {sources[0]}{others} it.",
+                hint="Write `return` before what it finds out, such as True or False.",
+            )
         for completer in registry.completers.values():
             if returns_nothing(completer.origin):
                 yield checks.Warning(
                     f"{completer.source} never returns a value.",
                     hint="Return a list of strings.",
                 )
+
+
+def _find_silent_rules(server: MCPServer) -> dict[Any, tuple[Any, list[str]]]:
+    """Return the rules of what tools are generated from that never return a value, with the sources of the tools."""
+    silent: dict[Any, tuple[Any, list[str]]] = {}
+    for entry in server.registry.entries():
+        find_rules = getattr(entry.handler.origin, "find_rules", tuple)
+        for rule in find_rules():
+            function = getattr(rule, "__func__", rule)
+            if not is_of_framework(function) and returns_nothing(rule):
+                _rule, sources = silent.setdefault(function, (rule, []))
+                if entry.source not in sources:
+                    sources.append(entry.source)
+    return silent
 
 
 def _admits_nothing(annotation: Any) -> bool:

@@ -23,8 +23,9 @@ from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.entries import Redirect, ToolEntry
-from django_mcp.registry.problems import ArgumentErrors, Problem, did_you_mean
-from django_mcp.registry.rules import TOOLSET
+from django_mcp.registry.options import RULES
+from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, did_you_mean
+from django_mcp.registry.rules import TOOLSET, Rule
 from django_mcp.servers import MCPServer, all_servers
 
 MAX_RESULTS = 100
@@ -159,6 +160,24 @@ def refuse_positional(given: Sequence[object], call: str, remedy: str) -> None:
         )
 
 
+def check_rules(owner: str, **options: Any) -> None:
+    """Refuse functions that decide access and cannot do that, before others are put around them.
+
+    Args:
+        owner: the function that was called, for the message.
+        options: `permission`, `check`, `listed_if` and `auth`, as they were given.
+
+    Raises:
+        RegistrationError: one takes other arguments, is asynchronous or never returns a value.
+    """
+    for option, given in options.items():
+        for rule in given.values() if isinstance(given, Mapping) else (given,):
+            if rule is not None:
+                _RULES[option].demand(rule, f"{owner}: {option}=", RegistrationError)
+
+
+_RULES = {**RULES, "auth": Rule(callable, "a function of the request").that_answers()}
+
 ConvertForCheck = Callable[[Context, Mapping[str, Any]], Mapping[str, Any]]
 """Takes the context and the arguments of a call, and returns the arguments as a check gets them."""
 
@@ -207,6 +226,9 @@ class GeneratedFunction:
         convert_for_check: see `ObjectCheck.convert`.
         drops_null: whether the published schema leaves out null; see `short_schemas.shorten`.
         told_at: the tool that says of the same fields what they are for, to callers who see it.
+        find_rules: returns the functions of the source that say whether a user may use it. `manage.py check`
+            reads them.
+        find_code: returns further functions and classes that may look at the permissions of a user.
     """
 
     def __init__(
@@ -227,6 +249,8 @@ class GeneratedFunction:
         self.convert_for_check: ConvertForCheck | None = None
         self.drops_null = False
         self.told_at: ToolEntry | None = None
+        self.find_rules: Callable[[], Iterable[Any]] = tuple
+        self.find_code: Callable[[], Iterable[Any]] = tuple
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action

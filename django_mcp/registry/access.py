@@ -24,6 +24,7 @@ from django_mcp.registry.signatures import (
     Signature,
     find_provider,
     is_async_callable,
+    returns_nothing,
 )
 
 Permission: TypeAlias = str | Sequence[str] | Callable[..., Any] | None
@@ -78,7 +79,7 @@ def read_access(
     listed_if: Callable[..., Any] | None = None,
 ) -> Access:
     """Return the access rules that an author declared."""
-    if inspect.iscoroutinefunction(permission):
+    if permission is not None and callable(permission) and is_async_callable(permission):
         raise RegistrationError(
             f"{source}: permission= takes a synchronous function. Write it with def."
         )
@@ -89,6 +90,11 @@ def read_access(
             raise RegistrationError(
                 f"{source}: {option}= takes a function of the user alone, which "
                 f"{describe_source(function)} is not. What depends on arguments is a check=."
+            )
+        if callable(function) and returns_nothing(function):
+            raise RegistrationError(
+                f"{source}: {option}= never returns a value, and so refuses everybody. Let "
+                f"{describe_source(function)} return True or False."
             )
     return Access(
         permission=permission,

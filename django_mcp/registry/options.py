@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import iscoroutinefunction
 from typing import Any, TypeAlias, TypedDict
 
 from django_mcp.protocol.annotations import Annotations, Icon, check_mime_type
@@ -12,6 +11,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.registry import rules
 from django_mcp.registry.access import Permission, read_rate, takes_user
 from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.signatures import is_async_callable
 
 Atomic: TypeAlias = bool | str | Sequence[str]
 """True: the default database; False: none; else the alias of a database, or several."""
@@ -161,7 +161,7 @@ RULES: Mapping[str, rules.Rule] = {
     "scopes": rules.SCOPES,
     "check": rules.Rule(callable, "a function of the user and the arguments").that_answers(),
     "listed_if": rules.Rule(
-        lambda value: callable(value) and not iscoroutinefunction(value) and takes_user(value),
+        lambda value: callable(value) and not is_async_callable(value) and takes_user(value),
         "a synchronous function of the user alone",
     ).that_answers(),
     "extensions": rules.Rule(

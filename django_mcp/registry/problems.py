@@ -170,13 +170,20 @@ def name_as(rule: Any, owner: Any, name: str, asks: Any = None) -> None:
     rule.__module__, rule.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
     if asks is None:
         method = inspect.unwrap(getattr(owner, name, owner))
-        is_own = inspect.isfunction(method) and not method.__module__.startswith(_FRAMEWORKS)
+        is_own = inspect.isfunction(method) and not is_of_framework(method)
         asks = method if is_own else owner
     setattr(rule, _ASKS, asks)
 
 
 _ASKS = "_asks"
-_FRAMEWORKS = ("django.", "django_mcp.", "ninja.", "rest_framework.")
+_FRAMEWORKS = (
+    "builtins", "abc", "typing", "django", "django_mcp", "ninja", "ninja_extra", "rest_framework",
+)  # fmt: skip
+
+
+def is_of_framework(value: Any) -> bool:
+    """Return whether a function or class is of Python or of a framework, and not of the site."""
+    return str(getattr(value, "__module__", "")).partition(".")[0] in _FRAMEWORKS
 
 
 def _find_place(function: Any) -> str | None:

@@ -10,7 +10,7 @@ import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial, update_wrapper
-from types import CodeType, NoneType
+from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_origin
 
 from msgspec import Struct
@@ -409,10 +409,43 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
 def returns_nothing(function: Callable[..., Any]) -> bool:
     """Return whether a function returns None however it ends, as one without `return` does.
 
-    One that only raises exceptions, or that yields, is not meant.
+    One that only raises exceptions, that yields, or that is abstract is not meant. A partial, a method, an object
+    that is called, and a decorator that passes on what its function returns are what they call.
     """
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and _ends_without_value(code)
+    target = _called(function)
+    target = getattr(target, "__func__", target)
+    if getattr(target, "__isabstractmethod__", False):
+        return False
+    code = getattr(target, "__code__", None)
+    if code is not None and _ends_without_value(code):
+        return True
+    wrapped: Any = getattr(target, "__wrapped__", None)
+    # Decorators in C, such as that of a cache, have no code.
+    passes_on = wrapped is not None and (code is None or _passes_on(target, wrapped))
+    return passes_on and returns_nothing(wrapped)
+
+
+def _passes_on(wrapper: Any, wrapped: Any) -> bool:
+    """Return whether a decorator returns what its function returns, and nothing else: `return function(...)`."""
+    cells = zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True)
+    names = {name for name, cell in cells if cell != _EMPTY_CELL and cell.cell_contents is wrapped}
+    calls, before, is_called = 0, "", False
+    for each in dis.get_instructions(wrapper.__code__):
+        name = each.opname
+        if name == "LOAD_DEREF" and each.argval in names:
+            calls, is_called = 0, True
+        elif name in _CALLS:
+            calls += 1
+        elif name == "RETURN_CONST" or (
+            name == "RETURN_VALUE" and (before not in _CALLS or calls != 1 or each.is_jump_target)
+        ):
+            return False
+        before = name
+    return is_called
+
+
+_CALLS = ("CALL", "CALL_KW", "CALL_FUNCTION_EX")
+_EMPTY_CELL = CellType()
 
 
 @lru_cache(maxsize=1_000)

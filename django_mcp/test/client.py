@@ -28,6 +28,7 @@ from django_mcp.test.listening import (
     in_sync,
     loop_continues,
 )
+from django_mcp.test.results import ClientCallResult
 from django_mcp.test.visibility import assert_conforming, assert_hidden, assert_visible
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -99,7 +100,7 @@ class AsyncMCPClient(_Requests):
             MCPError: any other error.
         """
         params = {"name": tool, "arguments": _join(mapping, arguments)}
-        return CallResult(raw=await self._send("tools/call", params))
+        return ClientCallResult(tool, await self._send("tools/call", params))
 
     async def call_as_task(
         self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any
@@ -119,7 +120,7 @@ class AsyncMCPClient(_Requests):
         call_as_task = _find_helper("call_as_task")
         with in_calling_thread():
             raw = await call_as_task(self, tool, _join(mapping, arguments))
-        return CallResult(raw=raw)
+        return ClientCallResult(tool, raw)
 
     async def app(self, tool: str) -> str:
         """Return the page of a tool, as HTML in the language of the client.

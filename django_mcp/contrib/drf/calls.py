@@ -22,7 +22,7 @@ from django_mcp.contrib.cursors import explain_search
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.arguments import MANY, ActionArguments
 from django_mcp.contrib.drf.authentication import find_guard
-from django_mcp.contrib.drf.listing import may_be_listed
+from django_mcp.contrib.drf.listing import find_code, find_rules, may_be_listed
 from django_mcp.contrib.drf.routes import find_decorators_of, find_routes_of
 from django_mcp.contrib.generated import (
     GeneratedFunction,
@@ -88,6 +88,8 @@ class ActionTool:
             _run, action, self.routes, arguments, self._guard_of, self._options.max_results
         )
         function = GeneratedFunction(run, action.source, action.name, origin="view")
+        function.find_rules = partial(find_rules, action, self.routes)
+        function.find_code = partial(find_code, action, self.routes)
         if arguments.key is not None:
             key, field = arguments.key
             # A view may take other values as well, such as "me".

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from rest_framework.permissions import AND, OR
+from django.contrib.auth.models import AnonymousUser
+from rest_framework.permissions import AND, NOT, OR
 
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.reading import REFUSALS
+from django_mcp.contrib.routes import ViewRoutes
+from django_mcp.log import logger
 
 
 class NeedsCall(Exception):
@@ -99,3 +102,38 @@ def may_be_listed(action: ViewAction, user: Any, callback: Any, variables: Colle
         )
         raise
     return True
+
+
+def find_rules(action: ViewAction, routes: ViewRoutes) -> Iterator[Callable[..., Any]]:
+    """Yield the methods of the permission classes of a view, each with the classes that it is joined from."""
+    for permission in _find_permissions(action, routes):
+        for name in ("has_permission", "has_object_permission"):
+            if hasattr(permission, name):
+                yield getattr(permission, name)
+
+
+def find_code(action: ViewAction, routes: ViewRoutes) -> Iterator[Any]:
+    """Yield the class of a view, its permission classes, and what takes the place of its authentication."""
+    yield action.source
+    yield from map(type, _find_permissions(action, routes))
+    if action.auth is not None:
+        yield action.auth
+
+
+def _find_permissions(action: ViewAction, routes: ViewRoutes) -> Iterator[Any]:
+    for callback in routes.callbacks or (None,):
+        try:
+            view = action.bind_without_call(AnonymousUser(), callback)
+            waiting = list(view.get_permissions())
+        except Exception:
+            # Only a call has what it needs.
+            logger.debug("No permissions of %s", action.source, exc_info=True)
+            continue
+        while waiting:
+            permission = waiting.pop()
+            if isinstance(permission, AND | OR):
+                waiting += [permission.op1, permission.op2]
+            elif isinstance(permission, NOT):
+                waiting.append(permission.op1)
+            else:
+                yield permission

@@ -100,11 +100,18 @@ def viewset_tools(
     from django_mcp.contrib.all_or_nothing import all_or_nothing
     from django_mcp.contrib.drf.actions import read_view
     from django_mcp.contrib.drf.registering import ToolsOfView
-    from django_mcp.contrib.generated import GeneratedOptions, check_actions
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions, check_rules
     from django_mcp.servers import choose_server
 
     server = choose_server(server)
     view_class = read_view(view, serializers=serializers or {}, kwargs=kwargs or {}, auth=auth)
+    check_rules(
+        f"viewset_tools(): {view_class.source.__qualname__}",
+        permission=permission,
+        check=check,
+        listed_if=listed_if,
+        auth=auth,
+    )
     known = view_class.find_actions()
     names_of_options = [
         option

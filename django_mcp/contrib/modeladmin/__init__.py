@@ -103,6 +103,7 @@ def admin_tools(
     from django_mcp.contrib.generated import (
         GeneratedOptions,
         check_actions,
+        check_rules,
         join_words,
         refuse_positional,
     )
@@ -121,6 +122,7 @@ def admin_tools(
         raise ImproperlyConfigured(
             f"admin_tools(): site= takes an AdminSite, such as django.contrib.admin.site, not {site!r:.100}."
         )
+    check_rules("admin_tools()", permission=permission, check=check, listed_if=listed_if)
     # The app of the admin may be loaded after this one.
     autodiscover_modules("admin", register_to=site)
     own = AdminOptions(

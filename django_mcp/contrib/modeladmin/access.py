@@ -67,6 +67,14 @@ class AdminAccess:
         """Return whether the `ModelAdmin` has methods of its own in place of those of Django."""
         return overrides(self.model_admin, *names)
 
+    def find_rules(self) -> Iterator[Callable[..., Any]]:
+        """Yield the methods of the admin, its inlines and its site that say what a user may do."""
+        for owner in (self.model_admin, *self.model_admin.inlines):
+            for name in dir(owner):
+                if name.startswith("has_") and name.endswith("_permission"):
+                    yield getattr(owner, name)
+        yield self.site.has_permission
+
     def allows(self, request: Any, action: str, obj: Any = None) -> bool:
         """Return whether the user of a request may do something.
 

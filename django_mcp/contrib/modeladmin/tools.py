@@ -421,6 +421,8 @@ class AdminTools:
         is_filter = not is_run and action in (SEARCH, SUMMARIZE, CREATE)
         to_key = self._access.to_key if is_filter else self._to_keys
         function = GeneratedFunction(run, type(self._admin), action, origin="admin")
+        function.find_rules = self._access.find_rules
+        function.find_code = lambda: [type(self._admin), *self._admin.inlines]
         if not is_run:
             function.told_at = self._created if action == UPDATE else None
             function.drops_null = action == CREATE

@@ -472,6 +472,7 @@ class ModelTools:
     ) -> ToolEntry | None:
         key = self.definition.key.name
         function = GeneratedFunction(run, type(self), action, origin="model")
+        function.find_code = lambda: [type(self)]
         function.told_at = self._created if action == "update" else None
         function.drops_null = action == "create"
         function.convert_for_check = converting_key(

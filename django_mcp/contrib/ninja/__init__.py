@@ -87,12 +87,15 @@ def operation_tools(
             "operation_tools() needs Django Ninja: pip install 'django-mcp-endpoints[ninja]'"
         ) from error
     from django_mcp.contrib.all_or_nothing import all_or_nothing
-    from django_mcp.contrib.generated import GeneratedOptions, check_actions
+    from django_mcp.contrib.generated import GeneratedOptions, check_actions, check_rules
     from django_mcp.contrib.ninja.operations import Operations
     from django_mcp.servers import choose_server
 
     server = choose_server(server)
     operations = Operations(api, tags=tags, auth=auth)
+    check_rules(
+        "operation_tools()", permission=permission, check=check, listed_if=listed_if, auth=auth
+    )
     check_actions(
         "operation_tools(): the API",
         sorted(operations.names),

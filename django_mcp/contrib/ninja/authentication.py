@@ -89,6 +89,11 @@ class Replaced:
         )
 
 
+def find_asked(replaced: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    """Return the site's own callbacks and functions that are behind what `replace_all` has returned."""
+    return [each.args[0] for each in replaced if isinstance(each, partial)]
+
+
 def _is_session(callback: Any) -> bool:
     """Return whether a callback asks about the user alone, and adds nothing before that."""
     if not isinstance(callback, SessionAuth | SessionAuthSuperUser):

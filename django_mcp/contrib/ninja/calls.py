@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property, wraps
 from http import HTTPStatus
 from typing import Any
@@ -37,7 +37,7 @@ from django_mcp.contrib.http_calls import (
 from django_mcp.contrib.lists import ListArguments, Window
 from django_mcp.contrib.ninja.arguments import OperationArguments, telling_of_schemas
 from django_mcp.contrib.ninja.asking import may_call
-from django_mcp.contrib.ninja.authentication import Replaced
+from django_mcp.contrib.ninja.authentication import Replaced, find_asked
 from django_mcp.contrib.ninja.converted import find_converted, has_arguments
 from django_mcp.contrib.ninja.copies import copy_operation
 from django_mcp.contrib.ninja.found import FoundOperation
@@ -95,6 +95,7 @@ class OperationTool:
         self._method = found.method.lower()
         self._callbacks = auth.replace_all(operation.auth_callbacks)
         operation.auth_callbacks = self._callbacks
+        self._found = found
         self._permissions = found.permissions
         with telling_of_schemas():
             self._output = find_output_schema(found)
@@ -114,6 +115,7 @@ class OperationTool:
         operation, name = self._operation, self._name
         function = GeneratedFunction(self._run, operation.view_func, name, origin="operation")
         function.convert_for_check = self._convert
+        function.find_rules, function.find_code = self._find_rules, self._find_code
         return register_generated(
             server,
             options,
@@ -245,6 +247,23 @@ class OperationTool:
         function = self._operation.view_func
         name_as(may_be_listed, function, "auth", asks=function)
         return may_be_listed
+
+    def _find_rules(self) -> Iterator[Callable[..., Any]]:
+        """Yield what the site has to say who may call the operation."""
+        for callback in find_asked(self._callbacks):
+            yield getattr(callback, "authenticate", callback)
+        for permission in self._permissions:
+            for name in ("has_permission", "has_object_permission"):
+                if hasattr(permission, name):
+                    yield getattr(permission, name)
+
+    def _find_code(self) -> Iterator[Any]:
+        yield from find_asked(self._callbacks)
+        for permission in self._permissions:
+            yield permission if isinstance(permission, type) else type(permission)
+        yield self._found.written
+        if self._found.controller is not None:
+            yield self._found.controller
 
     def _may_enter(self, user: Any) -> bool:
         """Return whether the site's `LoginRequiredMiddleware`, if there is one, lets a user in."""

@@ -1,0 +1,97 @@
+"""Results of the test client, which warn of errors that a test has not noticed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from django_mcp.inprocess.results import CallResult
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import clip
+
+
+class UnnoticedError(UserWarning):
+    """A test looks in vain for a text in the error of a call, and has not looked at `is_error` before.
+
+    `assert "secret" not in client.call("report", wrong=1).text` would pass, since the call has failed.
+    """
+
+
+class ClientCallResult(CallResult):
+    """The result of a call of the test client.
+
+    A test has noticed an error if it has read `is_error`, `structured` or the truth of the result, or has found in
+    `text` what it looked for.
+    """
+
+    def __init__(self, tool: str, raw: JSONObject) -> None:
+        super().__init__(raw=raw)
+        vars(self).update(_tool=tool, _is_noticed=False)  # the class is frozen
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error for the model, described by `text`."""
+        self._notice()
+        return super().is_error
+
+    @property
+    def text(self) -> str:
+        """The text blocks, a line each."""
+        text = super().text
+        return _TextOfError(text, self._judge) if super().is_error else text
+
+    def _notice(self) -> None:
+        vars(self).update(_is_noticed=True)
+
+    def _judge(self, *, is_found: bool) -> None:
+        """Notice the error if its text has what a test looked for; else warn of it."""
+        if is_found:
+            self._notice()
+        elif not vars(self)["_is_noticed"]:
+            warnings.warn(
+                f"A text is missing because the call of {vars(self)['_tool']!r} failed. Look at is_error, or at "
+                f"structured, before you look for what is not there. The error is: {clip(super().text)}",
+                UnnoticedError,
+                stacklevel=4,
+            )
+
+
+class _TextOfError(str):
+    """The text of an error, which tells whether something was looked for in vain."""
+
+    __slots__ = ("_judge",)
+    _judge: Callable[..., None] | None
+
+    def __new__(cls, text: str, judge: Callable[..., None] | None = None) -> _TextOfError:
+        made = super().__new__(cls, text)
+        made._judge = judge
+        return made
+
+    def __contains__(self, part: Any) -> bool:
+        is_found = super().__contains__(part)
+        self._tell(part, is_found=is_found)
+        return is_found
+
+    def find(self, part: str, *place: Any) -> int:
+        index = super().find(part, *place)
+        self._tell(part, is_found=index >= 0)
+        return index
+
+    def count(self, part: str, *place: Any) -> int:
+        number = super().count(part, *place)
+        self._tell(part, is_found=number > 0)
+        return number
+
+    def lower(self) -> _TextOfError:
+        return _TextOfError(super().lower(), self._judge)
+
+    def upper(self) -> _TextOfError:
+        return _TextOfError(super().upper(), self._judge)
+
+    def casefold(self) -> _TextOfError:
+        return _TextOfError(super().casefold(), self._judge)
+
+    def _tell(self, part: str, *, is_found: bool) -> None:
+        if part and self._judge is not None:
+            self._judge(is_found=is_found)
