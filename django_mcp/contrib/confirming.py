@@ -1,12 +1,14 @@
-"""Deletions and other changes that the user agrees to: by an answer where the client can ask, by a second call elsewhere."""
+"""Deletions and other changes that the user agrees to: by an answer where the client can ask, by a second call elsewhere.
+
+Whoever makes that call: a page that the client shows, if it shows one with the tool, or else the model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.core import signing
-from django.utils.crypto import constant_time_compare, salted_hmac
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from django_mcp import CannotAsk, ToolError
@@ -14,15 +16,26 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.protocol.json import JSONObject, encode_sorted
 from django_mcp.protocol.sanitize import clean
+from django_mcp.server.asking.confirming import (
+    CONFIRMATION,
+    CONFIRMATION_SCHEMA,
+    sign_confirmation,
+    take_confirmation,
+    without_confirmation,
+)
+from django_mcp.server.exchange.call import ToConfirm
 
-CONFIRMATION = "confirmation"
-"""The argument that holds what a call without it returned."""
-
-MAX_TOKEN_CHARS = 500
-"""Longer confirmations are rejected unread."""
-
-MAX_AGE_S = 600
-"""How long a confirmation is good for."""
+__all__ = [
+    "Agreement",
+    "CONFIRMATION",
+    "CONFIRMATION_SCHEMA",
+    "Count",
+    "Deletion",
+    "RESULT_SCHEMA",
+    "quote",
+    "read_state",
+    "without_confirmation",
+]
 
 MAX_TEXT_CHARS = 100
 """Of the text of an object, in a question."""
@@ -31,12 +44,6 @@ _SALT = "django_mcp.contrib.delete"
 
 Count = tuple[str, int]
 """What objects are called, and how many there are."""
-
-CONFIRMATION_SCHEMA: JSONObject = {
-    "type": "string",
-    "maxLength": MAX_TOKEN_CHARS,
-    "description": "From a first call",
-}
 
 RESULT_SCHEMA = object_schema(
     {
@@ -86,15 +93,24 @@ class Agreement:
         question: says what is done.
         refused: what the caller is told if the user does not agree.
         state: differs for another user, other objects and another state of them.
+        shown: what a page says beside the title and the arguments; None: the question.
     """
 
     def __init__(
-        self, name: str, *, title: str, question: str, refused: str, state: Sequence[Any]
+        self,
+        name: str,
+        *,
+        title: str,
+        question: str,
+        refused: str,
+        state: Sequence[Any],
+        shown: str | None = None,
     ) -> None:
         self._name = name
         self._title = title
         self.question = question
         self._refused = refused
+        self._shown = question if shown is None else shown
         told = encode_sorted(list(state))
         self._state = salted_hmac(_SALT, told, algorithm="sha256").hexdigest()
 
@@ -107,12 +123,29 @@ class Agreement:
         agreed = self._ask_user(ctx)
         if agreed is None:
             if CONFIRMATION not in arguments:
-                token = signing.dumps(self._state, salt=_SALT)
-                return {"message": self.question, CONFIRMATION: token}
-            _check_confirmation(arguments[CONFIRMATION], self._state)
+                return self._offer(ctx, arguments)
+            if not take_confirmation(ctx._call, arguments, self._state):
+                # Or the object has changed since, or more would fall with it.
+                raise ToolError(
+                    _(
+                        "The confirmation is not for this call, was used already, or is older than ten "
+                        "minutes. Nothing was done. Call without it, so that the user is asked again."
+                    )
+                )
         elif not agreed:
             return {"message": self._refused}
         return None
+
+    def _offer(self, ctx: Context, arguments: Mapping[str, Any]) -> JSONObject:
+        """Return the question, with what answers it: for the page that the client shows, or else for the model."""
+        call = ctx._call
+        confirmation = sign_confirmation(call, arguments, self._state)
+        if call.show_question is None:
+            return {"message": self.question, CONFIRMATION: confirmation}
+        confirmed = {**arguments, CONFIRMATION: confirmation}
+        call.show_question(ToConfirm(question=self._shown, title=self._title, arguments=confirmed))
+        told = _("Nothing was done yet. The user has to confirm this on the page that is shown.")
+        return {"message": f"{told}\n{self.question}"}
 
     def _ask_user(self, ctx: Context) -> bool | None:
         """Ask the user, and return whether they agreed; None, if they cannot be asked."""
@@ -170,15 +203,3 @@ class Deletion:
         """Return the result of the call that has deleted."""
         message = _("%(what)s was deleted.") % {"what": self._what}
         return {**self._result, "deleted": True, "message": message}
-
-
-def _check_confirmation(token: str, state: str) -> None:
-    try:
-        confirmed = str(signing.loads(token, salt=_SALT, max_age=MAX_AGE_S))
-    except signing.BadSignature:
-        confirmed = ""
-    if not constant_time_compare(confirmed, state):
-        # Or the object has changed since, or more would fall with it.
-        raise ToolError(
-            _("The confirmation is not for this. Call without it, and ask the user again.")
-        )

@@ -241,6 +241,10 @@ class ObjectCheck(Struct, frozen=True, kw_only=True, eq=False):
     whole: str | None = None
     convert: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
 
+    def answer(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return what a synchronous function returns that takes what a check takes."""
+        return self.ask(ctx, self._convert(ctx, arguments))
+
     def demand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
         """Run a synchronous check; raises `Forbidden` unless it allows the call."""
         arguments = self._convert(ctx, arguments)
@@ -293,7 +297,7 @@ def read_check(
     properties: Sequence[str] = (),
     word: str = "check",
 ) -> ObjectCheck:
-    """Return the check of the handler with this signature.
+    """Return the check of the handler with this signature, or another function of that kind.
 
     Its first parameter is the subject: the value its annotation is injected with, else the context
     if it is called `ctx`, else the user. The others are arguments of the handler; it takes those it

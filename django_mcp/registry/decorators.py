@@ -60,6 +60,10 @@ class Registration:
         """Return what is kept of an option for an extension; raise `ValueError` if it is wrong."""
         return value
 
+    def _complete_tool(self, tool: ToolEntry) -> ToolEntry:
+        """Return the tool that is registered in place of one with options for extensions."""
+        return tool
+
     # -- decorators
 
     @overload
@@ -145,7 +149,7 @@ class Registration:
     ) -> ToolEntry:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
         check_options(handler, "tool", options, ToolOptions)
-        entry = build_tool(handler, self._providers(), **options)
+        entry = self._complete_tool(build_tool(handler, self._providers(), **options))
         self._registry.add(entry)
         return entry
 

@@ -19,7 +19,7 @@ Atomic: TypeAlias = bool | str | Sequence[str]
 
 EXTENSION_OPTIONS: Mapping[str, str | tuple[str, ...]] = {
     "io.modelcontextprotocol/tasks": "task",
-    "io.modelcontextprotocol/ui": ("app", "visible_to"),
+    "io.modelcontextprotocol/ui": ("app", "visible_to", "confirm"),
 }
 """The options that stand for `extensions={identifier: value}`: the value is that of one option, or a dict of several."""
 
@@ -81,6 +81,8 @@ class ToolOptions(CommonOptions, total=False):
     app: the page that hosts with MCP Apps show with a call: the name of a template, or `App(...)`.
     visible_to: `"app"` for a tool that pages call and models need not see, `"model"` for the opposite.
         Hosts follow it; it is no access rule.
+    confirm: `"app"`, or `Confirm(...)`: the user has to agree before the tool runs: by an answer where the client can
+        ask, or on a page that it shows, or else by a second call of the model.
     atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
         none. An alias, or several: on these databases. By default none for a tool with
         `read_only=True`, and the server's for others.
@@ -106,6 +108,7 @@ class ToolOptions(CommonOptions, total=False):
     task: str
     app: Any
     visible_to: str
+    confirm: Any
     atomic: Atomic | None
     record_arguments: bool
     keywords: Sequence[str]
@@ -188,6 +191,7 @@ RULES: Mapping[str, rules.Rule] = {
     "task": rules.choice("never", "allowed", "required", "auto"),
     "app": rules.Rule(lambda _: True, "the name of a template, or App(...)"),
     "visible_to": rules.choice("app", "model"),
+    "confirm": rules.Rule(lambda _: True, "'app', or Confirm(...)"),
     "atomic": ATOMIC,
     "mime_type": rules.reading(check_mime_type, "a MIME type such as 'image/png'"),
     "annotations": rules.Rule(lambda value: isinstance(value, Annotations), "Annotations(...)"),

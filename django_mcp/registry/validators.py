@@ -84,6 +84,11 @@ class Validator:
         return self._fast(value)
 
     @property
+    def nullable(self) -> Collection[str]:
+        """The properties that may be null though the schema does not allow it."""
+        return self._nullable
+
+    @property
     def has_own_references(self) -> bool:
         """Whether references of the schema may lead elsewhere than they seem to."""
         return not self._checked.keywords.isdisjoint({"$id", "id"})

@@ -18,6 +18,7 @@ from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Access, Permission, read_access
+from django_mcp.registry.building import Providers
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import Problem
@@ -227,6 +228,17 @@ class Extension:
             ValueError: the value is wrong; the text says what it may be.
         """
         return value
+
+    @classmethod
+    def complete_tool(cls, tool: ToolEntry, providers: Providers) -> ToolEntry:  # noqa: ARG003 - for overrides
+        """Return the tool that is registered in place of one with an option for the extension.
+
+        `tool.extensions[cls.identifier]` is what `read_option` returned. `providers` reads the signatures of functions of the server.
+
+        Raises:
+            RegistrationError: the option does not go with others; the text names the function and the remedy.
+        """
+        return tool
 
     def option_of(self, entry: Entry) -> Any:
         """Return the option of an entry for this extension; None: it has none."""

@@ -16,7 +16,7 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.building import Providers
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.entries import EntryMapping
+from django_mcp.registry.entries import EntryMapping, ToolEntry
 from django_mcp.registry.problems import describe_source
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.registry.returns import ResultConverter
@@ -155,6 +155,13 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
                 f"the server has no such extension. It has {', '.join(extensions) or 'none'}; EXTENSIONS adds one"
             )
         return extensions[identifier].read_option(value)
+
+    def _complete_tool(self, tool: ToolEntry) -> ToolEntry:
+        """Return the tool that extensions make of one with options for them."""
+        for extension in self._find_extensions() if tool.extensions else ():
+            if extension.identifier in tool.extensions:
+                tool = extension.complete_tool(tool, self._providers())
+        return tool
 
     @property
     def options(self) -> Options:

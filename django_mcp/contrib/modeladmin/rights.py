@@ -232,8 +232,3 @@ def _key_of(member: Any) -> Any:
 def _on_one_line(values: Sequence[Any]) -> str:
     texts = ("" if value is None else " ".join(str(value).split()) for value in values)
     return ", ".join(text or _("none") for text in texts) or _("none")
-
-
-def without_confirmation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that go into the form."""
-    return {name: value for name, value in arguments.items() if name != CONFIRMATION}

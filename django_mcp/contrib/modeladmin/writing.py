@@ -15,7 +15,11 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
+from django_mcp.contrib.confirming import (
+    CONFIRMATION,
+    CONFIRMATION_SCHEMA,
+    without_confirmation,
+)
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import (
     FormProblem,
@@ -52,7 +56,6 @@ from django_mcp.contrib.modeladmin.rights import (
     find_rights,
     names_of_row,
     read_state_of_rights,
-    without_confirmation,
 )
 from django_mcp.contrib.modeladmin.sensitive import (
     get_form_class,

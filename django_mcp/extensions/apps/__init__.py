@@ -7,5 +7,6 @@ and `checks` the system checks.
 from __future__ import annotations
 
 from django_mcp.extensions.apps.core.app import App, ArgumentsForm, Csp, Rendered
+from django_mcp.extensions.apps.core.confirm import Confirm
 
-__all__ = ["App", "ArgumentsForm", "Csp", "Rendered"]
+__all__ = ["App", "ArgumentsForm", "Confirm", "Csp", "Rendered"]

@@ -117,7 +117,7 @@ async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:
     server, answers = call.server, call.answers
     until_s = server.ports.clock() + call.options.state_ttl_s
     signed: JSONObject = {
-        "for": _binding(call),
+        "for": binding_of(call, call.params.get("arguments")),
         "until": until_s,
         "asked": asked,
         "salt": secrets.token_hex(16),
@@ -186,7 +186,7 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
         opened = {}
     if type(opened) is not dict or "for" not in opened:
         return "signed by us, for something else"
-    if opened["for"] != _binding(call):
+    if opened["for"] != binding_of(call, call.params.get("arguments")):
         return "made for another call or principal"
     if opened["until"] < server.ports.clock():
         return "expired"
@@ -204,9 +204,10 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
     return opened
 
 
-def _binding(call: ServedCall) -> list[Any]:
+def binding_of(call: ServedCall, arguments: JSONObject | None) -> list[Any]:
+    """Return what tells a call with these arguments from those of other callers, servers, entries and tenants."""
     params, caller = call.params, call.exchange.caller
-    salient = [params.get("name"), params.get("uri"), params.get("arguments") or {}]
+    salient = [params.get("name"), params.get("uri"), arguments or {}]
     if caller.url_kwargs:
         # The URL may name what the caller acts in, such as a tenant.
         salient.append({name: str(value) for name, value in caller.url_kwargs.items()})

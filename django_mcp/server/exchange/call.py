@@ -174,6 +174,21 @@ class Failure:
     """What is wrong with the arguments, if that is why."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToConfirm:
+    """What the user has to confirm before a tool does it.
+
+    Attributes:
+        question: says what is done; "": the title and the arguments do.
+        title: what the user chooses, such as `Delete`.
+        arguments: of the call that does it, with its confirmation.
+    """
+
+    question: str
+    title: str
+    arguments: JSONObject
+
+
 class DetachedRun(Protocol):
     """What runs a call whose response is sent, or is that of other requests."""
 
@@ -226,6 +241,8 @@ class Call(Record):
     """Whether the response is not the handler's, which continues; the call is observed at its end."""
     on_progress: Callable[[str], None] | None = None
     """Takes each progress message of the handler, as a text."""
+    show_question: Callable[[ToConfirm], None] | None = None
+    """Takes what the user has to confirm, if the client shows it on a page."""
     coerced: Sequence[str] = ()
     """The arguments that were read otherwise than they were sent, since they did not fit; `?`: unknown ones."""
     result_chars: int = 0

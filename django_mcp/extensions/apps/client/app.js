@@ -107,22 +107,45 @@
   /* `data-mcp-call` calls a tool, and `data-mcp-swap` says where its part of the page goes. */
   async function act(element) {
     if (element.getAttribute("aria-busy") === "true") return;
-    const { mcpCall: name, mcpArgs: args = "{}", mcpSwap: target = "[data-mcp-result]" } = element.dataset;
+    const { mcpCall: name, mcpArgs: args = "{}" } = element.dataset, question = element.closest("[data-mcp-question]");
+    const target = element.dataset.mcpSwap || question?.parentElement || "[data-mcp-result]";
     element.setAttribute("aria-busy", "true");
+    const slow = setTimeout(() => say(root.dataset.waiting || "", false), 15000);
     try {
       const result = await mcp.call(name, JSON.parse(args));
       say(result.isError ? textOf(result) : "", Boolean(result.isError));
       if (!result.isError) show(result, target);
+      if (question && !result.isError) answered(target, textOf(result));
       emit("called", { name, result });
     } catch (error) {
       say(error.message, true);
     } finally {
+      clearTimeout(slow);
       element.removeAttribute("aria-busy");
     }
+  }
+
+  /* A question with its answer: the model learns it, and the focus follows, whose button is gone. */
+  function answered(target, text) {
+    const element = typeof target === "string" ? document.querySelector(target) : target;
+    const heading = element.querySelector("h1") || element;
+    heading.tabIndex = -1;
+    heading.focus();
+    mcp.tell(text).catch(() => {});
+  }
+  /* `data-mcp-decline` answers a question with no: nothing is called. */
+  function decline(question) {
+    if (!question || question.querySelector("[aria-busy=true]")) return;
+    const told = document.createElement("p");
+    told.textContent = question.dataset.mcpDeclined;
+    question.querySelector(".mcp-actions").replaceWith(told);
+    say("", false);
+    answered(question, `${question.querySelector("h1").textContent}: ${told.textContent}`);
   }
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-mcp-call]"), link = event.target.closest("a[href]");
     if (element) { event.preventDefault(); act(element); }
+    else if (event.target.closest("[data-mcp-decline]")) decline(event.target.closest("[data-mcp-question]"));
     else if (link && !link.getAttribute("href").startsWith("#")) {
       /* A link of a row may be a script. */
       event.preventDefault();

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from django_mcp.extensions.apps.core.confirm import OUTCOME, PAGE, Confirm, read_confirm
 from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.entries import Find, ToolEntry
 
@@ -239,6 +240,7 @@ class Shown:
         opening: what was declared, if another tool shows its form; `app` then is what this tool has itself.
         sends_to: the tool that its form calls, if it shows one.
         sends_into: the argument of that tool for the values of the form; None: each is an argument.
+        confirm: what the user has to agree to before it runs; None: nothing.
     """
 
     app: App | None = None
@@ -246,18 +248,19 @@ class Shown:
     opening: App | None = None
     sends_to: str | None = None
     sends_into: str | None = None
+    confirm: Confirm | None = None
 
 
 def read_shown(value: Any) -> Shown:
-    """Return what the options `app=` and `visible_to=` of a tool say.
+    """Return what the options `app=`, `visible_to=` and `confirm=` of a tool say.
 
     Raises:
         ValueError: one has a wrong value.
     """
     if isinstance(value, Shown):
         return value
-    if not isinstance(value, Mapping) or not value.keys() <= {"app", "visible_to"}:
-        raise ValueError("the options are app= and visible_to=")
+    if not isinstance(value, Mapping) or not value.keys() <= {"app", "visible_to", "confirm"}:
+        raise ValueError("the options are app=, visible_to= and confirm=")
     app, visible_to = value.get("app"), value.get("visible_to")
     if isinstance(app, str):
         app = App(template=app)
@@ -267,10 +270,22 @@ def read_shown(value: Any) -> Shown:
         raise ValueError(
             f"visible_to= is {visible_to!r:.60}: write {', '.join(map(repr, VISIBILITIES))}"
         )
-    visibility = None if visible_to is None else (visible_to,)
-    if app is None or app.form is None:
-        return Shown(app=app, visibility=visibility)
-    own = None
-    if app.fragment is not None:
-        own = App(fragment=app.fragment, context=app.context)
-    return Shown(app=own, visibility=visibility, opening=app)
+    shown = Shown(app=app, visibility=None if visible_to is None else (visible_to,))
+    if app is not None and app.form is not None:
+        own = None
+        if app.fragment is not None:
+            own = App(fragment=app.fragment, context=app.context)
+        shown = replace(shown, app=own, opening=app)
+    confirm = read_confirm(value.get("confirm"))
+    return shown if confirm is None else _with_question(shown, confirm)
+
+
+def _with_question(shown: Shown, confirm: Confirm) -> Shown:
+    """Return what a tool has with hosts whose user agrees before it runs: a page of this package, unless it has its own."""
+    if shown.visibility == ("model",):
+        raise ValueError(
+            "confirm= calls the tool from a page, and visible_to='model' hides it from pages"
+        )
+    app = shown.app or App(template=PAGE)
+    app = replace(app, template=app.template or PAGE, fragment=app.fragment or OUTCOME)
+    return replace(shown, app=app, confirm=confirm)

@@ -19,16 +19,18 @@ from django_mcp.extensions.apps.core.app import (
     Shown,
     read_shown,
 )
+from django_mcp.extensions.apps.core.confirm import QUESTION, Agree, confirm_first
 from django_mcp.log import logger
 from django_mcp.protocol.content import TextContents
-from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
+from django_mcp.registry.building import Providers
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.registry import Registry
-from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.call import Call, ToConfirm
 from django_mcp.server.extension import Answer, Extension, NextCall
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.server.services import ServedCall
@@ -60,10 +62,11 @@ class AppsExtension(Extension):
     permission = ()
     scopes = ()
 
-    def __init__(self, templates: Templates) -> None:
+    def __init__(self, templates: Templates, agree: Agree) -> None:
         self._templates = templates
         self._sent: dict[str, str | None] = {}
         """The tools that forms call, and the argument of each for the values of its form."""
+        self.agree = agree
 
     def is_offered(self, registry: Registry) -> bool:
         shown = [tool.extensions.get(self.identifier) for tool in registry.tools.values()]
@@ -74,6 +77,13 @@ class AppsExtension(Extension):
     @classmethod
     def read_option(cls, value: Any) -> Shown:
         return read_shown(value)
+
+    @classmethod
+    def complete_tool(cls, tool: ToolEntry, providers: Providers) -> ToolEntry:
+        confirm = tool.extensions[cls.identifier].confirm
+        if confirm is None:
+            return tool
+        return confirm_first(tool, confirm, providers, cls.identifier)
 
     def is_active(self, call: Call) -> bool:
         """See `Extension.is_active`. The client must also say that it shows pages of this type."""
@@ -109,21 +119,24 @@ class AppsExtension(Extension):
         """Add the part of the page to the result of a call, for clients that show pages."""
         if not self.is_active(call):
             return await call_next()
+        shown: Shown | None = self.option_of(tool)
+        questions: list[ToConfirm] = []
+        if shown is not None and shown.confirm is not None:
+            call.show_question = questions.append
         result = await call_next.result()
-        if (
-            isinstance(result, Refusal)
-            or "structuredContent" not in result
-            or result.get("isError")
-        ):
+        if isinstance(result, Refusal) or "content" not in result or result.get("isError"):
             return result
         app = self._find_fragment(tool)
+        if questions:
+            asked = {"to_confirm": questions[-1]}
+            app = App(fragment=QUESTION, context=lambda _rendered: asked)
         if app is None:
             return result
         find = partial(_find_seen, call)
         rendered = Rendered(
             tool=tool,
             arguments=arguments,
-            result=result["structuredContent"],
+            result=result.get("structuredContent", _read_text(result)),
             user=call.context.user,
             find=find,
             variables=call.context.extensions[self.identifier].variables,
@@ -133,6 +146,8 @@ class AppsExtension(Extension):
         except Exception:
             # What the tool did is done.
             logger.exception("Could not render %s for the result of %s", app.fragment, tool.name)
+            if questions:
+                raise ToolError("The page that asks the user cannot be shown.") from None
             return result
         return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
 
@@ -193,7 +208,16 @@ EXTENSION_CLASS = AppsExtension
 
 def in_memory(_clock: Callable[[], float]) -> AppsExtension:
     """Return the extension of a server without a site, which has no templates."""
-    return AppsExtension(_NoTemplates())
+    return AppsExtension(_NoTemplates(), _agree_nowhere)
+
+
+def _agree_nowhere(*_call: Any) -> JSONObject | None:
+    raise RuntimeError("Without Django, nobody can be asked to confirm a call.")
+
+
+def _read_text(result: JSONObject) -> str:
+    """Return the text of a result for people."""
+    return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
 class _NoTemplates:

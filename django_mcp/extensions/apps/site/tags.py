@@ -26,6 +26,7 @@ from django.utils.text import capfirst
 from django.utils.translation import get_language, get_language_bidi, gettext
 
 from django_mcp import __version__
+from django_mcp.extensions.apps.site.terms import find_terms, tell
 from django_mcp.protocol.json import encode
 
 register = Library()
@@ -54,7 +55,7 @@ class PageNode(Node):
         title = self._options["title"].resolve(context)
         content = self.nodelist.render(context)
         return format_html(
-            '<!doctype html>\n<html lang="{}" dir="{}" data-name="{}" data-version="{}" data-cancelled="{}">\n'
+            '<!doctype html>\n<html lang="{}" dir="{}" data-name="{}" data-version="{}" data-cancelled="{}" data-waiting="{}">\n'
             '<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             "<title>{}</title>\n<style>\n{}</style>\n<script>\n{}</script>\n</head>\n"
@@ -64,6 +65,7 @@ class PageNode(Node):
             title,
             __version__,
             gettext("This was cancelled."),
+            gettext("There is no answer yet."),
             title,
             mark_safe(read_client("app.css")),  # noqa: S308 - a file of this package
             mark_safe(read_client("app.js")),  # noqa: S308 - a file of this package
@@ -132,6 +134,27 @@ def mcp_values(result: Any) -> list[tuple[str, str]]:
         if isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
     ]
     return plain[:MAX_VALUES]
+
+
+def mcp_json(value: object) -> str:
+    """Return a value as JSON, for an attribute such as `data-mcp-args="{{ row.arguments|mcp_json }}"`."""
+    return encode(value).decode()
+
+
+@register.filter
+def mcp_told(value: object) -> str:
+    """Return a value of JSON as a text for people."""
+    return tell(value, keeps_lines=True)
+
+
+@register.filter
+def mcp_terms(values: object, schema: object) -> list[tuple[str, str]]:
+    """Return the values of an object with their names for people: `arguments|mcp_terms:tool.input_schema`."""
+    return find_terms(
+        values if isinstance(values, Mapping) else {},
+        schema if isinstance(schema, dict) else {},
+        keeps_lines=True,
+    )
 
 
 def find_file(path: str) -> Path:
