@@ -39,7 +39,7 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.urls`: `patterns_of(server)` returns URL patterns beside the endpoint of a server, and `root_patterns()`
       those at the root of the site.
     - `testing`: `check_result(client, method, result)` of the test client, and functions by which its methods of
-      the same names work: `call_as_task`, `read_app` and `assert_app`.
+      the same names work: `call_as_task`, `read_app`, `assert_app` and `find_confirmed`.
     """
     names = (f"{package}.{part}" for package in EXTENSION_PACKAGES)
     return tuple(import_module(name) for name in names if _exists(name))

@@ -297,7 +297,7 @@ def read_check(
     properties: Sequence[str] = (),
     word: str = "check",
 ) -> ObjectCheck:
-    """Return the check of the handler with this signature, or another function of that kind.
+    """Return the check of the handler with this signature.
 
     Its first parameter is the subject: the value its annotation is injected with, else the context
     if it is called `ctx`, else the user. The others are arguments of the handler; it takes those it

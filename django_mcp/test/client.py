@@ -145,6 +145,18 @@ class AsyncMCPClient(_Requests):
         with in_calling_thread():
             await assert_app(self, tool, _join(mapping, arguments))
 
+    async def confirm(self, result: CallResult) -> CallResult:
+        """Press the button on the page of a tool with `confirm="app"`, and return the result of its call.
+
+        Args:
+            result: of the first call, by a client with the capabilities of a host that shows pages.
+
+        Raises:
+            MCPError: the result asks nothing on a page, or any other error.
+        """
+        params = _find_helper("find_confirmed")(result)
+        return CallResult(raw=await self._send("tools/call", params))
+
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.
 
@@ -257,6 +269,7 @@ class MCPClient(_Requests):
     call_as_task = in_sync(AsyncMCPClient.call_as_task)
     app = in_sync(AsyncMCPClient.app)
     assert_app = in_sync(AsyncMCPClient.assert_app)
+    confirm = in_sync(AsyncMCPClient.confirm)
     read = in_sync(AsyncMCPClient.read)
     prompt = in_sync(AsyncMCPClient.prompt)
     complete = in_sync(AsyncMCPClient.complete)

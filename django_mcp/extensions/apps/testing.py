@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
 from typing import Any, cast
 
 from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown
@@ -11,7 +12,7 @@ from django_mcp.extensions.apps.core.extension import AppsExtension
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_duplicates
 from django_mcp.inprocess.results import CallResult, MCPError
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.test.conversation import BaseClient
 
 
@@ -55,6 +56,31 @@ async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]
 def _tell_problems(examined: Examined) -> Iterator[str]:
     yield from (f"it loads {address}, which hosts refuse" for address in examined.loaded)
     yield from examined.problems
+
+
+def find_confirmed(result: CallResult) -> JSONObject:
+    """Return the params of the call that the button of a page makes; see `MCPClient.confirm`."""
+    reader = _QuestionReader()
+    reader.feed(str(result.meta.get(HTML_KEY, "")))
+    if reader.params is None:
+        raise MCPError(
+            "The result has no question to confirm on a page. Give the client the capabilities of a host with MCP Apps."
+        )
+    return reader.params
+
+
+class _QuestionReader(HTMLParser):
+    """Reads the call of the button that answers a question with yes."""
+
+    params: JSONObject | None = None
+    _is_inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self._is_inside |= "data-mcp-question" in given
+        if self._is_inside and self.params is None and "data-mcp-call" in given:
+            arguments = decode(given.get("data-mcp-args") or "{}")
+            self.params = {"name": given["data-mcp-call"], "arguments": arguments}
 
 
 def _find_shown(client: BaseClient, tool: str) -> Shown:

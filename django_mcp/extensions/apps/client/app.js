@@ -128,9 +128,7 @@
   /* A question with its answer: the model learns it, and the focus follows, whose button is gone. */
   function answered(target, text) {
     const element = typeof target === "string" ? document.querySelector(target) : target;
-    const heading = element.querySelector("h1") || element;
-    heading.tabIndex = -1;
-    heading.focus();
+    element.querySelector("[data-mcp-focus]")?.focus();
     mcp.tell(text).catch(() => {});
   }
   /* `data-mcp-decline` answers a question with no: nothing is called. */
@@ -140,7 +138,7 @@
     told.textContent = question.dataset.mcpDeclined;
     question.querySelector(".mcp-actions").replaceWith(told);
     say("", false);
-    answered(question, `${question.querySelector("h1").textContent}: ${told.textContent}`);
+    answered(question, `${question.querySelector("[data-mcp-focus]").textContent}: ${told.textContent}`);
   }
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-mcp-call]"), link = event.target.closest("a[href]");

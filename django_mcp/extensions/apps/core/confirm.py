@@ -12,7 +12,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.access import ObjectCheck, read_check
 from django_mcp.registry.building import Providers
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import FUNCTION, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.validators import Validator
 from django_mcp.server.asking.confirming import (
@@ -98,6 +98,8 @@ def read_confirm(value: Any) -> Confirm | None:
 def confirm_first(tool: ToolEntry, confirm: Confirm, providers: Providers, agree: str) -> ToolEntry:
     """Return a tool that runs when the user has agreed.
 
+    Permissions and the check of the tool decide before that, about each call.
+
     Args:
         tool: as its options are.
         confirm: what the user agrees to.
@@ -108,7 +110,8 @@ def confirm_first(tool: ToolEntry, confirm: Confirm, providers: Providers, agree
         RegistrationError: the tool has options that do not go with it.
     """
     _check(tool)
-    if getattr(tool.handler.origin, "asks_itself", False):
+    if tool.origin != FUNCTION and CONFIRMATION in tool.input_schema.get("properties", {}):
+        # A generated tool that asks itself; with the option it does so on the page.
         return tool
     return _with_schemas(_with_handler(tool, confirm, providers, agree))
 
@@ -175,7 +178,7 @@ def _with_handler(
     )
 
 
-def _bind(function: TellFunction, tool: ToolEntry, providers: Providers, kind: str) -> ObjectCheck:
+def _bind(function: TellFunction, tool: ToolEntry, providers: Providers, word: str) -> ObjectCheck:
     signature = providers.read(tool.handler.origin)
     names = {parameter.name for parameter in signature.parameters}
     properties = tuple(tool.input_schema.get("properties", ()))
@@ -186,7 +189,7 @@ def _bind(function: TellFunction, tool: ToolEntry, providers: Providers, kind: s
         injectables=providers.injectables,
         provide_user=providers.provide_user,
         properties=() if names == set(properties) else properties,
-        word=kind,
+        word=word,
     )
 
 
