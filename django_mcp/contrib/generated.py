@@ -22,7 +22,7 @@ from django_mcp.contrib.values import is_about_values, is_of_conversion
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
-from django_mcp.registry.entries import Redirect, ToolEntry
+from django_mcp.registry.entries import Family, Redirect, ToolEntry
 from django_mcp.registry.options import RULES
 from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, did_you_mean
 from django_mcp.registry.rules import TOOLSET, Rule
@@ -76,6 +76,7 @@ class GeneratedOptions:
         toolset: of all tools; by default the label of the app of the source.
         style: `"single"`: each tool is listed. `"compact"`: a few tools for all models lead to them, and they
             are not listed.
+        app: whether hosts with MCP Apps show ready-made pages with the tools.
     """
 
     include: Collection[str] | None = None
@@ -90,6 +91,7 @@ class GeneratedOptions:
     max_results: int = MAX_RESULTS
     toolset: str | None = None
     style: str = SINGLE
+    app: bool = False
 
     def __post_init__(self) -> None:
         if self.style not in STYLES:
@@ -206,6 +208,14 @@ def converting_key(
     return convert
 
 
+READY_APPS: Mapping[str, str] = {
+    "search": "table",
+    "get": "card",
+    "summarize": "chart",
+    "delete": "question",
+}
+"""The ready-made pages of tools, by their roles, as the option `app=` of a tool names them."""
+
 _ALL = "arguments_of_call"
 """The parameter for all arguments as one dict; no argument should have its name."""
 
@@ -229,6 +239,7 @@ class GeneratedFunction:
         find_rules: returns the functions of the source that say whether a user may use it. `manage.py check`
             reads them.
         find_code: returns further functions and classes that may look at the permissions of a user.
+        family, role: of the tool; see `ToolEntry`.
     """
 
     def __init__(
@@ -251,6 +262,8 @@ class GeneratedFunction:
         self.told_at: ToolEntry | None = None
         self.find_rules: Callable[[], Iterable[Any]] = tuple
         self.find_code: Callable[[], Iterable[Any]] = tuple
+        self.family: Family | None = None
+        self.role = action
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action
@@ -336,9 +349,10 @@ def register_generated(
     if not options.has(action):
         return None
     function.is_listed = options.style == SINGLE
-    tool = {**tool, **options.annotations.get(action, {})}
+    app = READY_APPS.get(function.role) if options.app else None
+    tool = {"app": app, **tool, **options.annotations.get(action, {})}
     description = options.descriptions.get(action, tool.pop("description", None))
-    return server.register_tool(
+    entry = server.register_tool(
         function,
         name=options.name_of(action, name),
         description=description,
@@ -356,6 +370,9 @@ def register_generated(
             **tool,
         },
     )
+    if function.family is not None:
+        function.family.tools[function.role] = entry.name
+    return entry
 
 
 def to_ascii(text: str) -> str:

@@ -111,6 +111,8 @@ def build_tool(
         leads_to=getattr(function, "leads_to", None),
         redirect=getattr(function, "redirect", None),
         defaulted=_find_defaulted(signature, form_schema) - nullable,
+        family=getattr(function, "family", None),
+        role=getattr(function, "role", ""),
         **fields,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -125,6 +126,25 @@ It returns the name and the arguments of the call that is made in its place, and
 """
 
 
+@dataclass(kw_only=True, slots=True, eq=False)
+class Family:
+    """The tools that are generated from one source, such as a model.
+
+    Attributes:
+        singular, plural: what one of its objects is called, and several; may be lazy. None: it is not known.
+        key: the argument that says which object is meant; None: it is not known.
+        members: the members of an object in a result that may have the value for `key`, the likeliest first.
+        tools: the names of the tools by their roles: `"search"`, `"get"`, `"create"`, `"update"`, `"delete"` and
+            what else is done with the source.
+    """
+
+    singular: Any = None
+    plural: Any = None
+    key: str | None = None
+    members: tuple[str, ...] = ()
+    tools: dict[str, str] = dataclass_field(default_factory=dict)
+
+
 class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A tool.
 
@@ -151,6 +171,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         origin: what it is made from: a function, or what it was generated from, such as a model.
         defaulted: the arguments with a default, without those that may be null though the schema does
             not allow it.
+        family: the tools that are generated from the same source; None: it is not generated, or alone.
+        role: what it does in its family.
     """
 
     kind: ClassVar[Kind] = TOOLS
@@ -177,6 +199,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     redirect: Redirect | None = None
     origin: str = FUNCTION
     defaulted: frozenset[str] = frozenset()
+    family: Family | None = None
+    role: str = ""
 
     def _members(self, sees: Sees) -> JSONObject:
         output = self.output_schema

@@ -51,9 +51,19 @@ from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.results import ToolResult
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Family, ToolEntry
 from django_mcp.registry.problems import name_as
 from django_mcp.servers import MCPServer
+
+_ROLES = {
+    "list": "search",
+    "retrieve": "get",
+    "create": "create",
+    "update": "update",
+    "partial_update": "update",
+    "destroy": "delete",
+}
+"""What the actions that routers know do, as other generated tools call it."""
 
 
 class ActionTool:
@@ -72,11 +82,13 @@ class ActionTool:
         options: GeneratedOptions,
         arguments: ActionArguments,
         *,
+        family: Family,
         path: Mapping[str, JSONObject],
         listed_if: Callable[..., Any] | None,
     ) -> None:
         self.action, self.arguments = action, arguments
         self._server, self._options, self._listed_if = server, options, listed_if
+        self._family = family
         self.routes = find_routes_of(action, path, is_named=action.key in (options.include or ()))
         self._variables = arguments.all.path_names
         self._guard_of = cache(partial(find_guard, action, self._variables))
@@ -90,8 +102,14 @@ class ActionTool:
         function = GeneratedFunction(run, action.source, action.name, origin="view")
         function.find_rules = partial(find_rules, action, self.routes)
         function.find_code = partial(find_code, action, self.routes)
+        family = function.family = self._family
+        function.role = _ROLES.get(action.standard_name, action.key)
+        if action.model is not None:
+            meta = action.model._meta
+            family.singular, family.plural = meta.verbose_name, meta.verbose_name_plural
         if arguments.key is not None:
             key, field = arguments.key
+            family.key, family.members = key, (key, field.name, "pk", "id")
             # A view may take other values as well, such as "me".
             function.convert_for_check = converting_key(
                 key, partial(_to_key, field), is_filter=True

@@ -27,7 +27,7 @@ from django_mcp.contrib.view_problems import (
     note_problem,
 )
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Family, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.servers import MCPServer
 
@@ -53,6 +53,7 @@ class ToolsOfView:
     ) -> None:
         self.entries: list[ToolEntry] = []
         self._server, self._view_class, self._options = server, view_class, options
+        self._family = Family()
         self._is_named_by_view, self._query = is_named_by_view, query
         self._path, self._rename = path, rename
         self._listed_if = listed_if
@@ -207,6 +208,7 @@ class ToolsOfView:
             action,
             self._options,
             arguments,
+            family=self._family,
             path=self._path,
             listed_if=self._listed_if,
         )

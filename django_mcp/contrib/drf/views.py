@@ -37,6 +37,7 @@ def viewset_tools(
     listed_if: Callable[..., Any] | None = None,
     max_results: int = 100,
     toolset: str | None = None,
+    app: bool = False,
 ) -> list[ToolEntry]:
     """Register the actions of a view as tools, one tool for each action.
 
@@ -79,6 +80,7 @@ def viewset_tools(
             view's permission classes. These still decide about each call.
         max_results: rows of a page, and of a list without pages, at most.
         toolset: of all tools; by default the label of the app that the view is in.
+        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards.
 
     The URLs of the view are read when the server is first used or checked: they tell further variables of
     the URL, and further actions.
@@ -144,6 +146,7 @@ def viewset_tools(
         check=check,
         max_results=max_results,
         toolset=toolset,
+        app=app,
     )
     tools = ToolsOfView(
         server,

@@ -43,6 +43,7 @@ def admin_tools(
     name_fields: Mapping[str, str] | None = None,
     toolset: str | None = None,
     style: str = "single",
+    app: bool = False,
 ) -> list[ToolEntry]:
     """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
 
@@ -83,6 +84,7 @@ def admin_tools(
         toolset: of all tools; by default the label of each model's app.
         style: `"compact"`: a few tools for all models, such as `search_objects`, take the place of those of
             each model in lists.
+        app: whether hosts with MCP Apps show ready-made pages with the tools: tables, cards and charts.
 
     Returns:
         The tools. What cannot become one is left out, and `manage.py check` says why.
@@ -166,6 +168,7 @@ def admin_tools(
                 max_results=max_results,
                 toolset=toolset,
                 style=style,
+                app=app,
             )
             tools = make_tools(server, site, model_admin, options, own)
             if tools is None:

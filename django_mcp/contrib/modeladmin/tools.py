@@ -73,7 +73,7 @@ from django_mcp.contrib.view_problems import reading_at_startup
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import read_verdict
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Family, ToolEntry
 from django_mcp.registry.problems import RegistrationError, name_as
 from django_mcp.registry.signatures import is_async_callable
 from django_mcp.servers import MCPServer
@@ -205,6 +205,13 @@ class AdminTools:
                 action.argument = self._reading.key
                 self._deleting.several = self._actions.pop(name)
         self._singular, self._plural = find_words(model_admin.model)
+        meta = model_admin.model._meta
+        self._family = Family(
+            singular=meta.verbose_name,
+            plural=meta.verbose_name_plural,
+            key=self._reading.key,
+            members=(self._reading.key, "pk"),
+        )
         self._entries: list[ToolEntry] = []
         self._created: ToolEntry | None = None
 
@@ -423,6 +430,7 @@ class AdminTools:
         function = GeneratedFunction(run, type(self._admin), action, origin="admin")
         function.find_rules = self._access.find_rules
         function.find_code = lambda: [type(self._admin), *self._admin.inlines]
+        function.family = self._family
         if not is_run:
             function.told_at = self._created if action == UPDATE else None
             function.drops_null = action == CREATE

@@ -133,6 +133,7 @@ OPTIONS = {
     "style": rules.choice(*STYLES),
     "max_count": rules.whole("results"),
     "aggregates": rules.BOOL,
+    "app": rules.BOOL,
     "update_many": rules.BOOL,
 }
 """The values of the options whose wrong types would otherwise be read as something else."""

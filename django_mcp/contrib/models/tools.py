@@ -52,7 +52,7 @@ from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
 from django_mcp.contrib.updating_many import describe as describe_many
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import Family, ToolEntry
 from django_mcp.registry.problems import (
     RegistrationError,
     check_names,
@@ -114,7 +114,7 @@ class ModelTools:
             `version` among `fields`; "": none.
         uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
             for the model `Order` with the lookup field `number`; "": none.
-        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset, style:
+        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results, toolset, style, app:
             see `GeneratedOptions`; the actions are `search`, `get`, `summarize`, `resource`, those of `writes` and `update_many`. `register` takes them as well.
     """
 
@@ -152,6 +152,7 @@ class ModelTools:
     max_results: int = MAX_RESULTS
     toolset: str | None = None
     style: str = SINGLE
+    app: bool = False
 
     def __init__(
         self, server: MCPServer | None = None, options: GeneratedOptions | None = None
@@ -179,6 +180,8 @@ class ModelTools:
         self._name_problem: str | None = None
         self.live: Live | None = None
         self._created: ToolEntry | None = None
+        meta = self.model._meta
+        self._family = Family(singular=meta.verbose_name, plural=meta.verbose_name_plural)
 
     def _functions(self) -> dict[str, Callable[[Any], Any]]:
         """Return the functions of this class that compute fields."""
@@ -347,6 +350,7 @@ class ModelTools:
         """Register the tools on a server."""
         note_model(server, self.model)
         definition, reading = self.definition, self.reading
+        self._family.key, self._family.members = definition.key.name, (definition.key.name, "pk")
         one, plural = definition.singular, definition.model._meta.verbose_name_plural
         self._add(
             server,
@@ -473,6 +477,7 @@ class ModelTools:
         key = self.definition.key.name
         function = GeneratedFunction(run, type(self), action, origin="model")
         function.find_code = lambda: [type(self)]
+        function.family = self._family
         function.told_at = self._created if action == "update" else None
         function.drops_null = action == "create"
         function.convert_for_check = converting_key(

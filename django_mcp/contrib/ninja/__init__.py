@@ -35,6 +35,7 @@ def operation_tools(
     listed_if: Callable[..., Any] | None = None,
     max_results: int = 100,
     toolset: str | None = None,
+    app: bool = False,
 ) -> list[ToolEntry]:
     """Register the operations of a Django Ninja API as tools, one tool for each operation.
 
@@ -72,6 +73,7 @@ def operation_tools(
             authentication. This still decides about each call.
         max_results: rows of a list, and of a page, at most.
         toolset: of all tools; by default the label of the app that the function of the operation is in.
+        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards.
 
     Returns:
         The tools. An operation that cannot become one is left out, and `manage.py check` says why.
@@ -118,6 +120,7 @@ def operation_tools(
         check=check,
         max_results=max_results,
         toolset=toolset,
+        app=app,
     )
     with all_or_nothing(server):
         return operations.register(

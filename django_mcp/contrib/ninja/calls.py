@@ -40,6 +40,7 @@ from django_mcp.contrib.ninja.asking import may_call
 from django_mcp.contrib.ninja.authentication import Replaced, find_asked
 from django_mcp.contrib.ninja.converted import find_converted, has_arguments
 from django_mcp.contrib.ninja.copies import copy_operation
+from django_mcp.contrib.ninja.families import Families
 from django_mcp.contrib.ninja.found import FoundOperation
 from django_mcp.contrib.ninja.outputs import (
     ANY,
@@ -89,7 +90,7 @@ class OperationTool:
                 "it answers with a stream", "A result is whole. Leave it out with exclude=."
             )
         self.arguments = OperationArguments(found, rename, max_results)
-        self._name = name
+        self._found, self._name = found, name
         self._routes = routes
         self._max_results = max_results
         self._method = found.method.lower()
@@ -110,10 +111,13 @@ class OperationTool:
         server: MCPServer,
         options: GeneratedOptions,
         listed_if: Callable[..., Any] | None,
+        families: Families,
     ) -> ToolEntry | None:
         """Register it; None if the options leave it out."""
         operation, name = self._operation, self._name
         function = GeneratedFunction(self._run, operation.view_func, name, origin="operation")
+        function.family, function.role = families.find(self._found, has_rows=self._rows is not None)
+        function.role = function.role or name
         function.convert_for_check = self._convert
         function.find_rules, function.find_code = self._find_rules, self._find_code
         return register_generated(

@@ -13,6 +13,7 @@ from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.generated import GeneratedOptions, check_actions, report, report_later
 from django_mcp.contrib.ninja.authentication import Authentication, Replaced
 from django_mcp.contrib.ninja.calls import OperationTool
+from django_mcp.contrib.ninja.families import Families
 from django_mcp.contrib.ninja.found import find_operations
 from django_mcp.contrib.ninja.names import name_operations
 from django_mcp.contrib.ninja.routes import find_routes_of
@@ -79,6 +80,7 @@ class Operations:
         taken: set[str] = set()
         entries = []
         own = [(name, each) for name, each in self._found if options.has(name)]
+        families = Families()
         replaced = Replaced(self._auth, [each.operation for _, each in own])
         for name, each in own:
             what = f"The operation {each.label}"
@@ -102,7 +104,7 @@ class Operations:
             note_files(server, what, tool.arguments.files, "django_mcp.ninja.I001")
             note_patterns(server, what, tool.arguments.patterns, "django_mcp.ninja.I001")
             report_later(server, partial(tool.find_fault, what))
-            entry = tool.register(server, options, listed_if)
+            entry = tool.register(server, options, listed_if, families)
             if entry is not None:
                 entries.append(entry)
         return entries

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from django_mcp.extensions.apps.core.app import App, ArgumentsForm, Csp, Rendered
 from django_mcp.extensions.apps.core.confirm import Confirm
+from django_mcp.extensions.apps.core.ready import Card, Chart, Table
 
-__all__ = ["App", "ArgumentsForm", "Confirm", "Csp", "Rendered"]
+__all__ = ["App", "ArgumentsForm", "Card", "Chart", "Confirm", "Csp", "Rendered", "Table"]

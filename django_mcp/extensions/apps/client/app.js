@@ -57,6 +57,7 @@
       element.dispatchEvent(new CustomEvent("mcp:swapped", { bubbles: true }));
     }
   }
+  const first = (target) => (typeof target === "string" ? document.querySelector(target) : target);
   const find = (value, path) => path.split(".").reduce((each, name) => each?.[name], value);
 
   /* Shows a result: texts by `data-mcp-text`, and the part that the server rendered. */
@@ -107,15 +108,24 @@
   /* `data-mcp-call` calls a tool, and `data-mcp-swap` says where its part of the page goes. */
   async function act(element) {
     if (element.getAttribute("aria-busy") === "true") return;
-    const { mcpCall: name, mcpArgs: args = "{}" } = element.dataset, question = element.closest("[data-mcp-question]");
+    const { mcpCall: name, mcpArgs: args = "{}", mcpThen: then } = element.dataset;
+    const question = element.closest("[data-mcp-question]");
     const target = element.dataset.mcpSwap || question?.parentElement || "[data-mcp-result]";
+    const turn = (turns.get(target) || 0) + 1;
+    turns.set(target, turn);
     element.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => say(root.dataset.waiting || "", false), 15000);
     try {
-      const result = await mcp.call(name, JSON.parse(args));
+      const result = await mcp.call(name, withInputs(element, JSON.parse(args)));
+      if (turn !== turns.get(target)) return; // another part was asked for since
       say(result.isError ? textOf(result) : "", Boolean(result.isError));
-      if (!result.isError) show(result, target);
-      if (question && !result.isError) answered(target, textOf(result));
+      if (!result.isError) {
+        const last = document.activeElement;
+        show(result, target);
+        if (question) answered(target, textOf(result));
+        else focusAfter(last, first(target));
+        if (then) document.querySelector(then)?.click();
+      }
       emit("called", { name, result });
     } catch (error) {
       say(error.message, true);
@@ -127,8 +137,7 @@
 
   /* A question with its answer: the model learns it, and the focus follows, whose button is gone. */
   function answered(target, text) {
-    const element = typeof target === "string" ? document.querySelector(target) : target;
-    element.querySelector("[data-mcp-focus]")?.focus();
+    first(target).querySelector("[data-mcp-focus]")?.focus();
     mcp.tell(text).catch(() => {});
   }
   /* `data-mcp-decline` answers a question with no: nothing is called. */
@@ -140,7 +149,27 @@
     say("", false);
     answered(question, `${question.querySelector("[data-mcp-focus]").textContent}: ${told.textContent}`);
   }
+
+  /* The values of the inputs that `data-mcp-with` selects are arguments too; Enter in one of them calls. */
+  const turns = new Map();
+  function withInputs(element, args) {
+    if (element.dataset.mcpWith) for (const { name, value } of document.querySelectorAll(element.dataset.mcpWith))
+      if (value.trim()) args[name] = value.trim();
+    return args;
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || !event.target.matches("input")) return;
+    for (const element of document.querySelectorAll("[data-mcp-with]"))
+      if (event.target.matches(element.dataset.mcpWith)) { event.preventDefault(); act(element); }
+  });
+  /* Who uses a keyboard goes on at the same element of a new part, or at its beginning. */
+  function focusAfter(last, part) {
+    const same = last?.isConnected || !last?.id ? null : document.getElementById(last.id);
+    (same || part?.querySelector("[data-mcp-focus]"))?.focus();
+  }
   document.addEventListener("click", (event) => {
+    const { mcpClear: emptied } = event.target.closest("[data-mcp-clear]")?.dataset || {};
+    if (emptied) { swap(emptied, ""); focusAfter(null, document.querySelector("[data-mcp-result]")); }
     const element = event.target.closest("[data-mcp-call]"), link = event.target.closest("a[href]");
     if (element) { event.preventDefault(); act(element); }
     else if (event.target.closest("[data-mcp-decline]")) decline(event.target.closest("[data-mcp-question]"));

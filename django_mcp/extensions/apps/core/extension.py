@@ -20,6 +20,7 @@ from django_mcp.extensions.apps.core.app import (
     read_shown,
 )
 from django_mcp.extensions.apps.core.confirm import QUESTION, Agree, confirm_first
+from django_mcp.extensions.apps.core.ready import read_ready
 from django_mcp.log import logger
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import Refusal, ToolError
@@ -76,7 +77,7 @@ class AppsExtension(Extension):
 
     @classmethod
     def read_option(cls, value: Any) -> Shown:
-        return read_shown(value)
+        return read_shown(read_ready(value))
 
     @classmethod
     def complete_tool(cls, tool: ToolEntry, providers: Providers) -> ToolEntry:

@@ -10,6 +10,7 @@ from django.utils.translation import get_language
 
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.extensions.apps.core.app import App, Rendered
+from django_mcp.extensions.apps.site.ready.describing import describe_ready
 from django_mcp.server.services import ServedCall
 
 
@@ -45,6 +46,7 @@ def _render(app: App, rendered: Rendered) -> str:
         "user": rendered.user,
     }
     context |= rendered.variables
+    context |= describe_ready(app, rendered)
     if app.context is not None:
         context |= app.context(rendered)
     return render_to_string(app.fragment or "", context)

@@ -1,0 +1,1 @@
+"""Ready-made apps: what their templates show of a result."""

@@ -1,0 +1,117 @@
+"""The buttons of an object: the tools that its user may call with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from django_mcp.extensions.apps.core.app import Rendered
+from django_mcp.extensions.apps.core.ready import Card, Table
+from django_mcp.extensions.apps.site.ready.rows import properties_of
+from django_mcp.protocol.json import encode
+from django_mcp.registry.entries import ToolEntry
+
+CONFIRMATION = "confirmation"
+"""The argument, and the member of a result, of tools that do nothing before it is sent back."""
+
+DETAIL = "#mcp-detail"
+"""The place of the page where one object is shown."""
+
+
+def write_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as JSON."""
+    return encode(dict(arguments)).decode()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Act:
+    """A button that calls a tool with an object.
+
+    Attributes:
+        tool: its name.
+        text: on the button.
+        key: the argument that says which object is meant.
+        given: further arguments.
+        is_dangerous: whether it destroys something.
+        asks: whether the page has to ask before, since the tool does not.
+    """
+
+    tool: str
+    text: str
+    key: str
+    given: Mapping[str, Any]
+    is_dangerous: bool = False
+    asks: bool = False
+
+    def to_arguments(self, value: Any) -> str:
+        """Return the arguments of a call as JSON."""
+        return write_arguments({**self.given, self.key: value})
+
+
+class Acts:
+    """What the user may do with each object of a result.
+
+    Args:
+        app: of the tool.
+        rendered: the result.
+    """
+
+    def __init__(self, app: Table | Card, rendered: Rendered) -> None:
+        family = rendered.tool.family
+        self._rendered = rendered
+        self.key = app.key or (None if family is None else family.key)
+        self._members: tuple[str, ...] = () if app.key is None else (app.key,)
+        if not self._members and family is not None:
+            self._members = family.members
+        self.acts: list[Act] = []
+        if self.key is not None:
+            named = app.actions is not None
+            self.acts = list(self._find_named(app.actions or ()) if named else self._find_own())
+
+    def _find_named(self, names: Sequence[str]) -> Iterator[Act]:
+        for name in names:
+            tool = self._rendered.find(name)
+            if tool is not None:
+                yield from self._make(tool, str(tool.title))
+
+    def _find_own(self) -> Iterator[Act]:
+        """Yield the buttons for the tools of the same source."""
+        family = self._rendered.tool.family
+        roles = {} if family is None else family.tools
+        texts = {"get": _("Open"), "update": _("Change"), "delete": _("Delete")}
+        for role, text in texts.items():
+            name = roles.get(role)
+            if name is None or name == self._rendered.tool.name:
+                continue
+            tool = self._rendered.find(name)
+            if tool is not None and role == "update":
+                # A tool that writes does not show its own form.
+                tool = self._rendered.find(f"open_{name}")
+            if tool is not None:
+                yield from self._make(tool, text, is_deletion=role == "delete")
+
+    def _make(self, tool: ToolEntry, text: str, *, is_deletion: bool = False) -> Iterator[Act]:
+        required = [name for name in tool.input_schema.get("required", ()) if name != self.key]
+        given = self._rendered.arguments
+        if any(name not in given for name in required):
+            return
+        writes = not tool.annotations["readOnlyHint"]
+        destroys = is_deletion or (writes and tool.annotations["destructiveHint"])
+        yield Act(
+            tool=tool.name,
+            text=text,
+            key=self.key or "",
+            given={name: given[name] for name in required},
+            is_dangerous=destroys,
+            asks=destroys and CONFIRMATION not in properties_of(tool.input_schema),
+        )
+
+    def key_of(self, row: Any) -> Any:
+        """Return the value that says which object a row is; None: it has none."""
+        if not isinstance(row, Mapping):
+            return None
+        values = (row.get(member) for member in self._members)
+        return next((value for value in values if isinstance(value, str | int)), None)

@@ -1,0 +1,179 @@
+"""Tables: the rows of a result, with what the tool can do about their order, their pages and a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+
+from django_mcp.extensions.apps.core.app import Rendered
+from django_mcp.extensions.apps.core.ready import Table
+from django_mcp.extensions.apps.site.ready.acts import DETAIL, Act, Acts, write_arguments
+from django_mcp.extensions.apps.site.ready.cells import (
+    MAX_COLUMNS,
+    NOTHING,
+    Column,
+    find_columns,
+    to_html,
+    to_text,
+)
+from django_mcp.extensions.apps.site.ready.rows import find_rows, properties_of
+from django_mcp.extensions.apps.site.ready.turning import (
+    PLACES,
+    find_pages,
+    find_total,
+    without_place,
+)
+from django_mcp.protocol.json import JSONObject
+
+MAX_ROWS = 500
+"""Rows of a table: more would be slow to draw, and nobody reads them."""
+
+CUT = "truncated"
+"""The member of a generated object that names its lists of which rows are left out."""
+
+_SEARCHES = ("search", "query", "q")
+_ORDERS = ("ordering", "order_by", "sort")
+
+Context = dict[str, Any]
+
+
+def describe_table(app: Table, rendered: Rendered) -> Context:
+    """Return the variables of a table."""
+    tool, result, arguments = rendered.tool, rendered.result, rendered.arguments
+    schema = tool.published(tool.output_schema or {})
+    rows, described, member = find_rows(schema, result, app.rows)
+    columns = find_columns(described, schema, rows[:MAX_ROWS], app.columns)
+    if app.columns is None:
+        columns = [column for column in columns if column.name != CUT]
+    acts = Acts(app, rendered)
+    inputs = properties_of(tool.input_schema)
+    first = without_place(arguments)
+    after, before = find_pages(result, arguments, inputs, len(rows))
+    plural = None if tool.family is None else tool.family.plural
+    title = app.title or (None if plural is None else capfirst(plural)) or tool.title
+    shown = write_table(rows[:MAX_ROWS], columns[:MAX_COLUMNS], acts)
+    return {
+        "title": title,
+        "heads": list(_write_heads(columns[:MAX_COLUMNS], first, inputs)),
+        "rows": shown,
+        "has_acts": bool(_row_acts(acts)),
+        "count": _tell_count(result, len(rows), is_page=bool(after or before)),
+        "notes": list(_tell_notes(result, rows, columns, has_more=bool(after))),
+        "search": _find_search(first, inputs),
+        "again": write_arguments(arguments),
+        "after": None if after is None else write_arguments(after),
+        "before": None if before is None else write_arguments(before),
+        "is_start": before is not None and not before.keys() & {*PLACES},
+        "detail": DETAIL,
+        "member": member,
+    }
+
+
+def _row_acts(acts: Acts) -> list[Act]:
+    """Return the buttons of a row: what has to be asked before has none, since a slip would do it."""
+    return [act for act in acts.acts if not act.asks]
+
+
+def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | None) -> SafeString:
+    """Return the rows as escaped HTML. A template would take several times as long."""
+    row_acts = [] if acts is None else _row_acts(acts)
+    opens = ['<td class="mcp-number">' if column.is_number else "<td>" for column in columns]
+    parts: list[str] = []
+    for row in rows:
+        parts.append("<tr>")
+        for index, (start, column) in enumerate(zip(opens, columns, strict=True)):
+            text = to_html(column.read(row), column.kind)
+            if index == 0:
+                css = ' class="mcp-number"' if column.is_number else ""
+                parts.append(f'<th scope="row"{css}>{text}</th>')
+            else:
+                parts.append(f"{start}{text}</td>")
+        if acts is not None and row_acts:
+            name = to_text(columns[0].read(row), columns[0].kind)
+            parts.append(f"<td>{_write_acts(acts, row_acts, row, name)}</td>")
+        parts.append("</tr>")
+    return mark_safe("".join(parts))  # noqa: S308 - each value is escaped
+
+
+def _write_acts(acts: Acts, row_acts: Sequence[Act], row: Any, name: str) -> str:
+    key = acts.key_of(row)
+    if key is None:
+        return NOTHING
+    buttons = [
+        f'<button type="button"{" class=mcp-danger" if act.is_dangerous else ""} '
+        f'data-mcp-call="{escape(act.tool)}" data-mcp-args="{escape(act.to_arguments(key))}" '
+        f'data-mcp-swap="{DETAIL}">{escape(act.text)}<span class="mcp-hidden"> {escape(name)}</span></button>'
+        for act in row_acts
+    ]
+    return f'<div class="mcp-actions">{"".join(buttons)}</div>'
+
+
+def _write_heads(
+    columns: Sequence[Column], arguments: Mapping[str, Any], inputs: JSONObject
+) -> Iterator[Context]:
+    """Yield the heads of columns, with the call that sorts by them where the tool can."""
+    name = next((each for each in _ORDERS if isinstance(inputs.get(each), dict)), None)
+    orders = [] if name is None else inputs[name].get("enum") or []
+    now = None if name is None else arguments.get(name)
+    for column in columns:
+        head: Context = {
+            "id": f"mcp-sort-{column.name}",
+            "title": column.title,
+            "is_number": column.is_number,
+            "sort": None,
+            "order": "",
+        }
+        key = next(
+            (each for each in (column.name, column.name.replace(".", "__")) if each in orders), None
+        )
+        if name is not None and key is not None:
+            head["order"] = {key: "ascending", f"-{key}": "descending"}.get(str(now), "")
+            wanted = f"-{key}" if now == key and f"-{key}" in orders else key
+            head["sort"] = write_arguments({**arguments, name: wanted})
+        yield head
+
+
+def _find_search(arguments: Mapping[str, Any], inputs: JSONObject) -> Context | None:
+    for name in _SEARCHES:
+        if isinstance(inputs.get(name), dict):
+            rest = {key: value for key, value in arguments.items() if key != name}
+            now = arguments.get(name)
+            return {
+                "name": name,
+                "value": now if isinstance(now, str) else "",
+                "arguments": write_arguments(rest),
+            }
+    return None
+
+
+def _tell_count(result: Any, count: int, *, is_page: bool) -> str:
+    total = find_total(result)
+    if total is not None and total > count:
+        is_capped = result.get("is_count_capped") is True
+        told = _("%(count)s of more than %(total)s") if is_capped else _("%(count)s of %(total)s")
+        return told % {"count": to_text(count), "total": to_text(total)}
+    if is_page:
+        return _("%(count)s on this page") % {"count": to_text(count)}
+    return _("%(count)s in all") % {"count": to_text(count)}
+
+
+def _tell_notes(
+    result: Any, rows: Sequence[Any], columns: Sequence[Column], *, has_more: bool
+) -> Iterator[str]:
+    if has_more:
+        yield _("There are more.")
+    if len(rows) > MAX_ROWS:
+        told = _("Only the first %(shown)s rows are shown. Search for what you need.")
+        yield told % {"shown": to_text(MAX_ROWS)}
+    if len(columns) > MAX_COLUMNS:
+        told = _("Only the first %(shown)s columns are shown.")
+        yield told % {"shown": to_text(MAX_COLUMNS)}
+    note = result.get("note") if isinstance(result, Mapping) else None
+    if isinstance(note, str) and note and not has_more:
+        # With more rows, it says how a program gets them.
+        yield note

@@ -1,0 +1,156 @@
+"""Ready-made apps in a host: tables, cards and charts in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Frame, FrameLocator, Page, expect
+
+from django_mcp import MCPServer
+from django_mcp.extensions.apps import Card, Table
+from django_mcp.test import AsyncMCPClient
+from tests.live.browser.app_host import HOST, Host
+from tests.live.browser.pages import AXE
+
+HOSTILE = "</script><script>document.title='hacked'</script>{{ 7 }}<img src=x onerror=document.title='hacked'>"
+LONG = "Donaudampfschifffahrtsgesellschaftskapitän" * 4
+ORDERS = [
+    {
+        "number": f"A{n}",
+        "customer": name,
+        "total": f"{n}.50",
+        "placed_at": f"2026-05-0{n}T10:00:00Z",
+    }
+    for n, name in enumerate(["Ada", HOSTILE, LONG, "Bea", "Cleo"], start=1)
+]
+ROW = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "string"},
+        "customer": {"type": "string"},
+        "total": {"type": "string", "format": "decimal"},
+        "placed_at": {"type": "string", "format": "date-time"},
+    },
+}
+
+
+def make_server() -> MCPServer:
+    server = MCPServer("ready", public=True)
+    table = Table(key="number", actions=["get_order", "no_tool"], title="Orders")
+    schema = {"type": "object", "properties": {"results": {"type": "array", "items": ROW}}}
+    inputs: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "search": {"type": "string"},
+            "ordering": {"type": "string", "enum": ["number", "-number"]},
+            "page": {"type": "integer"},
+        },
+    }
+
+    @server.tool(read_only=True, app=table, input_schema=inputs, output_schema=schema)
+    async def find_orders(arguments: dict[str, Any]) -> dict[str, Any]:
+        """Find orders."""
+        rows = [row for row in ORDERS if arguments.get("search", "") in row["customer"]]
+        rows.sort(key=lambda row: row["number"], reverse=arguments.get("ordering") == "-number")
+        start = 3 * (arguments.get("page", 1) - 1)
+        return {"results": rows[start : start + 3], "has_more": len(rows) > start + 3}
+
+    @server.tool(read_only=True, app=Card(key="number", title="Order"), output_schema=ROW)
+    async def get_order(number: str) -> dict[str, Any]:
+        """Get one."""
+        return next(row for row in ORDERS if row["number"] == number)
+
+    return server
+
+
+@pytest.fixture
+async def host(page: Page) -> AsyncIterator[Host]:
+    yield Host(page, AsyncMCPClient(make_server(), capabilities=HOST))
+    assert await page.title() == "Host"
+
+
+def cells(frame: FrameLocator, column: int = 1) -> Any:
+    return frame.locator(f"tbody tr > :nth-child({column})")
+
+
+def find_inner(host: Host) -> Frame:
+    [inner] = [each for each in host.page.frames if each.parent_frame is not None]
+    return inner
+
+
+async def find_violations(host: Host) -> list[str]:
+    inner = find_inner(host)
+    await inner.evaluate(AXE.read_text())
+    violations: list[str] = await inner.evaluate(
+        "axe.run().then((found) => found.violations.map((each) => `${each.id} ${each.nodes[0].html}`))"
+    )
+    return violations
+
+
+async def test_a_table_is_sorted_searched_and_turned_over(host: Host):
+    frame = await host.open("find_orders")
+    await expect(cells(frame)).to_have_text(["A1", "A2", "A3"])
+
+    await frame.get_by_role("button", name="Next page").click()
+    await expect(cells(frame)).to_have_text(["A4", "A5"])
+    await frame.get_by_role("button", name="Number").press("Enter")
+    await expect(cells(frame)).to_have_text(["A1", "A2", "A3"])
+    await frame.get_by_role("button", name="Number").press("Enter")
+    await expect(cells(frame)).to_have_text(["A5", "A4", "A3"])
+    # Who uses a keyboard stays where they were.
+    await expect(frame.get_by_role("button", name="Number")).to_be_focused()
+    await frame.get_by_role("searchbox").fill("Ada")
+    await frame.get_by_role("searchbox").press("Enter")
+    await expect(cells(frame)).to_have_text(["A1"])
+    await expect(frame.get_by_role("searchbox")).to_be_focused()
+    await frame.get_by_role("searchbox").fill("nobody")
+    await frame.get_by_role("button", name="Search").click()
+    await expect(frame.get_by_text("There is nothing to show.")).to_be_visible()
+
+    assert [each["arguments"] for each in await host.sent("call")] == [
+        {"page": 2},
+        {"ordering": "number"},
+        {"ordering": "-number"},
+        {"ordering": "-number", "search": "Ada"},
+        {"ordering": "-number", "search": "nobody"},
+    ]
+
+
+async def test_a_row_opens_a_card_and_the_card_is_closed(host: Host):
+    frame = await host.open("find_orders")
+
+    await frame.get_by_role("button", name="Get order A2").press("Enter")
+
+    heading = frame.get_by_role("heading", name="Order A2")
+    await expect(heading).to_be_focused()
+    await expect(frame.get_by_role("definition").filter(has_text="{{ 7 }}")).to_have_text(HOSTILE)
+    assert await find_violations(host) == []
+    await frame.get_by_role("button", name="Close").click()
+    await expect(heading).to_have_count(0)
+    await expect(frame.get_by_role("heading", name="Orders")).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_a_table_is_accessible(host: Host, theme: str):
+    frame = await host.open("find_orders", theme=theme)
+    await expect(cells(frame)).to_have_count(3)
+
+    assert await find_violations(host) == []
+
+
+@pytest.mark.parametrize("direction", ["ltr", "rtl"])
+@pytest.mark.parametrize("width", [320, 600, 900])
+async def test_only_a_table_scrolls_sideways(host: Host, width: int, direction: str):
+    frame = await host.open("find_orders")
+    await expect(cells(frame)).to_have_count(3)
+    await host.page.evaluate("width => document.querySelector('iframe').width = width", width)
+    inner = find_inner(host)
+    await inner.evaluate("direction => document.documentElement.dir = direction", direction)
+    await frame.get_by_role("button", name="Get order A3").click()
+    await expect(frame.get_by_role("heading", name="Order A3")).to_be_visible()
+
+    page = "document.documentElement"
+    assert await inner.evaluate(f"{page}.scrollWidth <= {page}.clientWidth")
+    assert await find_violations(host) == []
