@@ -136,6 +136,7 @@ def mcp_values(result: Any) -> list[tuple[str, str]]:
     return plain[:MAX_VALUES]
 
 
+@register.filter
 def mcp_json(value: object) -> str:
     """Return a value as JSON, for an attribute such as `data-mcp-args="{{ row.arguments|mcp_json }}"`."""
     return encode(value).decode()

@@ -204,6 +204,7 @@ class TestRights:
         assert client.call("open_change", order="other").is_error
         # What is wrong with the form is not told either.
         refused = client.call("change", order="other", form={})
+        assert refused.is_error
         assert "quantity" not in refused.text
 
 
@@ -246,6 +247,7 @@ def test_choices_are_those_that_the_user_may_see(members: MCPServer):
     assert client.call("join", form={"group": own.pk}).structured == {"group": "ann 1"}
     refused = client.call("join", form={"group": other.pk})
     assert refused.meta["django_mcp/errors"].keys() == {"group"}
+    assert refused.is_error
     assert "bob" not in refused.text
 
 
