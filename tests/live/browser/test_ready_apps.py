@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Frame, FrameLocator, Page, expect
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import Card, Table
+from django_mcp.extensions.apps import Card, Chart, Table
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, Host
 from tests.live.browser.pages import AXE
@@ -61,6 +61,20 @@ def make_server() -> MCPServer:
     async def get_order(number: str) -> dict[str, Any]:
         """Get one."""
         return next(row for row in ORDERS if row["number"] == number)
+
+    chart = Chart(x="month", y=["sold", "returned"], title="Sales")
+
+    @server.tool(read_only=True, app=chart, output_schema={"type": "object"})
+    async def sales() -> dict[str, Any]:
+        """Tell the sales."""
+        rows = [{"month": f"2026-{n:02}-01", "sold": n * n, "returned": n} for n in range(1, 13)]
+        return {"rows": rows}
+
+    @server.tool(read_only=True, app=Chart(), output_schema={"type": "object"})
+    async def best_sellers() -> dict[str, Any]:
+        """Tell what is sold most."""
+        names = ("Mug", HOSTILE, LONG)
+        return {"rows": [{"product": each, "sold": n} for n, each in enumerate(names, start=1)]}
 
     return server
 
@@ -154,3 +168,41 @@ async def test_only_a_table_scrolls_sideways(host: Host, width: int, direction: 
     page = "document.documentElement"
     assert await inner.evaluate(f"{page}.scrollWidth <= {page}.clientWidth")
     assert await find_violations(host) == []
+
+
+COLOURED = """() => {
+  const canvas = document.querySelector("canvas"), { width, height } = canvas;
+  const colours = new Set(), { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) colours.add(data.slice(at, at + 3).join());
+  return [...colours];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "theme", "colour"),
+    [
+        ("sales", "light", "11,92,173"),
+        ("sales", "dark", "108,182,255"),
+        ("best_sellers", "light", "11,92,173"),
+    ],
+)
+async def test_a_chart_is_drawn(host: Host, tool: str, theme: str, colour: str):
+    frame = await host.open(tool, theme=theme)
+    await expect(frame.locator("canvas")).to_be_visible()
+
+    assert colour in await find_inner(host).evaluate(COLOURED)
+    assert await find_violations(host) == []
+    await frame.get_by_text("The chart as a table").click()
+    await expect(cells(frame)).to_have_count(12 if tool == "sales" else 3)
+    assert await find_violations(host) == []
+
+
+async def test_a_chart_follows_the_theme_and_the_width(host: Host):
+    frame = await host.open("sales", theme="light")
+    await expect(frame.locator("canvas")).to_be_visible()
+
+    await host.page.evaluate("bridge.setHostContext({ theme: 'dark' })")
+    await expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
+    assert "108,182,255" in await find_inner(host).evaluate(COLOURED)
+    await host.page.evaluate("document.querySelector('iframe').width = 320")
+    await expect(frame.locator(".uplot")).to_have_css("width", "296px")

@@ -118,6 +118,24 @@ def mcp_image(path: str, alt: str, **attributes: Any) -> SafeString:
 
 
 @register.simple_tag
+def mcp_charts() -> SafeString:
+    """Put what draws the elements with `data-mcp-chart` into the page; it has some 55 KB."""
+    return format_html(
+        "<style>{}</style><script>{}</script><script>{}</script>",
+        mark_safe(_read_plot("uPlot.min.css")),  # noqa: S308 - a file of this package
+        mark_safe(_read_plot("uPlot.iife.min.js")),  # noqa: S308 - a file of this package
+        mark_safe(read_client("chart.js")),  # noqa: S308 - a file of this package
+    )
+
+
+@cache
+def _read_plot(name: str) -> str:
+    # The site may not serve or even find the static files of this package.
+    plot = files("django_mcp").joinpath("static", "django_mcp", "admin", "vendor", "uplot", name)
+    return plot.read_text("utf-8")
+
+
+@register.simple_tag
 def mcp_args(**arguments: Any) -> SafeString:
     """Write the attribute `data-mcp-args` with arguments of a call."""
     return format_html('data-mcp-args="{}"', encode(arguments).decode())

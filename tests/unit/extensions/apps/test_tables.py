@@ -178,7 +178,7 @@ def test_pages_by_cursor():
     calls = calls_of(first)
     assert calls["mcp-after"] == {"search": "a", "cursor": "next"}
     assert "mcp-before" not in calls
-    assert "1 on this page There are more." in first
+    assert "1 on this page. There are more." in first
 
     second = render(server, search="a", cursor="c")
     assert calls_of(second)["mcp-before"] == {"search": "a"}
@@ -227,10 +227,10 @@ def test_pages_by_offset(given: Any, after: Any, before: Any):
 @pytest.mark.parametrize(
     ("result", "told"),
     [
-        ({}, "2 in all"),
-        ({"count": 5}, "2 of 5"),
-        ({"count": 5, "is_count_capped": True}, "2 of more than 5"),
-        ({"total": 5}, "2 of 5"),
+        ({}, "2 in all."),
+        ({"count": 5}, "2 of 5."),
+        ({"count": 5, "is_count_capped": True}, "2 of more than 5."),
+        ({"total": 5}, "2 of 5."),
         ({"note": "You may not search in x."}, "You may not search in x."),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_mcp.extensions.apps.core.app import Rendered
@@ -20,7 +19,7 @@ from django_mcp.extensions.apps.site.ready.cells import (
     to_text,
 )
 from django_mcp.extensions.apps.site.ready.rows import properties_of
-from django_mcp.extensions.apps.site.ready.tables import CUT, Context, write_table
+from django_mcp.extensions.apps.site.ready.tables import CUT, Context, title_of, write_table
 from django_mcp.protocol.json import JSONObject
 
 MAX_INNER_ROWS = 100
@@ -39,10 +38,8 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
     columns = find_columns(schema, schema, [result], app.fields)
     if app.fields is None:
         columns = [column for column in columns if column.name not in (CUT, _MESSAGES)]
-    singular = None if tool.family is None else tool.family.singular
-    title = app.title or (None if singular is None else capfirst(singular)) or tool.title
     return {
-        "title": title,
+        "title": title_of(app.title, rendered, is_plural=False),
         "name": "" if key is None else to_text(key, "text"),
         "members": [_write_member(column, result, schema) for column in columns[:MAX_COLUMNS]],
         "acts": [] if key is None else list(_write_card_acts(acts, key)),

@@ -63,6 +63,10 @@ class Column:
         """Whether its values are numbers."""
         return self.kind == "number"
 
+    def with_title(self, title: str) -> Column:
+        """Return the column with another title."""
+        return replace(self, title=title)
+
     def read(self, row: Any) -> Any:
         """Return its value of a row; None: there is none."""
         return find(row, self.path)
@@ -183,6 +187,12 @@ def to_number(value: Any) -> Decimal | int | float | None:
         except InvalidOperation:
             return None
     return None
+
+
+def is_numeric(column: Column, rows: Sequence[Any]) -> bool:
+    """Return whether all values of a column are numbers, or texts of numbers, and there is one."""
+    values = [value for value in map(column.read, rows) if value is not None]
+    return bool(values) and all(to_number(value) is not None for value in values)
 
 
 def to_text(value: Any, kind: str = "text", *, is_long: bool = False) -> str:

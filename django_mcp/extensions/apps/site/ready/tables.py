@@ -42,6 +42,15 @@ _ORDERS = ("ordering", "order_by", "sort")
 Context = dict[str, Any]
 
 
+def title_of(given: Any, rendered: Rendered, *, is_plural: bool) -> str:
+    """Return the heading of a result: what the site gave, what its objects are called, or the title of the tool."""
+    family = rendered.tool.family
+    words = None
+    if family is not None:
+        words = family.plural if is_plural else family.singular
+    return str(given or (capfirst(str(words)) if words else rendered.tool.title))
+
+
 def describe_table(app: Table, rendered: Rendered) -> Context:
     """Return the variables of a table."""
     tool, result, arguments = rendered.tool, rendered.result, rendered.arguments
@@ -54,11 +63,9 @@ def describe_table(app: Table, rendered: Rendered) -> Context:
     inputs = properties_of(tool.input_schema)
     first = without_place(arguments)
     after, before = find_pages(result, arguments, inputs, len(rows))
-    plural = None if tool.family is None else tool.family.plural
-    title = app.title or (None if plural is None else capfirst(plural)) or tool.title
     shown = write_table(rows[:MAX_ROWS], columns[:MAX_COLUMNS], acts)
     return {
-        "title": title,
+        "title": title_of(app.title, rendered, is_plural=True),
         "heads": list(_write_heads(columns[:MAX_COLUMNS], first, inputs)),
         "rows": shown,
         "has_acts": bool(_row_acts(acts)),
@@ -128,14 +135,22 @@ def _write_heads(
             "sort": None,
             "order": "",
         }
-        key = next(
-            (each for each in (column.name, column.name.replace(".", "__")) if each in orders), None
-        )
+        key = _find_order(column, orders)
         if name is not None and key is not None:
             head["order"] = {key: "ascending", f"-{key}": "descending"}.get(str(now), "")
             wanted = f"-{key}" if now == key and f"-{key}" in orders else key
             head["sort"] = write_arguments({**arguments, name: wanted})
         yield head
+
+
+def _find_order(column: Column, orders: Sequence[Any]) -> str | None:
+    """Return the order by a column, or by the first member of an object; None: there is none."""
+    name = "__".join(column.path)
+    for order in orders:
+        if order in (name, column.name):
+            return str(order)
+    within = (each for each in orders if isinstance(each, str) and each.startswith(f"{name}__"))
+    return next(within, None)
 
 
 def _find_search(arguments: Mapping[str, Any], inputs: JSONObject) -> Context | None:
@@ -155,11 +170,11 @@ def _tell_count(result: Any, count: int, *, is_page: bool) -> str:
     total = find_total(result)
     if total is not None and total > count:
         is_capped = result.get("is_count_capped") is True
-        told = _("%(count)s of more than %(total)s") if is_capped else _("%(count)s of %(total)s")
+        told = _("%(count)s of more than %(total)s.") if is_capped else _("%(count)s of %(total)s.")
         return told % {"count": to_text(count), "total": to_text(total)}
     if is_page:
-        return _("%(count)s on this page") % {"count": to_text(count)}
-    return _("%(count)s in all") % {"count": to_text(count)}
+        return _("%(count)s on this page.") % {"count": to_text(count)}
+    return _("%(count)s in all.") % {"count": to_text(count)}
 
 
 def _tell_notes(
