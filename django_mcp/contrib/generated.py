@@ -240,6 +240,7 @@ class GeneratedFunction:
             reads them.
         find_code: returns further functions and classes that may look at the permissions of a user.
         family, role: of the tool; see `ToolEntry`.
+        sources: the members of an object that a tool which changes it has to be sent, by argument.
     """
 
     def __init__(
@@ -264,6 +265,7 @@ class GeneratedFunction:
         self.find_code: Callable[[], Iterable[Any]] = tuple
         self.family: Family | None = None
         self.role = action
+        self.sources: Mapping[str, str] = {}
         self.origin = origin
         self._is_of_template = variables is not None
         self.__name__ = action
@@ -322,6 +324,20 @@ def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) ->
     return ArgumentErrors([Problem(pointer, told)])
 
 
+def _choose_app(function: GeneratedFunction) -> Any:
+    """Return the ready-made page of a tool, as the option `app=` of a tool names it; None: it has none."""
+    role, family = function.role, function.family
+    if role == "create":
+        return {"form": {}}
+    if role != "update" or family is None:
+        return READY_APPS.get(role)
+    read = family.tools.get("get")
+    if family.key is None or read is None:
+        # A form without the values of the object would overwrite them.
+        return None
+    return {"form": {"keys": (family.key,), "read": read, "sources": dict(function.sources)}}
+
+
 def register_generated(
     server: MCPServer,
     options: GeneratedOptions,
@@ -349,8 +365,11 @@ def register_generated(
     if not options.has(action):
         return None
     function.is_listed = options.style == SINGLE
-    app = READY_APPS.get(function.role) if options.app else None
-    tool = {"app": app, **tool, **options.annotations.get(action, {})}
+    tool = {
+        "app": _choose_app(function) if options.app else None,
+        **tool,
+        **options.annotations.get(action, {}),
+    }
     description = options.descriptions.get(action, tool.pop("description", None))
     entry = server.register_tool(
         function,

@@ -151,7 +151,7 @@ class ToolsOfView:
         if key in self._tools:
             _tool, entry = self._tools.pop(key)
             if registry.registered["tools"].get(entry.name) is entry:
-                registry.remove("tools", entry.name)
+                self._server.remove_tool(entry.name)
         for known in (self._actions, self._read, self._problems, self._refused):
             known.pop(key, None)
 
@@ -202,7 +202,7 @@ class ToolsOfView:
             if registry.registered["tools"].get(former.name) is not former:
                 self._removed.add(key)  # by the site
                 return
-            registry.remove("tools", former.name)
+            self._server.remove_tool(former.name)
         tool = ActionTool(
             self._server,
             action,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -237,6 +237,12 @@ class AdminTools:
             self._add_action(name, action)
         return self._entries
 
+    @property
+    def _sources(self) -> Mapping[str, str]:
+        """The member of an object that an update has to be sent."""
+        version = self._writing.version
+        return {} if version is None else {IF_UNMODIFIED: version.name}
+
     def _find_taken(self) -> set[str]:
         """Return the names of arguments and results that no rows of an inline can have."""
         meta, sample = self._admin.model._meta, self._access.sample
@@ -431,6 +437,7 @@ class AdminTools:
         function.find_rules = self._access.find_rules
         function.find_code = lambda: [type(self._admin), *self._admin.inlines]
         function.family = self._family
+        function.sources = self._sources if action == UPDATE else {}
         if not is_run:
             function.told_at = self._created if action == UPDATE else None
             function.drops_null = action == CREATE
@@ -472,7 +479,7 @@ class AdminTools:
             add_compact(self._server, self._admin.model, action, entry, key, is_run=is_run)
         except RegistrationError:
             # No list has it.
-            self._server._registry.remove("tools", entry.name)
+            self._server.remove_tool(entry.name)
             raise
 
     def _to_keys(self, given: Any) -> Any:

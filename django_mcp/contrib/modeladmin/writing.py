@@ -109,7 +109,7 @@ class AdminWriting:
         self._request = request
         self._allowed = allow_sensitive
         self._names = names
-        self._version = _find_version(access, shown.names_of_page(request, access.sample))
+        self.version = _find_version(access, shown.names_of_page(request, access.sample))
 
     @property
     def alias(self) -> str:
@@ -161,9 +161,9 @@ class AdminWriting:
         key = self._reading.key
         properties = {key: self._reading.key_schema, **schema["properties"]}
         required = [key, *schema.get("required", ())]
-        if self._version is not None:
+        if self.version is not None:
             required.append(IF_UNMODIFIED)
-            properties[IF_UNMODIFIED] = describe_version(self._version)
+            properties[IF_UNMODIFIED] = describe_version(self.version)
         properties |= {
             **self._inlines.inputs(is_new=False)[0],
             **self._confirmation(form.base_fields),
@@ -267,7 +267,7 @@ class AdminWriting:
             if name not in (key, IF_UNMODIFIED)
         }
         request, instance = self._lock(ctx, arguments[key], given)
-        check_unmodified(self._version, instance, arguments)
+        check_unmodified(self.version, instance, arguments)
         form, formsets = self._bind_change(request, instance, given)
         refusal = self._ask(ctx, request, form, formsets, arguments)
         if refusal is not None:

@@ -45,7 +45,7 @@ from django_mcp.contrib.models.reading import Reading, describe_tool
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
-from django_mcp.contrib.models.write_arguments import HINTS, Written
+from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED, Written
 from django_mcp.contrib.models.writing import Writing
 from django_mcp.contrib.updating_many import OUTPUT as UPDATED_SCHEMA
 from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
@@ -478,6 +478,9 @@ class ModelTools:
         function = GeneratedFunction(run, type(self), action, origin="model")
         function.find_code = lambda: [type(self)]
         function.family = self._family
+        written = self.definition.written
+        if action == "update" and written is not None and written.version is not None:
+            function.sources = {IF_UNMODIFIED: written.version.name}
         function.told_at = self._created if action == "update" else None
         function.drops_null = action == "create"
         function.convert_for_check = converting_key(

@@ -106,11 +106,11 @@
   });
 
   /* `data-mcp-call` calls a tool, and `data-mcp-swap` says where its part of the page goes. */
-  async function act(element) {
+  async function act(element, isAsked = true) {
     if (element.getAttribute("aria-busy") === "true") return;
-    const { mcpCall: name, mcpArgs: args = "{}", mcpThen: then } = element.dataset;
+    const { mcpCall: name, mcpArgs: args = "{}" } = element.dataset;
     const question = element.closest("[data-mcp-question]");
-    const target = element.dataset.mcpSwap || question?.parentElement || "[data-mcp-result]";
+    const target = element.dataset.mcpSwap || question?.parentElement || partOf(element);
     const turn = (turns.get(target) || 0) + 1;
     turns.set(target, turn);
     element.setAttribute("aria-busy", "true");
@@ -123,8 +123,7 @@
         const last = document.activeElement;
         show(result, target);
         if (question) answered(target, textOf(result));
-        else focusAfter(last, first(target));
-        if (then) document.querySelector(then)?.click();
+        else focusAfter(last, isAsked && first(target));
       }
       emit("called", { name, result });
     } catch (error) {
@@ -165,8 +164,14 @@
   /* Who uses a keyboard goes on at the same element of a new part, or at its beginning. */
   function focusAfter(last, part) {
     const same = last?.isConnected || !last?.id ? null : document.getElementById(last.id);
-    (same || part?.querySelector("[data-mcp-focus]"))?.focus();
+    (same || part && part.querySelector("[data-mcp-focus]"))?.focus();
   }
+  const partOf = (element) => element.closest("[data-mcp-part]") ? `#${element.closest("[data-mcp-part]").id}` : "[data-mcp-result]";
+  /* `data-mcp-after` names tools after whose calls the element calls its own, as what it shows is another by then. */
+  mcp.on("called", ({ name: called, result }) => {
+    for (const element of result.isError ? [] : document.querySelectorAll("[data-mcp-after]"))
+      if (element.dataset.mcpAfter.split(" ").includes(called)) act(element, false);
+  });
   document.addEventListener("click", (event) => {
     const { mcpClear: emptied } = event.target.closest("[data-mcp-clear]")?.dataset || {};
     if (emptied) { swap(emptied, ""); focusAfter(null, document.querySelector("[data-mcp-result]")); }

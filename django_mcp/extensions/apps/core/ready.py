@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.extensions.apps.core.app import App
+from django_mcp.extensions.apps.core.app import App, ArgumentsForm
 
 PAGE = "django_mcp/apps/result.html"
 """The page of all ready-made apps but charts. It opens the objects of a table in itself."""
@@ -141,7 +141,13 @@ READY: Mapping[str, type[App]] = {
 
 
 def read_ready(value: Any) -> Any:
-    """Return the options of a tool with the ready-made app that `app=` names, if it names one."""
-    if isinstance(value, Mapping) and isinstance(value.get("app"), str) and value["app"] in READY:
-        return {**value, "app": READY[value["app"]]()}
+    """Return the options of a tool with the ready-made app that `app=` names, if it names one.
+
+    It is the name of one of `READY`, or `{"form": {...}}` with the values of an `ArgumentsForm`.
+    """
+    app = value.get("app") if isinstance(value, Mapping) else None
+    if isinstance(app, str) and app in READY:
+        return {**value, "app": READY[app]()}
+    if isinstance(app, Mapping) and app.keys() == {"form"}:
+        return {**value, "app": App(form=ArgumentsForm(**app["form"]))}
     return value

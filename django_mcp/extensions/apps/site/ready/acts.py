@@ -61,7 +61,7 @@ class Acts:
 
     def __init__(self, app: Table | Card, rendered: Rendered) -> None:
         family = rendered.tool.family
-        self._rendered = rendered
+        self._app, self._rendered = app, rendered
         self.key = app.key or (None if family is None else family.key)
         self._members: tuple[str, ...] = () if app.key is None else (app.key,)
         if not self._members and family is not None:
@@ -70,6 +70,17 @@ class Acts:
         if self.key is not None:
             named = app.actions is not None
             self.acts = list(self._find_named(app.actions or ()) if named else self._find_own())
+
+    @property
+    def writes(self) -> str:
+        """The names of the tools after whose calls the result is another, with spaces between them."""
+        family, app = self._rendered.tool.family, self._app
+        names = {} if family is None else family.tools
+        others = [each.tool for each in self.acts] if app.actions is not None else []
+        found = map(self._rendered.find, (*names.values(), *others))
+        return " ".join(
+            tool.name for tool in found if tool is not None and not tool.annotations["readOnlyHint"]
+        )
 
     def _find_named(self, names: Sequence[str]) -> Iterator[Act]:
         for name in names:

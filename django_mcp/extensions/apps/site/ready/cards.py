@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.extensions.apps.core.app import Rendered
 from django_mcp.extensions.apps.core.ready import Card
-from django_mcp.extensions.apps.site.ready.acts import DETAIL, Acts
+from django_mcp.extensions.apps.site.ready.acts import DETAIL, Acts, write_arguments
 from django_mcp.extensions.apps.site.ready.cells import (
     MAX_COLUMNS,
     Column,
@@ -45,6 +45,8 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
         "acts": [] if key is None else list(_write_card_acts(acts, key)),
         "notes": [text for text in _tell_other(result) if text],
         "detail": DETAIL,
+        "again": write_arguments(rendered.arguments),
+        "writes": acts.writes,
     }
 
 

@@ -73,6 +73,7 @@ def describe_table(app: Table, rendered: Rendered) -> Context:
         "notes": list(_tell_notes(result, rows, columns, has_more=bool(after))),
         "search": _find_search(first, inputs),
         "again": write_arguments(arguments),
+        "writes": acts.writes,
         "after": None if after is None else write_arguments(after),
         "before": None if before is None else write_arguments(before),
         "is_start": before is not None and not before.keys() & {*PLACES},
