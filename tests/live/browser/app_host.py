@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from playwright.async_api import FrameLocator, Page
@@ -22,16 +24,26 @@ class Host:
         self._client = client
 
     async def open(
-        self, tool: str, *, sandbox: str = "allow-scripts", **context: Any
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        sandbox: str = "allow-scripts",
+        **context: Any,
     ) -> FrameLocator:
         """Show the page of a tool with the result of a call, and return its frame."""
         await self.page.set_content("<!doctype html><html lang=en><title>Host</title><main></main>")
         await self.page.expose_function("callTool", self._call)
         await self.page.add_script_tag(path=ASSETS / "ext-apps" / "app-bridge.js")
         await self.page.add_script_tag(path=ASSETS / "host.js")
-        result = (await self._client.call(tool)).raw
+        result = (await self._client.call(tool, arguments)).raw
         html = await self._client.app(tool)
-        options = {"result": result, "input": {}, "sandbox": sandbox, "context": context}
+        options = {
+            "result": result,
+            "input": dict(arguments),
+            "sandbox": sandbox,
+            "context": context,
+        }
         await self.page.evaluate("([html, options]) => openPage(html, options)", [html, options])
         return self.page.frame_locator("iframe")
 
