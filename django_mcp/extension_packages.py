@@ -30,7 +30,10 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
       the lines that it prints about other work.
     - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
-      `find_badges(entry)`, which returns the badges of an entry in the catalogue.
+      `find_badges(entry)`, which returns the badges of an entry in the catalogue. `CLIENT_EXTENSIONS`, which it may
+      lack, is what the client declares with which entries are tried.
+    - `admin.sections`: `find_section(page, server, entry)` returns a section of the page of an entry, or None,
+      and `VIEWS` the views that it needs, by name.
     - `admin.pages`: `PAGES`, the models with their pages.
     - `site.registering`: `prepare(server, function, options)` returns the function to register as a tool in place of
       another, `complete(server, entry)` registers what goes with a tool, and `remove(server, name)` removes that.

@@ -29,6 +29,7 @@ from django_mcp.auth.principal import KEY_START
 from django_mcp.calls.sizes import MAX_RESULT_TOKENS, find_largest
 from django_mcp.extension_packages import load_parts
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
+from django_mcp.pages.policy import admin_policy, set_policy
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry, ToolEntry
@@ -103,6 +104,11 @@ class CatalogueAdmin(Page):
             path("switch/", view(require_POST(self.switch_view)), name="django_mcp_switch"),
             path("connect/", view(self.connect_view), name="django_mcp_connect"),
             path("try/", view(without_transaction(require_POST(try_view))), name="django_mcp_try"),
+            *(
+                path(f"{name}/", view(without_transaction(added)), name=f"django_mcp_{name}")
+                for part in load_parts("admin.sections")
+                for name, added in part.VIEWS.items()
+            ),
         ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -271,11 +277,23 @@ class CatalogueAdmin(Page):
             find = server.registry.completer
             completers = [name for name in entry.argument_names if find(entry, name)]
         may_try = request.user.has_perm("django_mcp.try_entry")
-        needs_extension = isinstance(entry, ToolEntry) and any(
-            ask(extension, "is_required_by", False, entry)
-            for extension in server.engine.extensions.values()
+        needs_extension = (
+            may_try
+            and isinstance(entry, ToolEntry)
+            and any(
+                ask(extension, "is_required_by", False, entry)
+                for extension in server.engine.extensions.values()
+            )
         )
-        return self.show(
+        may_try = may_try and not needs_extension
+        disabled = _find_disabled(server, kind).get(key)
+        sections: list[dict[str, Any]] = []
+        if may_try and disabled is None:
+            found = (
+                part.find_section(self, server, entry) for part in load_parts("admin.sections")
+            )
+            sections = [section for section in found if section is not None]
+        response = self.show(
             request,
             "entry.html",
             escape_invisible(str(entry.title or entry.name), 200),
@@ -290,14 +308,15 @@ class CatalogueAdmin(Page):
             viewer=viewer,
             wire=pretty(wire) if wire is not None else None,
             facts=_facts(entry, server.engine.ports.find_toolset(entry)),
-            disabled=_find_disabled(server, kind).get(key),
+            disabled=disabled,
+            sections=sections,
             catalogue_url=self.url_of("disabledentry_changelist"),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
             try_url=self.url_of("try"),
             calls_url=self.find_url("callrecord_changelist"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
-            may_try=may_try and not needs_extension,
-            needs_extension=may_try and needs_extension,
+            may_try=may_try,
+            needs_extension=needs_extension,
             may_ask=can_answer(server, revision_tried(server, viewer.revision), request),
             form={
                 "values": self._values(request),
@@ -310,6 +329,9 @@ class CatalogueAdmin(Page):
                 "completers": completers,
             },
         )
+        frames = " ".join(section["frames"] for section in sections)
+        set_policy(response, admin_policy(frames))
+        return response
 
     def _values(self, request: HttpRequest) -> JSONObject:
         from django_mcp.admin.connect import kept_arguments
@@ -424,7 +446,6 @@ def _find_badges(entry: Entry) -> list[Any]:
     badges = {
         _("read-only"): is_read_only,
         _("destructive"): not is_read_only and hints.get("destructiveHint", False),
-        _("app"): "ui" in (entry.meta or {}),
     }
     added = [badge for part in load_parts("admin") for badge in part.find_badges(entry)]
     return [*(badge for badge, is_so in badges.items() if is_so), *added]

@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _t
 
 from django_mcp.admin.base import get_server_or_404, note_actions, require_permissions
 from django_mcp.admin.texts import escape_invisible
+from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of, write_request
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
@@ -35,6 +36,15 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 
 CLIENT_INFO = {"name": "django-admin", "version": "1"}
+
+EXTENSIONS: JSONObject = {
+    identifier: declared
+    for part in load_parts("admin")
+    for identifier, declared in getattr(part, "CLIENT_EXTENSIONS", {}).items()
+}
+"""What the client declares of extensions, also where no question can be answered."""
+
+CAPABILITIES: JSONObject = {**ALL_CAPABILITIES, "extensions": EXTENSIONS}
 
 next_id = itertools.count(1).__next__
 
@@ -82,7 +92,7 @@ class Conversation:
         """Do the handshake; if it fails there is no `token`."""
         declared = {
             "protocolVersion": self._revision.name,
-            "capabilities": ALL_CAPABILITIES,
+            "capabilities": CAPABILITIES,
             "clientInfo": CLIENT_INFO,
         }
         handshake = {"id": next_id(), "method": "initialize", "params": declared}
@@ -216,10 +226,12 @@ async def _exchange(
             yield _encode(line("session", talk.token.encode()))
             exchange.headers = talk.headers
         elif not revision.is_stateless:
-            # No capability is declared, since questions could not be answered.
-            exchange.connection = ConnectionState(revision, log_level="debug")
+            # Questions could not be answered.
+            exchange.connection = ConnectionState(
+                revision, client_capabilities={"extensions": EXTENSIONS}, log_level="debug"
+            )
         sent = write_request(
-            method, params, revision, capabilities=ALL_CAPABILITIES, client_info=CLIENT_INFO
+            method, params, revision, capabilities=CAPABILITIES, client_info=CLIENT_INFO
         )
         exchange.body = encode(sent)
         async for message in _call(server, exchange, wire):

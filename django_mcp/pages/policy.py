@@ -43,7 +43,7 @@ class _Headers(ResponseHeaders):
 
 
 def set_policy(response: HttpResponseBase, policy: str, always: str = "") -> None:
-    """Send a policy with a response, unless it has one or the site sets one.
+    """Send a policy with a response, unless it has one or the site sets one. The first one that is set counts.
 
     The directives in `always` are sent besides the site's policy: browsers enforce both.
     """
@@ -70,11 +70,22 @@ def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def answer(*args: Any, **kwargs: Any) -> Any:
         response = view(*args, **kwargs)
-        own = f"{own_policy()}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
-        set_policy(response, own if _is_plain_admin() else _ANY_THEME)
+        set_policy(response, admin_policy())
         return response
 
     return answer
+
+
+def admin_policy(frames: str = "") -> str:
+    """Return the policy of a page of the admin.
+
+    Args:
+        frames: the sources of frames that it shows, such as `'self'`; empty: it shows none.
+    """
+    if not _is_plain_admin():
+        return _ANY_THEME
+    framed = f"; frame-src {frames}" if frames else ""
+    return f"{own_policy()}{framed}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
 
 def own_policy(images: Iterable[str] = ()) -> str:

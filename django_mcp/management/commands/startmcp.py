@@ -98,20 +98,17 @@ class MCPTests(MCPTestCase):
 
 PAGE = """\
 {# Rendered without a user and data: hosts load it before a call, and keep it. #}
-{% load mcp_apps i18n %}
-{% mcp_app title=_("Hello") %}
-  <h1>{% translate "Hello" %}</h1>
+{% load mcp_apps %}
+{% mcp_app title="Hello" %}
+  <h1>Hello</h1>
   <div data-mcp-result></div>
-  <button type="button" data-mcp-call="hello_from_APP_LABEL" {% mcp_args name="everybody" %}>
-    {% translate "Greet everybody" %}
-  </button>
+  <button type="button" data-mcp-call="hello_from_APP_LABEL" {% mcp_args name="everybody" %}>Greet everybody</button>
 {% endmcp_app %}
 """
 
 FRAGMENT = """\
 {# The part of the page that shows a result; the tool returned `result`. #}
-{% load i18n %}
-<p>{% blocktranslate with name=result.name by=result.by %}Hello {{ name }}, says {{ by }}.{% endblocktranslate %}</p>
+<p>Hello {{ result.name }}, says {{ result.by }}.</p>
 """
 
 

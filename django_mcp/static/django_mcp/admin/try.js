@@ -216,6 +216,7 @@
             end(found.isError ? words.failed : words.done, found.isError);
             linkRecord(text);
             await show(result, text, words);
+            document.dispatchEvent(new CustomEvent("mcp:answered", {detail: {params: call.params, result: found}}));
             if (found.isError) {
                 reportProblems(found.content?.[0]?.text);
             }
@@ -451,4 +452,7 @@
         }
     });
     stop.addEventListener("click", halt);
+
+    // For what else of the page calls.
+    window.mcpTry = {post, read};
 })();

@@ -1,6 +1,6 @@
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "font-src 'self'; frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
 
@@ -15,5 +15,6 @@ class StrictPolicy:
 
     def __call__(self, request):
         response = self.get_response(request)
-        response["Content-Security-Policy"] = POLICY
+        # As Django's own and django-csp's: a response that has a policy keeps it.
+        response.headers.setdefault("Content-Security-Policy", POLICY)
         return response

@@ -1,11 +1,15 @@
+from typing import Any
+
 from django.contrib import admin
 from django.contrib.auth.views import LoginView
 from django.http import HttpResponse
 from django.urls import include, path
 
-from django_mcp import MCPServer
+from django_mcp import Context, MCPServer
 from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.extensions.apps import App
 from example_project.shop.views import voucher_page
+from tests.support.site.browser.hostile import SCRIPT
 
 keyed = MCPServer("keyed", title="With a key", authenticators=[APIKeyAuthenticator()])
 
@@ -22,9 +26,44 @@ def shout(text: str) -> str:
     return text.upper()
 
 
+paged = MCPServer("paged", title="With pages", public=True)
+
+
+@paged.tool(read_only=True, app=App(template="browser/sales.html", fragment="browser/_rows.html"))
+def sales(month: str) -> dict[str, Any]:
+    """Tell the sales of a month."""
+    return {"month": month, "rows": [SCRIPT, "{{ 7 }}"]}
+
+
+@paged.tool(read_only=True, visible_to="app", app=App(fragment="browser/_rows.html"))
+def more(ctx: Context) -> dict[str, Any]:
+    """Tell more."""
+    return {"rows": [f"more for {ctx.user.get_username()}"]}
+
+
+@paged.tool(read_only=True, visible_to="model")
+def thoughts() -> dict[str, Any]:
+    """Tell what is for the model alone."""
+    return {}
+
+
+@paged.tool(read_only=True)
+async def ask(ctx: Context) -> dict[str, Any]:
+    """Ask, which a page cannot answer."""
+    await ctx.aelicit("Sure?", {"type": "object", "properties": {}})
+    return {}
+
+
+@paged.tool(read_only=True, app=App(template="browser/silent.html"))
+def silent() -> dict[str, Any]:
+    """Show a page that says nothing to its host."""
+    return {}
+
+
 urlpatterns = [
     path("", include("django_mcp.urls")),
     path("keyed/", keyed.urls),
+    path("paged/", paged.urls),
     path("orders/<slug:number>/voucher/", voucher_page, name="voucher"),
     path("login/", LoginView.as_view(template_name="admin/login.html")),
     path("admin/", admin.site.urls),
