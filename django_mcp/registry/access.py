@@ -15,7 +15,7 @@ from weakref import WeakSet
 from msgspec import Struct
 
 from django_mcp.registry import hints
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.problems import RegistrationError, describe_source, innermost
 from django_mcp.registry.signatures import (
     CONTEXT_NAMES,
     EMPTY,
@@ -91,10 +91,10 @@ def read_access(
                 f"{source}: {option}= takes a function of the user alone, which "
                 f"{describe_source(function)} is not. What depends on arguments is a check=."
             )
-        if callable(function) and returns_nothing(function):
+        fault = find_fault(function)
+        if fault is not None:
             raise RegistrationError(
-                f"{source}: {option}= never returns a value, and so refuses everybody. Let "
-                f"{describe_source(function)} return True or False."
+                f"{source}: {option}= {describe_source(function)} {fault}."  # type: ignore[arg-type]
             )
     return Access(
         permission=permission,
@@ -102,6 +102,23 @@ def read_access(
         check=check,
         listed_if=listed_if,
     )
+
+
+def find_fault(rule: object) -> str | None:
+    """Return why a function cannot decide anything, whoever asks; None if it can, or is no function.
+
+    The text has no subject: "never returns a value".
+    """
+    if not callable(rule):
+        return None
+    if returns_nothing(rule):
+        return "never returns a value, and so refuses everybody: let it return True or False"
+    made = innermost(rule)
+    if isinstance(made, type) and _is_always_true(made):
+        return (
+            "makes an object, which is always true: use a function, or an object that can be called"
+        )
+    return None
 
 
 def read_verdict(verdict: object) -> bool:
@@ -118,14 +135,26 @@ def read_verdict(verdict: object) -> bool:
             "it returned a coroutine, which is always true: call the synchronous method, such as "
             "has_perm() for ahas_perm(). Only an asynchronous handler can have a check with async def"
         )
-    if inspect.isroutine(verdict):
-        name = getattr(verdict, "__name__", "")
+    if callable(verdict) and _is_always_true(type(verdict)):
+        name = getattr(verdict, "__name__", type(verdict).__name__)
+        what = (
+            "function"
+            if inspect.isroutine(verdict)
+            else "class"
+            if inspect.isclass(verdict)
+            else "object"
+        )
         raise TypeError(
-            f"it returned the function {name} itself, which is always true: call it, as in {name}(...)"
+            f"it returned the {what} {name} itself, which is always true: call it, as in {name}(...)"
         )
     if inspect.isgenerator(verdict) or inspect.isasyncgen(verdict):
         raise TypeError("it yields, and a generator is always true: return True or False")
     return bool(verdict)
+
+
+def _is_always_true(kind: type) -> bool:
+    """Return whether all objects of a class count as true."""
+    return not (hasattr(kind, "__bool__") or hasattr(kind, "__len__"))
 
 
 def note_verdict(rule: Callable[..., Any], verdict: object) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import is_lazy
 from django_mcp.protocol.names import is_toolset_name
-from django_mcp.registry.access import read_access, read_scopes
+from django_mcp.registry.access import find_fault, read_access, read_scopes
 from django_mcp.registry.problems import RegistrationError, find_near
-from django_mcp.registry.signatures import returns_nothing
 
 
 def shown(value: object) -> str:
@@ -41,18 +40,17 @@ class Rule:
         )
 
     def that_answers(self) -> Rule:
-        """Return a rule that accepts no function which never returns a value."""
+        """Return a rule that accepts no function which answers the same whoever asks."""
 
         def explain(value: object) -> str | None:
-            if callable(value) and returns_nothing(value):
-                return "It never returns a value, and so refuses everybody: let it return True or False."
+            fault = find_fault(value)
+            if fault is not None:
+                return f"It {fault}."
             return self.explain(value) if self.explain else None
 
         return replace(
             self,
-            accepts=lambda value: (
-                self.accepts(value) and not (callable(value) and returns_nothing(value))
-            ),
+            accepts=lambda value: self.accepts(value) and find_fault(value) is None,
             explain=explain,
         )
 

@@ -26,6 +26,7 @@ from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
 from django_mcp.middleware import AccessMiddleware, TenantMiddleware
+from django_mcp.registry.access import read_verdict
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import returns_nothing
 from example_project.shop.models import Order, OrderLine, Product
@@ -243,8 +244,44 @@ def test_a_permission_of_a_completion_that_never_returns_a_value_is_rejected():
         """Write."""
         return topic
 
-    with pytest.raises(RegistrationError, match=r"permission= never returns a value.*forgets"):
+    with pytest.raises(RegistrationError, match=r"permission= .*forgets .* never returns a value"):
         server.completion(write, "topic", permission=forgets)(lambda value: [value])
+
+
+class OfUser:
+    """A rule that was meant to be called with a request later."""
+
+    def __init__(self, user: Any) -> None:
+        self.user = user
+
+
+class Verdict(OfUser):
+    def __bool__(self) -> bool:
+        return bool(self.user.is_staff)
+
+
+@pytest.mark.parametrize("option", ["permission", "listed_if", "check"])
+@pytest.mark.parametrize("rule", [OfUser, functools.partial(OfUser)])
+def test_a_class_whose_objects_are_always_true_is_rejected(option: str, rule: Any):
+    with pytest.raises(
+        RegistrationError, match=rf"{option}= cannot be .*makes an object, which is always true"
+    ):
+        MCPServer("made").register_tool(lambda: "", name="made", **{option: rule})
+
+
+def test_a_class_whose_objects_are_true_or_false_is_accepted():
+    MCPServer("made").register_tool(lambda: "", name="made", permission=Verdict, check=Verdict)
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [(Forgetting, "class"), (Forgetting(), "object"), (functools.partial(forgets), "object")],
+)
+def test_what_has_to_be_called_first_grants_nothing(answer: Any, what: str):
+    with pytest.raises(
+        TypeError, match=f"it returned the {what} .* itself, which is always true: call it"
+    ):
+        read_verdict(answer)
 
 
 async def allows_later(user: Any) -> bool:
@@ -354,7 +391,8 @@ class Fine(Listed):
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("view", [Joined, Chosen])
 def test_permission_classes_that_never_return_a_value_are_reported(view: Any):
-    viewset_tools(view, server=MCPServer("classes"))
+    server = MCPServer("classes")
+    viewset_tools(view, server=server)
 
     messages = warnings_of("W026")
 
@@ -364,7 +402,8 @@ def test_permission_classes_that_never_return_a_value_are_reported(view: Any):
 
 @pytest.mark.usefixtures("alone")
 def test_permission_classes_of_the_framework_are_not_reported():
-    viewset_tools(Fine, server=MCPServer("classes"))
+    server = MCPServer("classes")
+    viewset_tools(Fine, server=server)
 
     assert not warnings_of("W026")
 
@@ -400,7 +439,8 @@ class SilentSite(admin.AdminSite):
 def test_methods_of_an_admin_that_never_return_a_value_are_reported():
     site = SilentSite("silent")
     site.register(Order, SilentAdmin)
-    admin_tools(server=MCPServer("admin"), site=site, models=[Order])
+    server = MCPServer("admin")
+    admin_tools(server=server, site=site, models=[Order])
 
     messages = warnings_of("W026")
 
@@ -443,7 +483,8 @@ def test_authentication_of_operations_that_never_returns_a_value_is_reported():
         [SilentAuth(), silent_auth, silent_later, [fine_auth, SilentSession()], django_auth]
     ):
         api.get(f"/{number}", auth=auth, operation_id=f"get_{number}")(lambda request: "")
-    operation_tools(api, server=MCPServer("auth"))
+    server = MCPServer("auth")
+    operation_tools(api, server=server)
 
     names = names_in(warnings_of("W026"))
 
@@ -629,7 +670,8 @@ def may_view(user: Any, kind: str = "view") -> Any:
 
 @pytest.mark.usefixtures("alone")
 def test_other_permissions_are_not_reported():
-    MCPServer("asking").register_tool(lambda: "", name="asking", permission=may_view)
+    server = MCPServer("asking")
+    server.register_tool(lambda: "", name="asking", permission=may_view)
 
     assert not warnings_of_permissions()
 
@@ -641,7 +683,8 @@ class RulesBackend(ModelBackend):
 
 @pytest.mark.usefixtures("alone")
 def test_nothing_is_reported_where_a_backend_may_know_other_names():
-    MCPServer("asking").register_tool(lambda: "", name="asking", permission=may_update)
+    server = MCPServer("asking")
+    server.register_tool(lambda: "", name="asking", permission=may_update)
 
     with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}.RulesBackend"]):
         assert not warnings_of_permissions()
@@ -690,7 +733,8 @@ def asking_auth(request: Any) -> Any:
 
 @pytest.mark.usefixtures("alone")
 def test_unknown_permissions_in_permission_classes_are_reported():
-    viewset_tools(AskingView, server=MCPServer("asking"))
+    server = MCPServer("asking")
+    viewset_tools(AskingView, server=server)
 
     assert names_in(warnings_of_permissions()) == ["AskingClass.has_permission"]
 
@@ -699,14 +743,16 @@ def test_unknown_permissions_in_permission_classes_are_reported():
 def test_unknown_permissions_in_an_admin_are_reported():
     site = admin.AdminSite("asking")
     site.register(Product, AskingAdmin)
-    admin_tools(server=MCPServer("asking"), site=site, models=[Product])
+    server = MCPServer("asking")
+    admin_tools(server=server, site=site, models=[Product])
 
     assert names_in(warnings_of_permissions()) == ["AskingAdmin.has_change_permission"]
 
 
 @pytest.mark.usefixtures("alone")
 def test_unknown_permissions_in_model_tools_are_reported():
-    AskingTools.register(server=MCPServer("asking"))
+    server = MCPServer("asking")
+    AskingTools.register(server=server)
 
     assert names_in(warnings_of_permissions()) == ["AskingTools.has_permission"]
 
@@ -716,7 +762,8 @@ def test_unknown_permissions_in_authentication_of_operations_are_reported():
     api = NinjaAPI(urls_namespace="asking")
     api.get("/all", auth=asking_auth)(lambda request: "")
     api.get("/own", operation_id="own")(asking_operation)
-    operation_tools(api, server=MCPServer("asking"))
+    server = MCPServer("asking")
+    operation_tools(api, server=server)
 
     (message,) = warnings_of_permissions()
 

@@ -516,7 +516,8 @@ def test_options_for_writing_without_writes_are_reported():
         writes = ()
         writable = ("note",)
 
-    Unwritten.register(server=MCPServer("unwritten"))
+    server = MCPServer("unwritten")
+    Unwritten.register(server=server)
 
     (message,) = [each for each in run_checks(tags=["django_mcp"]) if "Unwritten" in each.msg]
 
@@ -552,8 +553,9 @@ def own_by_closure(self: Any, user: Any) -> Any:
 )
 def test_rows_of_users_that_everybody_sees_are_reported(options: dict[str, Any], is_told: bool):
     name = f"Seen{next(_names)}"
+    server = MCPServer("seen")
     type(name, (ModelTools,), {"model": Order, "fields": ["pk"], **options}).register(  # type: ignore[attr-defined]
-        server=MCPServer("seen")
+        server=server
     )
 
     told = [
@@ -575,7 +577,8 @@ def test_rows_of_users_that_everybody_sees_are_reported(options: dict[str, Any],
 def test_writes_of_everybody_to_everything_are_reported(options: dict[str, Any], is_told: bool):
     given = {"model": Order, "fields": ["number", "note"], "everyone": True, "writes": ["update"]}
     name = f"Written{next(_names)}"
-    type(name, (ModelTools,), {**given, **options}).register(server=MCPServer("written"))  # type: ignore[attr-defined]
+    server = MCPServer("written")
+    type(name, (ModelTools,), {**given, **options}).register(server=server)  # type: ignore[attr-defined]
 
     told = [each for each in run_checks(tags=["django_mcp"]) if f".{name} lets" in each.msg]
 
