@@ -137,19 +137,19 @@ def read_verdict(verdict: object) -> bool:
         )
     if callable(verdict) and _is_always_true(type(verdict)):
         name = getattr(verdict, "__name__", type(verdict).__name__)
-        what = (
-            "function"
-            if inspect.isroutine(verdict)
-            else "class"
-            if inspect.isclass(verdict)
-            else "object"
-        )
+        what = _find_kind(verdict)
         raise TypeError(
             f"it returned the {what} {name} itself, which is always true: call it, as in {name}(...)"
         )
     if inspect.isgenerator(verdict) or inspect.isasyncgen(verdict):
         raise TypeError("it yields, and a generator is always true: return True or False")
     return bool(verdict)
+
+
+def _find_kind(value: object) -> str:
+    if inspect.isroutine(value):
+        return "function"
+    return "class" if inspect.isclass(value) else "object"
 
 
 def _is_always_true(kind: type) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -24,7 +25,7 @@ from django_mcp.extensions.apps.core.ready import read_ready
 from django_mcp.log import logger
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import Refusal, ToolError
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.building import Providers
@@ -43,8 +44,20 @@ class Templates(Protocol):
     async def render_page(self, template: str) -> str:
         """Return a page as HTML, which is the same for all users."""
 
-    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
-        """Return the part of a page for the result of a call as HTML."""
+    async def render_fragment(
+        self, app: App, rendered: Rendered, call: ServedCall, room: int
+    ) -> str | None:
+        """Return the part of a page for the result of a call as HTML.
+
+        Args:
+            app: has the template.
+            rendered: the result.
+            call: the call.
+            room: bytes that the part may have in JSON.
+
+        Returns:
+            None: the result, or the part, is too large.
+        """
 
 
 _SENT = App(fragment=SENT_FRAGMENT)
@@ -124,33 +137,49 @@ class AppsExtension(Extension):
         questions: list[ToConfirm] = []
         if shown is not None and shown.confirm is not None:
             call.show_question = questions.append
-        result = await call_next.result()
-        if isinstance(result, Refusal) or "content" not in result or result.get("isError"):
-            return result
+        outcome = await call_next()
+        if isinstance(outcome, Refusal) or not outcome:
+            return outcome
+        result: JSONObject = decode(outcome)
+        if "content" not in result or result.get("isError"):
+            return outcome
         app = self._find_fragment(tool)
         if questions:
             asked = {"to_confirm": questions[-1]}
             app = App(fragment=QUESTION, context=lambda _rendered: asked)
         if app is None:
-            return result
-        find = partial(_find_seen, call)
+            return outcome
         rendered = Rendered(
             tool=tool,
             arguments=arguments,
             result=result.get("structuredContent", _read_text(result)),
             user=call.context.user,
-            find=find,
+            find=partial(_find_seen, call),
             variables=call.context.extensions[self.identifier].variables,
         )
-        try:
-            html = await self._templates.render_fragment(app, rendered, call)
-        except Exception:
-            # What the tool did is done.
-            logger.exception("Could not render %s for the result of %s", app.fragment, tool.name)
-            if questions:
-                raise ToolError("The page that asks the user cannot be shown.") from None
-            return result
+        html = await self._render(app, rendered, call, call.options.max_result_bytes - len(outcome))
+        if html is None and questions:
+            raise ToolError("The page that asks the user cannot be shown.")
+        if html is None:
+            return outcome
         return {**result, "_meta": {**result.get("_meta", {}), HTML_KEY: html}}
+
+    async def _render(
+        self, app: App, rendered: Rendered, call: ServedCall, room: int
+    ) -> str | None:
+        """Return the part of a page; None: it cannot be rendered. What the tool did is done."""
+        template, tool = app.fragment, rendered.tool
+        try:
+            # The time limit of the tool has ended with its handler.
+            async with asyncio.timeout(_find_timeout(call, tool)):
+                html = await self._templates.render_fragment(app, rendered, call, room)
+        except Exception:
+            logger.exception("Could not render %s for the result of %s", template, tool.name)
+            return None
+        if html is None:
+            text = "%s was not rendered: the result of %s is too large for it"
+            logger.warning(text, template, tool.name)
+        return html
 
     def make_context(self, call: ServedCall) -> AppContext:
         """Return what tools say of a part of the page."""
@@ -204,6 +233,14 @@ class AppsExtension(Extension):
         return ReadResult([contents])
 
 
+def _find_timeout(call: ServedCall, tool: ToolEntry) -> float | None:
+    """Return how many seconds the part of a page may take, as many as the tool."""
+    if tool.timeout_s is not None:
+        return tool.timeout_s
+    options = call.options
+    return options.call_timeout_s if call.detached_run is None else options.task_timeout_s
+
+
 EXTENSION_CLASS = AppsExtension
 
 
@@ -225,7 +262,9 @@ class _NoTemplates:
     async def render_page(self, template: str) -> str:
         raise RuntimeError(f"There are no templates without Django, such as {template}.")
 
-    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
+    async def render_fragment(
+        self, app: App, rendered: Rendered, call: ServedCall, room: int
+    ) -> str | None:
         return await self.render_page(app.fragment or "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -10,8 +11,15 @@ from django.utils.translation import get_language
 
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.extensions.apps.core.app import App, Rendered
-from django_mcp.extensions.apps.site.ready.describing import describe_ready
+from django_mcp.extensions.apps.site.ready.describing import describe_ready, is_ready
+from django_mcp.protocol.json import encode
 from django_mcp.server.services import ServedCall
+
+MAX_VALUES = 20_000
+"""Of a result that is rendered, with the names of members: each may be a row of the page."""
+
+MAX_REPEATED_CHARS = 64 * 1024 * 1024
+"""What a page may become that shows the longest text of the result with each value."""
 
 
 class SiteTemplates:
@@ -31,10 +39,21 @@ class SiteTemplates:
             page = self._pages[key] = await run_in_pool(partial(render_to_string, template))
         return page
 
-    async def render_fragment(self, app: App, rendered: Rendered, call: ServedCall) -> str:
-        """Return the part of a page for the result of a call."""
+    async def render_fragment(
+        self, app: App, rendered: Rendered, call: ServedCall, room: int
+    ) -> str | None:
+        """Return the part of a page for the result of a call; None: it, or the result, is too large."""
+
+        def render() -> str | None:
+            # Ready-made apps show as much of a result as is bounded.
+            if not is_ready(app) and not _may_be_rendered(rendered.result):
+                return None
+            html = _render(app, rendered)
+            # Before the event loop has to encode it.
+            return html if len(html) <= room and len(encode(html)) <= room else None
+
         # It may use the database as the handler does.
-        html: str = await call.server.ports.scope.run(partial(_render, app, rendered), call)
+        html: str | None = await call.server.ports.scope.run(render, call)
         return html
 
 
@@ -50,3 +69,20 @@ def _render(app: App, rendered: Rendered) -> str:
     if app.context is not None:
         context |= app.context(rendered)
     return render_to_string(app.fragment or "", context)
+
+
+def _may_be_rendered(result: Any) -> bool:
+    """Return whether the time and the memory to render a result are bounded, with a loop over its values."""
+    count, longest = 0, 0
+    left = [result]
+    while left and count <= MAX_VALUES:
+        value = left.pop()
+        count += 1
+        if isinstance(value, dict):
+            left += value.keys()
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, str):
+            longest = max(longest, len(value))
+    return count <= MAX_VALUES and count * longest <= MAX_REPEATED_CHARS

@@ -199,3 +199,15 @@ def test_a_part_of_a_page_with_a_fault(
     assert found == f"django_mcp.apps.{id}"
     assert "The template shop/rows.html" in message
     assert told in message
+
+
+def test_images_inside_of_a_page_are_not_reported(server: MCPServer, templates: Path):
+    image = "data:image/png;base64,iVBORw0KGgo="
+    (templates / "sales.html").write_text(
+        '{% load mcp_apps %}{% mcp_app title="Sales" %}'
+        f'<img src="{image}" srcset="{image} 1x, {image} 2x" alt="">'
+        "{% endmcp_app %}"
+    )
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+
+    assert find_messages() == {}

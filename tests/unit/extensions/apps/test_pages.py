@@ -12,9 +12,14 @@ from django_mcp import MCPServer
 from django_mcp.extensions.apps import App, Csp, Rendered
 from django_mcp.inprocess import MCPError
 from django_mcp.test import MCPClient
+from tests.unit.extensions.apps.waiting import may_go_on
 
 HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 REVISIONS = ("2025-11-25", "2026-07-28")
+SALES: dict[str, Any] = {
+    "read_only": True,
+    "app": App(template="shop/sales.html", fragment="shop/rows.html"),
+}
 
 
 @pytest.fixture
@@ -170,3 +175,57 @@ def test_a_part_gets_the_variables_that_its_app_makes(server: MCPServer, templat
     result = MCPClient(server, capabilities=HOST).call("best")
 
     assert result.meta["django_mcp/html"].strip() == "best"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"rows": ["x"] * 20_000}, {"rows": ["x"] * 10_000, "month": "y" * 10_000}],
+    ids=["rows", "a long text for each row"],
+)
+def test_no_part_is_rendered_of_a_result_that_takes_long(
+    result: dict[str, Any], caplog: pytest.LogCaptureFixture
+):
+    server = MCPServer("large", public=True)
+
+    @server.tool(**SALES)
+    def sales() -> dict[str, Any]:
+        """Tell the sales."""
+        return result
+
+    answer = MCPClient(server, capabilities=HOST).call("sales")
+
+    assert answer.structured == result
+    assert "django_mcp/html" not in answer.meta
+    assert "shop/rows.html was not rendered: the result of sales is too large" in caplog.text
+
+
+def test_a_part_that_makes_the_result_too_large_is_left_out(templates: Path):
+    (templates / "rows.html").write_text('{{ "x"|center:30000 }}')
+    server = MCPServer("small", public=True, max_result_bytes=20_000)
+    server.register_tool(tell, name="tell", **SALES)
+
+    result = MCPClient(server, capabilities=HOST).call("tell")
+
+    assert result.structured == {}
+    assert "django_mcp/html" not in result.meta
+
+
+def test_a_part_has_the_time_of_its_tool(
+    templates: Path, settings: Any, caplog: pytest.LogCaptureFixture
+):
+    library = "tests.unit.extensions.apps.waiting"
+    settings.TEMPLATES = [
+        {**engine, "OPTIONS": {**engine["OPTIONS"], "libraries": {"waiting": library}}}
+        for engine in settings.TEMPLATES
+    ]
+    (templates / "rows.html").write_text("{% load waiting %}{% wait %}")
+    server = MCPServer("slow", public=True)
+    server.register_tool(tell, name="tell", timeout=0.1, **SALES)
+
+    try:
+        result = MCPClient(server, capabilities=HOST).call("tell")
+    finally:
+        may_go_on.set()
+
+    assert "django_mcp/html" not in result.meta
+    assert "Could not render shop/rows.html" in caplog.text

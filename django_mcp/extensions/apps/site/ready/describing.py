@@ -20,6 +20,11 @@ _DESCRIBE: Mapping[type[App], Callable[[Any, Rendered], Context]] = {
 }
 
 
+def is_ready(app: App) -> bool:
+    """Return whether an app is ready-made with its template, and so shows a bounded part of any result."""
+    return type(app) in _DESCRIBE and (app.fragment or "").startswith("django_mcp/")
+
+
 def describe_ready(app: App, rendered: Rendered) -> Context:
     """Return the variables of the template of a ready-made app; none for another app."""
     describe = _DESCRIBE.get(type(app))
