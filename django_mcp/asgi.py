@@ -33,7 +33,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django.core.handlers.asgi import ASGIHandler
     from django.urls import set_script_prefix
 
-    from django_mcp.endpoints.mounts import announce, find_match, is_wrapped
+    from django_mcp.endpoints.mounts import announce, find_match, wrapped
     from django_mcp.endpoints.well_known import require_authorization_servers
     from django_mcp.push.lifespan import Lifespan
     from django_mcp.registry.plain_types import make_conversions
@@ -41,7 +41,6 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
     _check_application(application)
     require_serving_app()
-    is_wrapped.set()
     require_authorization_servers()
     announce()
     make_conversions()
@@ -88,6 +87,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
             freeze_heap()
             _warn_if_untold(scope, is_told=is_told)
 
+    wrapped.add(serve)
     return serve
 
 

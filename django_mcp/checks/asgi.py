@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from importlib.util import find_spec
 from pathlib import Path
 
 from django.conf import settings as site_settings
 from django.utils.module_loading import import_string
 
-from django_mcp.endpoints.mounts import is_wrapped
+from django_mcp.endpoints.mounts import wrapped
 
 
 def find_unwrapped() -> str | None:
@@ -38,15 +39,36 @@ def _paths() -> list[str]:
 def _uses_wrapper(path: str) -> bool | None:
     """Return whether an ASGI application was made with the wrapper; None: it cannot be told.
 
-    Its module is imported only if its text does not call the wrapper.
+    Its module is imported only if its text does not show that it keeps what the wrapper returns.
     """
     try:
         spec = find_spec(path.rpartition(".")[0])
         if spec is None or spec.origin is None:
             return None
-        if "django_mcp_application(" in Path(spec.origin).read_text(encoding="utf-8"):
+        if _keeps_wrapped(Path(spec.origin).read_text(encoding="utf-8")):
             return True
         import_string(path)
     except Exception:  # noqa: BLE001 - the module is the site's; who serves it sees its error
         return None
-    return is_wrapped.is_set()
+    return bool(wrapped)
+
+
+def _keeps_wrapped(text: str) -> bool:
+    """Return whether a module calls the wrapper, and neither drops nor overwrites what it returns."""
+    is_kept = False
+    names: set[str] = set()
+    for statement in ast.parse(text).body:
+        nodes = list(ast.walk(statement))
+        used = [each for each in nodes if isinstance(each, ast.Name)]
+        stored = {each.id for each in used if isinstance(each.ctx, ast.Store)}
+        loaded = {each.id for each in used if isinstance(each.ctx, ast.Load)}
+        if any(isinstance(each, ast.Call) and _is_wrapper(each.func) for each in nodes):
+            is_kept = not isinstance(statement, ast.Expr)
+            names = stored
+        elif isinstance(statement, ast.Assign) and names & stored and not names & loaded:
+            is_kept = False
+    return is_kept
+
+
+def _is_wrapper(function: ast.expr) -> bool:
+    return ast.unparse(function).rpartition(".")[2] == "django_mcp_application"

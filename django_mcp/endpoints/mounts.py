@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -56,8 +55,8 @@ class Mount:
     server: BaseServer
 
 
-is_wrapped = threading.Event()
-"""Whether `django_mcp_application` was called in this process."""
+wrapped: WeakSet[Any] = WeakSet()
+"""The ASGI applications that `django_mcp_application` returned, as long as something keeps them."""
 
 
 def find_mounts() -> list[Mount]:

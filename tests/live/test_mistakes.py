@@ -120,6 +120,44 @@ def test_the_asgi_application_is_not_wrapped(project: Project):
     assert "W014" not in project.check()
 
 
+DROPPED = f"""{ONLY_IMPORTED}{PLAIN_ASGI}
+django_mcp_application(application)
+"""
+OVERWRITTEN = f"""{ONLY_IMPORTED}{PLAIN_ASGI}
+application = django_mcp_application(application)
+application = get_asgi_application()
+"""
+WRAPPED_LATER = f"""{ONLY_IMPORTED}{PLAIN_ASGI}
+application = django_mcp_application(application)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"), [(DROPPED, True), (OVERWRITTEN, True), (WRAPPED_LATER, False)]
+)
+def test_the_wrapped_asgi_application_is_dropped(project: Project, text: str, is_told: bool):
+    project.write("mysite/asgi.py", text)
+    project.set(
+        MIDDLEWARE="[*MIDDLEWARE, 'mysite.rules.LoginRequired', 'mysite.rules.other']",
+    )
+    project.write("mysite/rules.py", RULES)
+
+    checked = project.manage("check", "--deploy").stdout
+
+    assert ("(django_mcp.W014) mysite.asgi.application does not use" in checked) is is_told
+    assert ("(django_mcp.W003) mysite.rules.LoginRequired may answer" in checked) is is_told
+    assert ("(django_mcp.I001)" in checked) is not is_told
+
+
+RULES = """
+def LoginRequired(get_response):
+    return get_response
+
+def other(get_response):
+    return get_response
+"""
+
+
 OFFICE_ONLY = """
 from django.http import HttpResponseForbidden
 
