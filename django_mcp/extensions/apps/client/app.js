@@ -226,7 +226,7 @@
     for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
     const all = form.querySelector("[data-mcp-errors]"), rest = [];
     for (const [name, texts] of Object.entries(errors)) {
-      const field = name && fieldOf(form, name), slot = field?.querySelector("[data-mcp-error]");
+      const field = name ? fieldOf(form, name) : null, slot = field?.querySelector("[data-mcp-error]");
       if (!slot) { rest.push(...texts.map((text) => (name ? `${name}: ${text}` : text))); continue; }
       slot.append(...texts.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
       for (const input of field.querySelectorAll("[name]")) input.setAttribute("aria-invalid", "true");

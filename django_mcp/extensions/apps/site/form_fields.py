@@ -142,6 +142,8 @@ def _describe_field(form: forms.BaseForm, name: str, each: Any) -> FormField:
         start = start if reads == LIST else next(iter(start), None)
         kind = "text" if has_more else kind
     text = _to_text(each, start)
+    if isinstance(each, forms.JSONField) and text == "null":
+        text = ""
     return FormField(
         name=name,
         label=bound.label,
@@ -154,6 +156,8 @@ def _describe_field(form: forms.BaseForm, name: str, each: Any) -> FormField:
         is_required=each.required,
         choices=choices,
         has_more=has_more,
+        # They read no empty text.
+        empty="null" if reads == JSON or isinstance(each, forms.MultiValueField) else "",
         attributes=_attributes(each, kind),
     )
 
