@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.extension_packages import load_parts
 from django_mcp.log import logger
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class DjangoMCPConfig(AppConfig):
 
         connect()
         discover()
+        if settings.DEBUG:
+            for part in load_parts("site.watching"):
+                part.watch()
 
     def patterns_of(self, server: BaseServer) -> list[URLPattern]:
         """See `ServingApp.patterns_of`."""

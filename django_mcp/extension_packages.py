@@ -13,6 +13,7 @@ from types import ModuleType
 EXTENSION_PACKAGES: tuple[str, ...] = (
     "django_mcp.extensions.apps",
     "django_mcp.extensions.cards",
+    "django_mcp.extensions.skills",
     "django_mcp.extensions.tasks",
 )
 
@@ -26,6 +27,10 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `core.extension`: `EXTENSION_CLASS` is the subclass of `Extension`. `in_memory(clock)` returns an object
       of it for a server without a site.
     - `site.extension`: `on_site(clock)` returns one for a server of a site.
+    - `site.registration`: `register(server)` registers what depends on the whole site, again after settings have
+      changed.
+    - `site.watching`: `watch()` has the development server start again when files change.
+    - `site.surface`: `describe_entry(server, entry)` returns what a snapshot says of an entry beyond its wire form.
     - `site.models`: the tables.
     - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
       the lines that it prints about other work.
@@ -42,7 +47,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.urls`: `patterns_of(server)` returns URL patterns beside the endpoint of a server, and `root_patterns()`
       those at the root of the site.
     - `testing`: `check_result(client, method, result)` of the test client, and functions by which its methods of
-      the same names work: `call_as_task`, `read_app`, `assert_app` and `find_confirmed`.
+      the same names work: `call_as_task`, `read_app`, `assert_app`, `find_confirmed`, `list_skills` and
+      `assert_skill_verifies`.
     """
     names = (f"{package}.{part}" for package in EXTENSION_PACKAGES)
     return tuple(import_module(name) for name in names if _exists(name))

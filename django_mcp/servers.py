@@ -82,6 +82,7 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
             key: options.pop(key) for key in AUTHENTICATION_KEYWORDS if key in options
         }
         self._given = options
+        self._finish_later(self._register_parts)
         remember(self)
 
     @property
@@ -142,6 +143,19 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
     def _add_entries(self) -> None:
         with _errors_of_extensions(self):
             super()._add_entries()
+
+    def _register_parts(self) -> None:
+        """Register what extensions find on the site."""
+        with _errors_of_extensions(self):
+            for part in load_parts("site.registration"):
+                part.register(self)
+
+    def forget_settings(self) -> None:
+        """See `BaseServer.forget_settings`. What extensions find may be elsewhere now."""
+        super().forget_settings()
+        with self._lock:
+            if self._register_parts not in self._unfinished:
+                self._unfinished.append(self._register_parts)
 
     def _finish(self) -> None:
         if is_site_loaded():

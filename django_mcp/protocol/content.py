@@ -270,7 +270,7 @@ class File:
         """
         data = _read(self.data)
         name = self.name or _find_name(self.data) or "file"
-        mime_type = self.mime_type or _guess_type(name)
+        mime_type = self.mime_type or guess_type(name)
         essence = mime_type.partition(";")[0].strip().lower()
         if essence.startswith("image/"):
             return Image(data, mime_type, annotations=self.annotations, meta=self.meta)
@@ -349,7 +349,8 @@ def _find_name(source: FileSource) -> str | None:
     return PurePath(path).name if isinstance(path, str | os.PathLike) else None
 
 
-def _guess_type(name: str) -> str:
+def guess_type(name: str) -> str:
+    """Return the MIME type that the name of a file stands for."""
     suffix = PurePath(name).suffix.lower()
     if suffix in _TYPES_BY_SUFFIX:
         return _TYPES_BY_SUFFIX[suffix]

@@ -71,6 +71,12 @@ class Derived:
         """The extensions that understand a key of the filter of a listening stream."""
         self.describing = [extension for extension in self.extensions if extension.describes]
         """The extensions that add fields to listed entries."""
+        self.instructing = [
+            extension
+            for extension in self.extensions
+            if type(extension).find_instructions is not Extension.find_instructions
+        ]
+        """The extensions that add a text to the instructions."""
         self.tells_apart = any(
             type(extension).find_settings is not Extension.find_settings
             for extension in self.extensions

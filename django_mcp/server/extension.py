@@ -79,8 +79,8 @@ class Listening:
 
 
 _SYNCHRONOUS = (
-    "is_offered", "find_settings", "find_capabilities", "methods", "option_of", "wraps", "is_required_by",
-    "is_active", "describe", "describe_problems", "receive", "make_context",
+    "is_offered", "find_settings", "find_capabilities", "find_instructions", "methods", "option_of", "wraps",
+    "is_required_by", "is_active", "describe", "describe_problems", "receive", "make_context",
 )  # fmt: skip
 """Methods that nobody awaits."""
 
@@ -207,6 +207,10 @@ class Extension:
             return {}
         settings = self.find_settings(revision.name, client_info)
         return {} if settings is None else {"extensions": {self.identifier: dict(settings)}}
+
+    def find_instructions(self, call: Call) -> str | None:
+        """Return a text that is added to the instructions, for the caller of a handshake or of `server/discover`."""
+        return None
 
     @classmethod
     def register(cls, entries: Registration) -> None:

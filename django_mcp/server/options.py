@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import PurePath
 from typing import Any
 
 from django_mcp.protocol.annotations import Icon
@@ -23,6 +25,7 @@ from django_mcp.registry.rules import (
     SECONDS,
     TEXT,
     WEB_PAGE,
+    Rule,
     choice,
     list_of,
     read_icons,
@@ -388,6 +391,30 @@ class Options:
         list_of(lambda value: isinstance(value, str | type), "classes, or dotted paths to classes"),
         "The [protocol extensions](../howto/extensions.md#write-an-extension) of the server, beside those "
         "of this package: subclasses of `django_mcp.Extension`.",
+        scope=Scope.OWN,
+    )
+    skills_dirs: Sequence[Any] = setting(
+        (),
+        list_of(
+            lambda value: isinstance(value, str | PathLike) and PurePath(value).is_absolute(),
+            "absolute paths of folders",
+        ),
+        "The folders with [skills](../howto/skills.md) of the server. The default server has those in the folders "
+        "`skills` of the apps besides.",
+        scope=Scope.OWN,
+    )
+    skills_permissions: Mapping[str, Permission] | None = setting(
+        None,
+        Rule(
+            lambda value: (
+                isinstance(value, Mapping)
+                and all(isinstance(path, str) for path in value)
+                and all(map(PERMISSION.accepts, value.values()))
+            ),
+            "a dict from paths of skills such as 'reports' to permissions",
+        ).or_none("for none"),
+        "The [permissions](../howto/permissions.md) for skills in folders, by their path or a folder that they are "
+        'in, such as `{"reports": "shop.view_report"}`. The longest path counts. Others need `PERMISSION`.',
         scope=Scope.OWN,
     )
     list_cache: dict[str, CacheHint] = field(default_factory=dict)

@@ -157,6 +157,30 @@ class AsyncMCPClient(_Requests):
         params = _find_helper("find_confirmed")(result)
         return CallResult(raw=await self._send("tools/call", params))
 
+    async def skills(self) -> list[JSONObject]:
+        """Return the entries of all skills that the user sees, in the protocol's form.
+
+        Raises:
+            MCPError: the revision has no skills, or the server has none.
+        """
+        list_skills = _find_helper("list_skills")
+        with in_calling_thread():
+            skills: list[JSONObject] = await list_skills(self)
+        return skills
+
+    async def assert_skill_verifies(self, uri: str) -> None:
+        """Assert that hosts can load a skill: its files are as its entry says, byte for byte, and within the limits.
+
+        Args:
+            uri: of its `SKILL.md`.
+
+        Raises:
+            MCPError: the user sees no such skill, or cannot read a file of it.
+        """
+        assert_skill_verifies = _find_helper("assert_skill_verifies")
+        with in_calling_thread():
+            await assert_skill_verifies(self, uri)
+
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.
 
@@ -270,6 +294,8 @@ class MCPClient(_Requests):
     app = in_sync(AsyncMCPClient.app)
     assert_app = in_sync(AsyncMCPClient.assert_app)
     confirm = in_sync(AsyncMCPClient.confirm)
+    skills = in_sync(AsyncMCPClient.skills)
+    assert_skill_verifies = in_sync(AsyncMCPClient.assert_skill_verifies)
     read = in_sync(AsyncMCPClient.read)
     prompt = in_sync(AsyncMCPClient.prompt)
     complete = in_sync(AsyncMCPClient.complete)

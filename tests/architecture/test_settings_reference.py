@@ -36,6 +36,8 @@ EXAMPLES: dict[str, Any] = {
     "state_inline_bytes": 0,
     "log_rate": 0,
     "progress_rate": 0,
+    "skills_dirs": ["/srv/shop/skills"],
+    "skills_permissions": {"reports": "shop.view_report"},
 }
 
 

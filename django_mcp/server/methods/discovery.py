@@ -54,6 +54,8 @@ def _instructions(call: ServedCall, today: Today | None) -> JSONObject:
     if len(toolsets) > 1:
         how = _HOW_OVER_HTTP if call.exchange.headers is not None else _HOW_OVER_STDIO
         texts.append(f"Toolsets: {', '.join(toolsets)}. To see only some of them, {how}.")
+    told = (ask(each, "find_instructions", None, call) for each in call.derived.instructing)
+    texts += filter(None, told)
     if today is not None:
         texts.append(today.text)
     return {"instructions": "\n\n".join(texts)} if texts else {}

@@ -1,0 +1,119 @@
+"""System checks of skills."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from django.core import checks
+from django.core.checks import CheckMessage, Error
+
+from django_mcp.checks.declared import check
+from django_mcp.extensions.skills.core.folders import Problem, read_skills
+from django_mcp.extensions.skills.core.index import Served, SkillIndex
+from django_mcp.extensions.skills.core.skill import Skill, uri_of
+from django_mcp.extensions.skills.site.registration import find_roots
+from django_mcp.servers import MCPServer, all_servers
+
+_ERRORS: Mapping[str, tuple[str, str]] = {
+    "front_matter": (
+        "django_mcp.skills.E001",
+        "The front matter is YAML between two lines ---, with a name and a description.",
+    ),
+    "name": ("django_mcp.skills.E002", "Hosts find a skill by the name of its folder."),
+    "link": ("django_mcp.skills.E003", "Copy the file into the folder of the skill."),
+    "encoding": ("django_mcp.skills.E004", "Hosts compare each byte with a digest. A .gitattributes with `skills/** -text` keeps them."),
+    "limit": ("django_mcp.skills.E005", "Leave out what a model does not need, or make several skills of it."),
+    "file": ("django_mcp.skills.E007", "Only files that this process can read are served."),
+    "folder": ("django_mcp.skills.E007", "Only folders that this process can read are searched."),
+}  # fmt: skip
+"""The ids of problems by their kind, with hints."""
+
+
+@check()
+def check_folders() -> Iterator[CheckMessage]:
+    """Report skills in folders that are not served, and why."""
+    for server in all_servers():
+        seen: dict[str, Skill] = {}
+        for root in find_roots(server):
+            found = read_skills(root.path)
+            yield from map(_to_error, found.problems)
+            for skill in found.skills:
+                other = seen.setdefault(skill.uri, skill)
+                if other is not skill:
+                    yield _duplicate(skill, other.folder)
+                    continue
+                entry = server.registry.resources.get(skill.uri)
+                if entry is not None and _generates(server, skill):
+                    yield _duplicate(skill, entry.source)
+        yield from _check_permissions(server, seen)
+
+
+def _to_error(problem: Problem) -> Error:
+    id, hint = _ERRORS[problem.kind]
+    return Error(
+        f"A skill is not served. {problem.place}: {problem.text}.",
+        hint=hint,
+        id=id,
+    )
+
+
+def _generates(server: MCPServer, skill: Skill) -> bool:
+    served = SkillIndex(server.registry).skills.get(skill.uri)
+    return served is None or served.skill.files is None
+
+
+def _duplicate(skill: Skill, other: str) -> Error:
+    return Error(
+        f"The skill in {skill.folder} is not served, since another has its URI {skill.uri}: {other}.",
+        hint="Rename the folder and the skill, or put it into a folder of its own, such as shop/refunds.",
+        id="django_mcp.skills.E006",
+    )
+
+
+def _check_permissions(server: MCPServer, skills: Mapping[str, Skill]) -> Iterator[CheckMessage]:
+    for path in server.options.skills_permissions or {}:
+        if not any(uri.startswith(f"{uri_of(path)}/") for uri in skills):
+            yield Error(
+                f"SKILLS_PERMISSIONS of {server!r} has {path!r:.80}, where no skill is, so it protects none.",
+                hint="Write the path of a skill below its folder `skills`, or of a folder that it is in.",
+                id="django_mcp.skills.E008",
+            )
+
+
+@check()
+def check_skills() -> Iterator[CheckMessage]:
+    """Report what hosts cannot load, or cannot tell apart."""
+    for server in all_servers():
+        index = SkillIndex(server.registry)
+        named: dict[str, list[str]] = defaultdict(list)
+        for served in index.skills.values():
+            named[served.skill.name].append(served.skill.uri)
+            yield from _check_parts(index, served)
+        for name, uris in named.items():
+            if len(uris) > 1:
+                yield checks.Warning(
+                    f"Several skills of {server!r} have the name {name}: {', '.join(uris)}.",
+                    hint="A user chooses a skill by its name.",
+                    id="django_mcp.skills.W001",
+                )
+        most = server.options.max_result_bytes
+        for uri, (_served, file) in index.files.items():
+            size = len(file.content) if file.is_text else len(file.content) * 4 // 3
+            if size > most - 1024:
+                yield checks.Warning(
+                    f"{uri} of {server!r} cannot be read: it has {len(file.content)} bytes, and a result at most "
+                    f"{most}.",
+                    hint="Make the file smaller, or raise MAX_RESULT_BYTES.",
+                    id="django_mcp.skills.W002",
+                )
+
+
+def _check_parts(index: SkillIndex, served: Served) -> Iterator[CheckMessage]:
+    is_dynamic = index.to_wire(served, bool)["resources"] == "dynamic"
+    if is_dynamic and served.skill.files is not None:
+        yield checks.Warning(
+            f"{served.skill.uri} has a generated skill inside, so hosts cannot verify its files.",
+            hint="Give the generated skill a path outside of this one.",
+            id="django_mcp.skills.W003",
+        )

@@ -1,0 +1,152 @@
+"""What `manage.py check` says of skills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from django_mcp import MCPServer
+from django_mcp.extensions.skills import skill
+from django_mcp.test import MCPClient
+from tests.unit.extensions.skills.conftest import write_skill
+
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
+MakeServer = Callable[..., MCPServer]
+
+
+def find_messages() -> dict[str, str]:
+    return {
+        str(message.id).removeprefix("django_mcp.skills."): message.msg
+        for message in run_checks(tags=["django_mcp"])
+        if str(message.id).startswith("django_mcp.skills.")
+    }
+
+
+def test_skills_in_order_are_not_reported(root: Path, make_server: MakeServer):
+    write_skill(root, "acme")
+    write_skill(root, "acme/refunds", **{"notes.csv": "a\r\n"})
+    server = make_server(skills_permissions={"acme": "auth.view_user", "acme/refunds": ()})
+    skill("reports/daily", description="Report", server=server)(lambda: "a")
+
+    assert find_messages() == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "id"),
+    [
+        ("# Refunds\n", "E001"),
+        ("---\nname: refunds\n---\n", "E001"),
+        ("---\nname: other\ndescription: a\n---\n", "E002"),
+        ("\ufeff---\nname: refunds\ndescription: a\n---\n", "E004"),
+        ("---\r\nname: refunds\r\ndescription: a\r\n---\r\n", "E004"),
+    ],
+)
+def test_a_skill_file_with_a_problem(root: Path, make_server: MakeServer, content: str, id: str):
+    (write_skill(root, "refunds") / "SKILL.md").write_bytes(content.encode())
+    make_server()
+
+    messages = find_messages()
+
+    assert messages.keys() == {id}
+    assert str(root / "refunds" / "SKILL.md") in messages[id]
+
+
+def test_a_link_that_leaves_the_folder(root: Path, make_server: MakeServer):
+    (write_skill(root, "refunds") / "passwd").symlink_to("/etc/passwd")
+    make_server()
+
+    assert find_messages().keys() == {"E003"}
+
+
+def test_too_many_files(root: Path, make_server: MakeServer):
+    write_skill(root, "refunds", **{f"{number}.md": "a" for number in range(512)})
+    make_server()
+
+    assert find_messages().keys() == {"E005"}
+
+
+def test_too_many_bytes(root: Path, make_server: MakeServer):
+    with (write_skill(root, "refunds") / "large").open("wb") as file:
+        file.truncate(16 * 1024 * 1024 + 1)
+    make_server()
+
+    assert find_messages().keys() == {"E005"}
+
+
+@pytest.mark.parametrize("is_generated", [False, True])
+def test_two_skills_at_the_same_path(
+    root: Path, tmp_path: Path, make_server: MakeServer, is_generated: bool
+):
+    write_skill(root, "refunds", body="First.")
+    other = write_skill(tmp_path / "other", "refunds")
+    server = make_server(skills_dirs=[root, other.parent])
+    if is_generated:
+        server = make_server("generating")
+        skill("refunds", description="a", server=server)(lambda: "First.")
+
+    (message,) = [text for id, text in find_messages().items() if id == "E006"]
+
+    assert "skill://refunds/SKILL.md" in message
+    # The first one is served.
+    assert "First." in MCPClient(server).read("skill://refunds/SKILL.md").text
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, make_server: MakeServer):
+    make_server(skills_dirs=[tmp_path / "no"])
+
+    assert find_messages().keys() == {"E007"}
+
+
+def test_a_permission_for_no_skill(root: Path, make_server: MakeServer):
+    write_skill(root, "refunds")
+    make_server(skills_permissions={"refund": "auth.view_user"})
+
+    assert find_messages().keys() == {"E008"}
+
+
+def test_two_skills_with_the_same_name(root: Path, make_server: MakeServer):
+    write_skill(root, "billing/refunds")
+    write_skill(root, "support/refunds")
+    make_server()
+
+    assert find_messages().keys() == {"W001"}
+
+
+def test_a_file_that_no_result_has_room_for(root: Path, make_server: MakeServer):
+    write_skill(root, "refunds", **{"large.txt": "a" * 3000})
+    make_server(max_result_bytes=2048)
+
+    assert find_messages().keys() == {"W002"}
+
+
+def test_a_generated_skill_inside_of_a_folder(root: Path, make_server: MakeServer):
+    write_skill(root, "reports")
+    skill("reports/daily", description="a", server=make_server())(lambda: "a")
+
+    assert find_messages().keys() == {"W003"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SKILLS_DIRS", ["skills"]),
+        ("SKILLS_DIRS", "/skills"),
+        ("SKILLS_PERMISSIONS", ["reports"]),
+        ("SKILLS_PERMISSIONS", {"reports": 7}),
+        ("SKILLS_PERMISSIONS", {7: "auth.view_user"}),
+    ],
+)
+def test_a_wrong_setting(settings: Any, name: str, value: Any):
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, name: value}
+
+    assert [
+        message.msg
+        for message in run_checks(tags=["django_mcp"])
+        if message.id == "django_mcp.E001" and name in message.msg
+    ]
